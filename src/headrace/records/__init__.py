@@ -1,0 +1,1 @@
+"""Record batches: header, checksum, codecs, records, control records, partitioners. Pure."""

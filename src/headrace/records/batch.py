@@ -1,0 +1,235 @@
+"""The header of a record batch (message format 2), read and stamped in place.
+
+A broker moves batches, not records: everything it needs stands in the first 61 bytes. The functions
+here read them with one `struct` call, never copy the payload, and check each declared length
+against the buffer before using it.
+
+The CRC covers the bytes from the attributes to the end. Base offset, length, leader epoch and magic
+are outside it, so the leader can stamp them without touching the checksum.
+"""
+
+from collections.abc import Iterator
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+from crc32c import crc32c
+
+from headrace.records.codec import Codec
+from headrace.records.errors import (
+    CorruptBatch,
+    TruncatedBatch,
+    UnsupportedCodec,
+    UnsupportedMagic,
+)
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+WritableBuffer: TypeAlias = bytearray | memoryview
+
+MAGIC = 2
+HEADER_SIZE = 61
+# Base offset and length: what `batch_length` does not count.
+LOG_OVERHEAD = 12
+
+NO_TIMESTAMP = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
+
+CODEC_MASK = 0x07
+TIMESTAMP_TYPE_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
+SEQUENCE_MASK = 0x7FFFFFFF
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_MAGIC_AT = 16
+_CRC_AT = 17
+_ATTRIBUTES_AT = 21
+_MAX_TIMESTAMP_AT = 35
+_BASE_OFFSET = Struct(">q")
+_LEADER_EPOCH = Struct(">i")
+_LEADER_EPOCH_AT = 12
+_CRC = Struct(">I")
+_ATTRIBUTES = Struct(">h")
+_MAX_TIMESTAMP = Struct(">q")
+
+assert _HEADER.size == HEADER_SIZE
+
+
+class TimestampType(IntEnum):
+    """Who set the timestamps: the producer, or the leader on append."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes in front of a batch's records, in wire order."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch, header included."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> Codec:
+        """The codec of the payload; raises `UnsupportedCodec` for an id nobody defined."""
+        codec_id = self.attributes & CODEC_MASK
+        if codec_id > Codec.ZSTD:
+            raise UnsupportedCodec(codec_id)
+        return Codec(codec_id)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.attributes & TIMESTAMP_TYPE_FLAG:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """True when the cleaner set it; `base_timestamp` then holds the horizon (KIP-534)."""
+        return bool(self.attributes & DELETE_HORIZON_FLAG)
+
+    @property
+    def has_producer_id(self) -> bool:
+        return self.producer_id > NO_PRODUCER_ID
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record; sequences wrap from 2^31 - 1 to 0."""
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MASK
+
+
+def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
+    """The header at `pos`; says nothing about the payload (see `check_batch`)."""
+    if len(buf) - pos < HEADER_SIZE or buf[pos + _MAGIC_AT] != MAGIC:
+        raise _no_header(buf, pos)
+    header = BatchHeader._make(_HEADER.unpack_from(buf, pos))
+    if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
+        raise CorruptBatch(
+            f"batch at byte {pos} has length {header.batch_length}, less than its own header"
+        )
+    return header
+
+
+def _no_header(buf: Buffer, pos: int) -> UnsupportedMagic | CorruptBatch:
+    """Why there is no header of format 2 at `pos`.
+
+    The magic is looked at before the size: a message of format 0 may be shorter than our header.
+    """
+    if len(buf) - pos <= _MAGIC_AT:
+        return TruncatedBatch(f"{len(buf) - pos} bytes at {pos} are too few for a batch header")
+    magic = buf[pos + _MAGIC_AT]
+    if magic in (0, 1):
+        return UnsupportedMagic(magic)
+    if magic != MAGIC:
+        return CorruptBatch(f"batch at byte {pos} has magic {magic}")
+    return TruncatedBatch(f"{len(buf) - pos} bytes at {pos} are too few for a batch header")
+
+
+def headers(buf: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, BatchHeader]]:
+    """Each batch's position and header, front to back.
+
+    Raises `TruncatedBatch` if the buffer ends inside a batch, or stops quietly there with
+    `partial_tail` (what a fetch returned or a segment's read may end so).
+    """
+    pos, end = 0, len(buf)
+    while pos < end:
+        try:
+            header = read_header(buf, pos)
+            size = header.batch_length + LOG_OVERHEAD
+            if size > end - pos:
+                raise TruncatedBatch(
+                    f"batch at byte {pos} announces {size} bytes, {end - pos} remain"
+                )
+        except TruncatedBatch:
+            if partial_tail:
+                return
+            raise
+        yield pos, header
+        pos += size
+
+
+def crc_of(buf: Buffer, pos: int, size: int) -> int:
+    """CRC-32C of the batch of `size` bytes at `pos`, as its header should state it."""
+    with memoryview(buf) as view, view[pos + _ATTRIBUTES_AT : pos + size] as covered:
+        return int(crc32c(covered))
+
+
+def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
+    """Raise unless the whole batch is in `buf` and its CRC holds."""
+    if header.magic != MAGIC:
+        raise UnsupportedMagic(header.magic)
+    size = header.batch_length + LOG_OVERHEAD
+    if size < HEADER_SIZE:
+        raise CorruptBatch(f"batch at byte {pos} is smaller than its own header: {size} bytes")
+    if size > len(buf) - pos:
+        raise TruncatedBatch(f"batch at byte {pos} announces {size} bytes, {len(buf) - pos} remain")
+    computed = crc_of(buf, pos, size)
+    if computed != header.crc:
+        raise CorruptBatch(
+            f"batch at byte {pos}: stored crc {header.crc:#010x}, computed {computed:#010x}"
+        )
+
+
+def stamp(buf: WritableBuffer, pos: int, base_offset: int, leader_epoch: int) -> None:
+    """Write what the leader assigns, in place; the CRC does not cover it."""
+    _BASE_OFFSET.pack_into(buf, pos, base_offset)
+    _LEADER_EPOCH.pack_into(buf, pos + _LEADER_EPOCH_AT, leader_epoch)
+
+
+def stamp_log_append_time(
+    buf: WritableBuffer, pos: int, header: BatchHeader, now_ms: int
+) -> BatchHeader:
+    """Make the batch's timestamps the leader's `now_ms`, in place, and renew the CRC.
+
+    Only the header changes: with LogAppendTime, readers take every record's timestamp from
+    `max_timestamp`. Returns the header as it now stands.
+    """
+    attributes = header.attributes | TIMESTAMP_TYPE_FLAG
+    _ATTRIBUTES.pack_into(buf, pos + _ATTRIBUTES_AT, attributes)
+    _MAX_TIMESTAMP.pack_into(buf, pos + _MAX_TIMESTAMP_AT, now_ms)
+    crc = crc_of(buf, pos, header.size)
+    _CRC.pack_into(buf, pos + _CRC_AT, crc)
+    return header._replace(attributes=attributes, max_timestamp=now_ms, crc=crc)
+
+
+def pack_header(buf: WritableBuffer, pos: int, header: BatchHeader) -> None:
+    """Write all 61 bytes of `header` at `pos`."""
+    _HEADER.pack_into(buf, pos, *header)

@@ -1,0 +1,63 @@
+"""What can be wrong with record bytes: one family, so that a caller catches one name.
+
+These are plain exceptions: the layer that answers a client maps each class to a Kafka error code.
+Every docstring names the code that Apache Kafka 4 answers in that case.
+"""
+
+
+class RecordError(Exception):
+    """Base of every error that reading, checking or building records raises."""
+
+
+class CorruptBatch(RecordError):
+    """The bytes are not a whole, intact record batch (Kafka: CORRUPT_MESSAGE)."""
+
+
+class TruncatedBatch(CorruptBatch):
+    """The buffer ends before the batch that it announces.
+
+    Kafka ignores such a tail in a fetched or stored buffer; a produce request that holds no whole
+    batch gets INVALID_RECORD.
+    """
+
+
+class UnsupportedMagic(RecordError):
+    """A message of format 0 or 1, which Kafka 4 no longer accepts (Kafka: INVALID_RECORD).
+
+    Any other unknown magic is a `CorruptBatch`: no Kafka ever wrote it.
+    """
+
+    def __init__(self, magic: int) -> None:
+        super().__init__(
+            f"message format {magic} is not supported: only batches with magic 2 are accepted"
+        )
+        self.magic = magic
+
+
+class UnsupportedCodec(RecordError):
+    """The attributes name a codec that does not exist (Kafka: UNSUPPORTED_COMPRESSION_TYPE)."""
+
+    def __init__(self, codec_id: int) -> None:
+        super().__init__(f"compression codec {codec_id} is unknown")
+        self.codec_id = codec_id
+
+
+class CorruptCompression(CorruptBatch):
+    """The compressed bytes do not decompress (Kafka: CORRUPT_MESSAGE)."""
+
+
+class DecompressedTooLarge(RecordError):
+    """Decompressing was stopped at the cap (Kafka: CORRUPT_MESSAGE; a bomb is never stored)."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(f"records decompress to more than {max_bytes} bytes")
+        self.max_bytes = max_bytes
+
+
+class InvalidRecord(RecordError):
+    """One record inside a batch breaks the format or a rule (Kafka: INVALID_RECORD)."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"record {index}: {reason}")
+        self.index = index
+        self.reason = reason
