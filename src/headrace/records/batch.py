@@ -11,10 +11,10 @@ are outside it, so the leader can stamp them without touching the checksum.
 from collections.abc import Iterator
 from enum import IntEnum
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from crc32c import crc32c
-
+from headrace.records.buffer import Buffer, WritableBuffer
+from headrace.records.checksum import crc32c
 from headrace.records.codec import Codec
 from headrace.records.errors import (
     CorruptBatch,
@@ -22,9 +22,6 @@ from headrace.records.errors import (
     UnsupportedCodec,
     UnsupportedMagic,
 )
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
-WritableBuffer: TypeAlias = bytearray | memoryview
 
 MAGIC = 2
 HEADER_SIZE = 61
@@ -189,7 +186,7 @@ def headers(buf: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, B
 def crc_of(buf: Buffer, pos: int, size: int) -> int:
     """CRC-32C of the batch of `size` bytes at `pos`, as its header should state it."""
     with memoryview(buf) as view, view[pos + _ATTRIBUTES_AT : pos + size] as covered:
-        return int(crc32c(covered))
+        return crc32c(covered)
 
 
 def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
@@ -222,12 +219,24 @@ def stamp_log_append_time(
     Only the header changes: with LogAppendTime, readers take every record's timestamp from
     `max_timestamp`. Returns the header as it now stands.
     """
-    attributes = header.attributes | TIMESTAMP_TYPE_FLAG
+    return _restamp(buf, pos, header, header.attributes | TIMESTAMP_TYPE_FLAG, now_ms)
+
+
+def stamp_max_timestamp(
+    buf: WritableBuffer, pos: int, header: BatchHeader, max_timestamp: int
+) -> BatchHeader:
+    """Correct a header whose producer announced another `max_timestamp` than its records have."""
+    return _restamp(buf, pos, header, header.attributes, max_timestamp)
+
+
+def _restamp(
+    buf: WritableBuffer, pos: int, header: BatchHeader, attributes: int, max_timestamp: int
+) -> BatchHeader:
     _ATTRIBUTES.pack_into(buf, pos + _ATTRIBUTES_AT, attributes)
-    _MAX_TIMESTAMP.pack_into(buf, pos + _MAX_TIMESTAMP_AT, now_ms)
+    _MAX_TIMESTAMP.pack_into(buf, pos + _MAX_TIMESTAMP_AT, max_timestamp)
     crc = crc_of(buf, pos, header.size)
     _CRC.pack_into(buf, pos + _CRC_AT, crc)
-    return header._replace(attributes=attributes, max_timestamp=now_ms, crc=crc)
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp, crc=crc)
 
 
 def pack_header(buf: WritableBuffer, pos: int, header: BatchHeader) -> None:

@@ -54,6 +54,10 @@ class DecompressedTooLarge(RecordError):
         self.max_bytes = max_bytes
 
 
+class InvalidBatch(RecordError):
+    """Header and records of a batch contradict each other (Kafka: INVALID_RECORD)."""
+
+
 class InvalidRecord(RecordError):
     """One record inside a batch breaks the format or a rule (Kafka: INVALID_RECORD)."""
 

@@ -1,0 +1,59 @@
+"""Variable-length integers of records: 7 bits a byte, low bits first, zigzag for the sign.
+
+`read_*` raise IndexError where the buffer ends and ValueError where an integer is longer than its
+type allows; the record reader turns both into its one error.
+"""
+
+from headrace.records.buffer import Buffer
+
+_INT32_SHIFT_LIMIT = 35
+_INT64_SHIFT_LIMIT = 70
+_UINT32_MASK = 0xFFFFFFFF
+_UINT64_MASK = 0xFFFFFFFFFFFFFFFF
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+
+
+def read_varint(buf: Buffer, pos: int) -> tuple[int, int]:
+    """A signed 32-bit integer and the position behind it."""
+    byte = buf[pos]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), pos + 1
+    value, pos = _read_unsigned(buf, pos, _INT32_SHIFT_LIMIT)
+    value &= _UINT32_MASK
+    return (value >> 1) ^ -(value & 1), pos
+
+
+def read_varlong(buf: Buffer, pos: int) -> tuple[int, int]:
+    """A signed 64-bit integer and the position behind it."""
+    byte = buf[pos]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), pos + 1
+    value, pos = _read_unsigned(buf, pos, _INT64_SHIFT_LIMIT)
+    value &= _UINT64_MASK
+    return (value >> 1) ^ -(value & 1), pos
+
+
+def _read_unsigned(buf: Buffer, pos: int, shift_limit: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+        shift += 7
+        if shift >= shift_limit:
+            raise ValueError("variable-length integer is too long")
+
+
+def encode(value: int) -> bytes:
+    """`value`, a signed integer of up to 64 bits."""
+    unsigned = (value << 1) ^ (value >> 63)
+    if unsigned < 0x80:
+        return _ONE_BYTE[unsigned]
+    out = bytearray()
+    while unsigned >= 0x80:
+        out.append(unsigned & 0x7F | 0x80)
+        unsigned >>= 7
+    out.append(unsigned)
+    return bytes(out)
