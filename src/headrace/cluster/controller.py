@@ -1,0 +1,117 @@
+"""The controller of one cluster: requests in, metadata records out. Pure.
+
+The controller decides against its `image` and changes nothing itself. The caller commits an
+outcome's records to the store, applies them (`controller.image = controller.image.apply(...)`)
+and then answers the results; it lets one operation finish before it starts the next, because an
+outcome is only true for the image it was decided on.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from headrace.cluster import broker_control, topic_control
+from headrace.cluster.broker_control import ProducerIdBlock, Registration
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.outcome import ApiError, Outcome, ResultT
+from headrace.cluster.records import ClusterNamed, ControllerElected, MetadataRecord
+from headrace.cluster.topic_control import (
+    CreatedTopic,
+    DeletedTopic,
+    GrownTopic,
+    MorePartitions,
+    NewTopic,
+    TopicDefaults,
+    TopicRef,
+)
+from headrace.cluster.topology import ZERO_UUID, Endpoint
+from headrace.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """What the controller takes from its broker's settings. `static` is what a person set."""
+
+    node_id: int
+    num_partitions: int = 1
+    replication_factor: int = 1
+    delete_topics: bool = True
+    static: Mapping[str, str] = field(default_factory=dict)
+
+
+class Controller:
+    """Decides every change of the metadata. See the module's words on how to use an outcome."""
+
+    def __init__(self, image: MetadataImage, settings: ControllerSettings, rng: Random) -> None:
+        self.image = image
+        self._settings = settings
+        self._rng = rng
+
+    def bootstrap(self, cluster_id: str | None = None) -> tuple[MetadataRecord, ...]:
+        """Records that bring a store to life, and those that make this node its controller."""
+        records: list[MetadataRecord] = []
+        if not self.image.cluster_id:
+            records.append(ClusterNamed(cluster_id or self._random_cluster_id()))
+        records.append(ControllerElected(self._settings.node_id, self.image.controller_epoch + 1))
+        return tuple(records)
+
+    def register_broker(
+        self,
+        broker_id: int,
+        endpoints: Sequence[Endpoint],
+        *,
+        rack: str | None = None,
+        incarnation_id: bytes = ZERO_UUID,
+        clean_restart: bool = False,
+    ) -> Outcome[Registration]:
+        return broker_control.register_broker(
+            self.image,
+            broker_id,
+            endpoints,
+            rack=rack,
+            incarnation_id=incarnation_id,
+            clean_restart=clean_restart,
+        )
+
+    def fence_broker(self, broker_id: int) -> Outcome[ApiError]:
+        return broker_control.fence_broker(self.image, broker_id)
+
+    def allocate_producer_ids(self, broker_id: int, broker_epoch: int) -> Outcome[ProducerIdBlock]:
+        return broker_control.allocate_producer_ids(self.image, broker_id, broker_epoch)
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> Outcome[CreatedTopic]:
+        outcome = topic_control.create_topics(
+            self.image,
+            topics,
+            defaults=TopicDefaults(
+                self._settings.num_partitions, self._settings.replication_factor
+            ),
+            check_configs=self._check_topic_configs,
+            rng=self._rng,
+        )
+        return _without_records(outcome) if validate_only else outcome
+
+    def delete_topics(self, refs: Sequence[TopicRef]) -> Outcome[DeletedTopic]:
+        if not self._settings.delete_topics:
+            error = ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+            return Outcome((), [DeletedTopic(ref.name, ref.topic_id, error) for ref in refs])
+        return topic_control.delete_topics(self.image, refs)
+
+    def create_partitions(
+        self, growths: Sequence[MorePartitions], *, validate_only: bool = False
+    ) -> Outcome[GrownTopic]:
+        outcome = topic_control.create_partitions(self.image, growths, rng=self._rng)
+        return _without_records(outcome) if validate_only else outcome
+
+    def _check_topic_configs(self, configs: dict[str, str]) -> None:
+        del configs
+
+    def _random_cluster_id(self) -> str:
+        return base64.urlsafe_b64encode(self._rng.randbytes(16)).rstrip(b"=").decode()
+
+
+def _without_records(outcome: Outcome[ResultT]) -> Outcome[ResultT]:
+    return Outcome((), outcome.results)

@@ -1,0 +1,241 @@
+"""The metadata image: everything a broker must know of its cluster, at one version.
+
+An image never changes; `apply` returns the next one. Lookups by name, id and resource cost one
+dictionary access. A batch of records copies each touched table once (about 0.1 ms for 10,000
+topics), however many records it holds.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from headrace.cluster.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ClusterNamed,
+    ConfigChanged,
+    ControllerElected,
+    FeatureSet,
+    LeaderReturned,
+    MetadataRecord,
+    PartitionChanged,
+    PartitionsAdded,
+    ProducerIdsReserved,
+    TopicCreated,
+    TopicDeleted,
+)
+from headrace.cluster.resources import ConfigResource, topic_resource
+from headrace.cluster.topic_names import collision_key
+from headrace.cluster.topology import NO_LEADER, Broker, Endpoint, Partition, Topic
+
+__all__ = ["Broker", "Endpoint", "ImageError", "MetadataImage", "Partition", "Topic"]
+
+_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class ImageError(Exception):
+    """A record does not fit the image: it was made for another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    """The cluster at one `version`, which is the number of batches applied since its birth."""
+
+    version: int = 0
+    cluster_id: str = ""
+    controller_id: int = NO_LEADER
+    controller_epoch: int = 0
+    next_producer_id: int = 0
+    partition_count: int = 0
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
+    collisions: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
+
+    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+        """What was set on the resource itself; empty where nothing was."""
+        return self.configs.get(resource, _EMPTY)
+
+    def partition(self, topic: str, index: int) -> Partition | None:
+        """The partition, or None where the topic or the index is unknown."""
+        found = self.topics.get(topic)
+        return None if found is None else found.partition(index)
+
+    def live_brokers(self) -> list[Broker]:
+        """Brokers that are not fenced, by id."""
+        return [self.brokers[id_] for id_ in sorted(self.brokers) if not self.brokers[id_].fenced]
+
+    def at_version(self, version: int) -> "MetadataImage":
+        """The same content under another version: for stores that keep state, not batches."""
+        return replace(self, version=version)
+
+    def apply(self, records: Iterable[MetadataRecord]) -> "MetadataImage":
+        """The image after one batch of records: the version grows by one."""
+        delta = _Delta(self)
+        for record in records:
+            delta.apply(record)
+        return delta.image()
+
+
+class _Delta:
+    """Collects one batch. Tables are copied on their first change."""
+
+    def __init__(self, base: MetadataImage) -> None:
+        self._base = base
+        self._scalars: dict[str, str | int] = {"version": base.version + 1}
+        self._partition_count = base.partition_count
+        self._brokers: dict[int, Broker] | None = None
+        self._topics: dict[str, Topic] | None = None
+        self._topics_by_id: dict[bytes, Topic] = {}
+        self._collisions: dict[str, str] = {}
+        self._configs: dict[ConfigResource, Mapping[str, str]] | None = None
+        self._features: dict[str, int] | None = None
+
+    def image(self) -> MetadataImage:
+        changes: dict[str, Any] = dict(self._scalars)
+        if self._brokers is not None:
+            changes["brokers"] = self._brokers
+        if self._topics is not None:
+            changes["topics"] = self._topics
+            changes["topics_by_id"] = self._topics_by_id
+            changes["collisions"] = self._collisions
+            changes["partition_count"] = self._partition_count
+        if self._configs is not None:
+            changes["configs"] = self._configs
+        if self._features is not None:
+            changes["features"] = self._features
+        return replace(self._base, **changes)
+
+    def apply(self, record: MetadataRecord) -> None:
+        match record:
+            case TopicCreated(name, topic_id, partitions):
+                self._create_topic(Topic(name, topic_id, partitions))
+            case PartitionsAdded(topic_id, partitions):
+                topic = self._topic(topic_id)
+                self._put_topic(replace(topic, partitions=topic.partitions + partitions))
+            case PartitionChanged():
+                self._change_partition(record)
+            case LeaderReturned(broker_id):
+                self._lead_anew(broker_id)
+            case TopicDeleted(topic_id):
+                self._delete_topic(topic_id)
+            case ConfigChanged():
+                self._change_config(record)
+            case BrokerRegistered(broker):
+                self._mutable_brokers()[broker.broker_id] = broker
+            case BrokerFenced(broker_id):
+                brokers = self._mutable_brokers()
+                brokers[broker_id] = replace(brokers[broker_id], fenced=True)
+            case BrokerUnregistered(broker_id):
+                self._mutable_brokers().pop(broker_id, None)
+            case FeatureSet(name, level):
+                self._set_feature(name, level)
+            case ProducerIdsReserved(next_producer_id):
+                self._scalars["next_producer_id"] = next_producer_id
+            case ControllerElected(controller_id, controller_epoch):
+                self._scalars["controller_id"] = controller_id
+                self._scalars["controller_epoch"] = controller_epoch
+            case ClusterNamed(cluster_id):
+                self._scalars["cluster_id"] = cluster_id
+
+    def _mutable_brokers(self) -> dict[int, Broker]:
+        if self._brokers is None:
+            self._brokers = dict(self._base.brokers)
+        return self._brokers
+
+    def _mutable_topics(self) -> dict[str, Topic]:
+        if self._topics is None:
+            self._topics = dict(self._base.topics)
+            self._topics_by_id = dict(self._base.topics_by_id)
+            self._collisions = dict(self._base.collisions)
+        return self._topics
+
+    def _topic(self, topic_id: bytes) -> Topic:
+        self._mutable_topics()
+        topic = self._topics_by_id.get(topic_id)
+        if topic is None:
+            raise ImageError(f"no topic with the id {topic_id.hex()}")
+        return topic
+
+    def _put_topic(self, topic: Topic) -> None:
+        topics = self._mutable_topics()
+        before = topics.get(topic.name)
+        self._partition_count += len(topic.partitions) - (len(before.partitions) if before else 0)
+        topics[topic.name] = topic
+        self._topics_by_id[topic.topic_id] = topic
+
+    def _create_topic(self, topic: Topic) -> None:
+        if topic.name in self._mutable_topics() or topic.topic_id in self._topics_by_id:
+            raise ImageError(f"topic {topic.name} exists")
+        if not topic.partitions:
+            raise ImageError(f"topic {topic.name} has no partitions")
+        self._put_topic(topic)
+        key = collision_key(topic.name)
+        if key is not None:
+            self._collisions[key] = topic.name
+
+    def _delete_topic(self, topic_id: bytes) -> None:
+        topic = self._topic(topic_id)
+        del self._mutable_topics()[topic.name], self._topics_by_id[topic_id]
+        self._partition_count -= len(topic.partitions)
+        key = collision_key(topic.name)
+        if key is not None:
+            self._collisions.pop(key, None)
+        resource = topic_resource(topic.name)
+        if resource in (self._base.configs if self._configs is None else self._configs):
+            self._mutable_configs().pop(resource)
+
+    def _change_partition(self, record: PartitionChanged) -> None:
+        topic = self._topic(record.topic_id)
+        if not 0 <= record.index < len(topic.partitions):
+            raise ImageError(f"topic {topic.name} has no partition {record.index}")
+        partitions = list(topic.partitions)
+        partitions[record.index] = record.partition
+        self._put_topic(replace(topic, partitions=tuple(partitions)))
+
+    def _lead_anew(self, broker_id: int) -> None:
+        anew: dict[Partition, Partition] = {}
+        for topic in list(self._mutable_topics().values()):
+            partitions = tuple(
+                _led_anew(partition, anew) if partition.leader == broker_id else partition
+                for partition in topic.partitions
+            )
+            if partitions != topic.partitions:
+                self._put_topic(replace(topic, partitions=partitions))
+
+    def _mutable_configs(self) -> dict[ConfigResource, Mapping[str, str]]:
+        if self._configs is None:
+            self._configs = dict(self._base.configs)
+        return self._configs
+
+    def _change_config(self, record: ConfigChanged) -> None:
+        configs = self._mutable_configs()
+        changed = dict(configs.get(record.resource, _EMPTY))
+        if record.value is None:
+            changed.pop(record.name, None)
+        else:
+            changed[record.name] = record.value
+        if changed:
+            configs[record.resource] = changed
+        else:
+            configs.pop(record.resource, None)
+
+    def _set_feature(self, name: str, level: int) -> None:
+        if self._features is None:
+            self._features = dict(self._base.features)
+        if level:
+            self._features[name] = level
+        else:
+            self._features.pop(name, None)
+
+
+def _led_anew(partition: Partition, seen: dict[Partition, Partition]) -> Partition:
+    # Equal partitions stay one object: 10,000 of them must not cost 10,000 tuples.
+    found = seen.get(partition)
+    if found is None:
+        found = seen[partition] = partition.led_anew()
+    return found

@@ -1,0 +1,130 @@
+"""Changes of the cluster's metadata. The image changes only by applying these.
+
+A record says what is now true, never how it was decided, so that a store, an image and a second
+broker that apply the same records agree.
+"""
+
+from dataclasses import dataclass
+
+from headrace.cluster.resources import ConfigResource
+from headrace.cluster.topology import Broker, Partition
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterNamed:
+    """The cluster got its id: the first record of every store."""
+
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerElected:
+    """This broker is the controller from now on; the epoch fences every earlier one."""
+
+    controller_id: int
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistered:
+    """A broker joined, or came back, or changed its addresses."""
+
+    broker: Broker
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFenced:
+    """A broker's session ended: it is known, and neither leads nor takes new replicas."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnregistered:
+    """A broker was removed for good."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreated:
+    """A topic with all its partitions, in the order of their indexes."""
+
+    name: str
+    topic_id: bytes
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAdded:
+    """Partitions that follow the topic's last one."""
+
+    topic_id: bytes
+    partitions: tuple[Partition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanged:
+    """A partition's new state: leader, epochs, in-sync replicas."""
+
+    topic_id: bytes
+    index: int
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderReturned:
+    """A leader's process came back: each partition it leads enters a new leader epoch.
+
+    One record for thousands of partitions, so that a restart costs one statement.
+    """
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A topic is gone, with its partitions and its configuration."""
+
+    topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChanged:
+    """A config of a resource has this value; None removes it."""
+
+    resource: ConfigResource
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSet:
+    """A feature is finalized at this level; 0 removes it."""
+
+    name: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsReserved:
+    """All producer ids below this one are taken."""
+
+    next_producer_id: int
+
+
+MetadataRecord = (
+    ClusterNamed
+    | ControllerElected
+    | BrokerRegistered
+    | BrokerFenced
+    | BrokerUnregistered
+    | TopicCreated
+    | PartitionsAdded
+    | PartitionChanged
+    | LeaderReturned
+    | TopicDeleted
+    | ConfigChanged
+    | FeatureSet
+    | ProducerIdsReserved
+)

@@ -1,0 +1,33 @@
+"""The things that carry a configuration of their own, as the wire numbers them."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class ResourceType(IntEnum):
+    """Kafka's codes of config resource types."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """One configured thing. A BROKER with the name "" is the default of the whole cluster."""
+
+    type: ResourceType
+    name: str
+
+
+CLUSTER_DEFAULT = ConfigResource(ResourceType.BROKER, "")
+
+
+def topic_resource(name: str) -> ConfigResource:
+    return ConfigResource(ResourceType.TOPIC, name)
+
+
+def broker_resource(broker_id: int) -> ConfigResource:
+    return ConfigResource(ResourceType.BROKER, str(broker_id))

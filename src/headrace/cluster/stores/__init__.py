@@ -1,0 +1,1 @@
+"""Where metadata lives: one module for each kind of store."""

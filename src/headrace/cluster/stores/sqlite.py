@@ -1,0 +1,365 @@
+"""The embedded metadata store: one SQLite file, or memory.
+
+Every batch is one transaction in a write-ahead log that is fsynced before `commit` returns, so an
+acknowledged topic survives a power loss. The file is locked for this process alone. A broker's
+registration ends with its process: opening the file fences what earlier processes registered.
+"""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from headrace.cluster.image import ImageError, MetadataImage
+from headrace.cluster.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ClusterNamed,
+    ConfigChanged,
+    ControllerElected,
+    FeatureSet,
+    LeaderReturned,
+    MetadataRecord,
+    PartitionChanged,
+    PartitionsAdded,
+    ProducerIdsReserved,
+    TopicCreated,
+    TopicDeleted,
+)
+from headrace.cluster.resources import ConfigResource, ResourceType
+from headrace.cluster.store import CorruptStore, NewerStore, StaleVersion, StoreError, StoreInUse
+from headrace.cluster.topology import Broker, Endpoint, Partition
+
+IN_MEMORY: Final = ":memory:"
+SCHEMA_VERSION: Final = 1
+APPLICATION_ID: Final = 0x48445243  # "HDRC": tells our file from any other SQLite file
+
+_SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE topic (topic INTEGER PRIMARY KEY, id BLOB NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE);
+CREATE TABLE partition (
+    topic INTEGER NOT NULL, number INTEGER NOT NULL, leader INTEGER NOT NULL,
+    leader_epoch INTEGER NOT NULL, partition_epoch INTEGER NOT NULL, replicas TEXT NOT NULL,
+    isr TEXT NOT NULL, eligible TEXT NOT NULL, adding TEXT NOT NULL, removing TEXT NOT NULL,
+    PRIMARY KEY (topic, number)
+) WITHOUT ROWID;
+CREATE TABLE config (
+    type INTEGER NOT NULL, resource TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (type, resource, name)
+) WITHOUT ROWID;
+CREATE TABLE broker (
+    id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, endpoints TEXT NOT NULL, rack TEXT,
+    incarnation BLOB NOT NULL, fenced INTEGER NOT NULL
+);
+CREATE TABLE feature (name TEXT PRIMARY KEY, level INTEGER NOT NULL) WITHOUT ROWID;
+"""
+
+_PartitionRow = tuple[int, int, int, str, str, str, str, str]
+
+
+class SqliteStore:
+    """A `MetadataStore` in a file (or in memory, for tests and throw-away brokers)."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = str(path)
+        # The broker may call from worker threads; one lock keeps each transaction whole.
+        self._lock = threading.Lock()
+        with self._errors():
+            self._db = sqlite3.connect(
+                self._path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+        try:
+            self._open()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def load(self) -> MetadataImage:
+        with self._lock, self._errors():
+            version = self._read_version()
+            try:
+                image = MetadataImage().apply(self._stored_records())
+            except (ImageError, ValueError, TypeError) as error:
+                raise CorruptStore(f"{self._path} does not hold together: {error}") from error
+            return image.at_version(version)
+
+    def commit(self, records: Sequence[MetadataRecord], *, expected_version: int) -> int:
+        with self._lock, self._errors():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                version = self._read_version()
+                if version != expected_version:
+                    raise StaleVersion(expected_version, version)
+                for record in records:
+                    self._write(record)
+                self._put_meta("version", version + 1)
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+            return version + 1
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    # -- opening ----------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        with self._errors():
+            # One process alone may open the file: no shared-memory file, and no surprise writer.
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._db.execute("PRAGMA journal_mode = WAL")
+            # In WAL mode FULL means: the log is fsynced at each commit, before it returns.
+            self._db.execute("PRAGMA synchronous = FULL")
+            self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first commit
+            try:
+                self._check_or_create()
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def _check_or_create(self) -> None:
+        application_id = self._pragma("application_id")
+        tables = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+        if application_id == 0 and tables == 0:
+            for statement in _SCHEMA.split(";"):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            self._put_meta("schema_version", SCHEMA_VERSION)
+            self._put_meta("version", 0)
+            return
+        if application_id != APPLICATION_ID:
+            raise CorruptStore(f"{self._path} is a database, but not one of Headrace's")
+        problem = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        if problem != "ok":
+            raise CorruptStore(f"{self._path} is damaged: {problem}")
+        self._check_schema_version()
+        self._db.execute("UPDATE broker SET fenced = 1 WHERE fenced = 0")
+
+    def _check_schema_version(self) -> None:
+        found = self._meta("schema_version")
+        if not isinstance(found, int) or found < 1:
+            raise CorruptStore(f"{self._path} names no schema version")
+        if found > SCHEMA_VERSION:
+            raise NewerStore(
+                f"{self._path} was written by a newer Headrace (schema {found}; this one reads up "
+                f"to {SCHEMA_VERSION}): upgrade, or start with another data directory"
+            )
+
+    def _pragma(self, name: str) -> int:
+        value: int = self._db.execute(f"PRAGMA {name}").fetchone()[0]
+        return value
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """SQLite's errors as ours, with the file and what to do."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+                raise StoreInUse(
+                    f"{self._path} is in use by another process: stop that one, or start with "
+                    "another data directory"
+                ) from error
+            raise StoreError(f"{self._path}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise CorruptStore(f"{self._path} is damaged: {error}") from error
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def _meta(self, name: str) -> object:
+        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def _read_version(self) -> int:
+        version = self._meta("version")
+        if not isinstance(version, int):
+            raise CorruptStore(f"{self._path} names no version")
+        return version
+
+    def _stored_records(self) -> Iterator[MetadataRecord]:
+        """The stored state as the records that would build it."""
+        meta = dict(self._db.execute("SELECT name, value FROM meta"))
+        yield ClusterNamed(meta.get("cluster_id", ""))
+        yield ControllerElected(meta.get("controller_id", -1), meta.get("controller_epoch", 0))
+        yield ProducerIdsReserved(meta.get("next_producer_id", 0))
+        for name, level in self._db.execute("SELECT name, level FROM feature"):
+            yield FeatureSet(name, level)
+        yield from self._stored_brokers()
+        yield from self._stored_topics()
+        for type_, resource, name, value in self._db.execute(
+            "SELECT type, resource, name, value FROM config"
+        ):
+            yield ConfigChanged(ConfigResource(ResourceType(type_), resource), name, value)
+
+    def _stored_brokers(self) -> Iterator[MetadataRecord]:
+        for id_, epoch, endpoints, rack, incarnation, fenced in self._db.execute(
+            "SELECT id, epoch, endpoints, rack, incarnation, fenced FROM broker"
+        ):
+            addresses = tuple(Endpoint(*fields) for fields in json.loads(endpoints))
+            yield BrokerRegistered(
+                Broker(id_, epoch, addresses, rack, incarnation, fenced=bool(fenced))
+            )
+
+    def _stored_topics(self) -> Iterator[MetadataRecord]:
+        partitions: dict[int, list[Partition]] = {}
+        # Most partitions of a node are in the same state: one object serves them all.
+        states: dict[_PartitionRow, Partition] = {}
+        for topic, number, *state in self._db.execute(
+            "SELECT topic, number, leader, leader_epoch, partition_epoch, replicas, isr,"
+            " eligible, adding, removing FROM partition ORDER BY topic, number"
+        ):
+            found = partitions.setdefault(topic, [])
+            if number != len(found):
+                raise ValueError(f"partition {len(found)} of topic row {topic} is missing")
+            row: _PartitionRow = tuple(state)
+            partition = states.get(row)
+            if partition is None:
+                partition = states[row] = _partition(row)
+            found.append(partition)
+        for topic, id_, name in self._db.execute("SELECT topic, id, name FROM topic"):
+            yield TopicCreated(name, id_, tuple(partitions.get(topic, ())))
+
+    # -- writing ----------------------------------------------------------------------------
+
+    def _put_meta(self, name: str, value: str | int) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def _write(self, record: MetadataRecord) -> None:
+        match record:
+            case TopicCreated(name, topic_id, partitions):
+                row = self._db.execute(
+                    "INSERT INTO topic (id, name) VALUES (?, ?)", (topic_id, name)
+                ).lastrowid
+                assert row is not None
+                self._insert_partitions(row, 0, partitions)
+            case PartitionsAdded(topic_id, partitions):
+                row = self._topic_row(topic_id)
+                first = self._db.execute(
+                    "SELECT count(*) FROM partition WHERE topic = ?", (row,)
+                ).fetchone()[0]
+                self._insert_partitions(row, first, partitions)
+            case PartitionChanged(topic_id, index, partition):
+                self._insert_partitions(self._topic_row(topic_id), index, (partition,))
+            case TopicDeleted(topic_id):
+                self._delete_topic(topic_id)
+            case LeaderReturned(broker_id):
+                self._db.execute(
+                    "UPDATE partition SET leader_epoch = leader_epoch + 1,"
+                    " partition_epoch = partition_epoch + 1 WHERE leader = ?",
+                    (broker_id,),
+                )
+            case ConfigChanged():
+                self._write_config(record)
+            case BrokerRegistered() | BrokerFenced() | BrokerUnregistered():
+                self._write_broker(record)
+            case FeatureSet(name, 0):
+                self._db.execute("DELETE FROM feature WHERE name = ?", (name,))
+            case FeatureSet(name, level):
+                self._db.execute("INSERT OR REPLACE INTO feature VALUES (?, ?)", (name, level))
+            case ProducerIdsReserved(next_producer_id):
+                self._put_meta("next_producer_id", next_producer_id)
+            case ControllerElected(controller_id, controller_epoch):
+                self._put_meta("controller_id", controller_id)
+                self._put_meta("controller_epoch", controller_epoch)
+            case ClusterNamed(cluster_id):
+                self._put_meta("cluster_id", cluster_id)
+
+    def _topic_row(self, topic_id: bytes) -> int:
+        row = self._db.execute("SELECT topic FROM topic WHERE id = ?", (topic_id,)).fetchone()
+        if row is None:
+            raise StoreError(f"{self._path} has no topic with the id {topic_id.hex()}")
+        topic: int = row[0]
+        return topic
+
+    def _insert_partitions(self, topic: int, first: int, partitions: Iterable[Partition]) -> None:
+        texts: dict[Partition, _PartitionRow] = {}
+        rows = []
+        for number, partition in enumerate(partitions, first):
+            text = texts.get(partition)
+            if text is None:
+                text = texts[partition] = _row(partition)
+            rows.append((topic, number, *text))
+        self._db.executemany(
+            "INSERT OR REPLACE INTO partition VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
+        )
+
+    def _delete_topic(self, topic_id: bytes) -> None:
+        row = self._topic_row(topic_id)
+        self._db.execute(
+            "DELETE FROM config WHERE type = ? AND resource ="
+            " (SELECT name FROM topic WHERE topic = ?)",
+            (int(ResourceType.TOPIC), row),
+        )
+        self._db.execute("DELETE FROM partition WHERE topic = ?", (row,))
+        self._db.execute("DELETE FROM topic WHERE topic = ?", (row,))
+
+    def _write_config(self, record: ConfigChanged) -> None:
+        key = (int(record.resource.type), record.resource.name, record.name)
+        if record.value is None:
+            self._db.execute("DELETE FROM config WHERE type = ? AND resource = ? AND name = ?", key)
+        else:
+            self._db.execute(
+                "INSERT OR REPLACE INTO config VALUES (?, ?, ?, ?)", (*key, record.value)
+            )
+
+    def _write_broker(self, record: BrokerRegistered | BrokerFenced | BrokerUnregistered) -> None:
+        match record:
+            case BrokerRegistered(broker):
+                self._db.execute(
+                    "INSERT OR REPLACE INTO broker VALUES (?, ?, ?, ?, ?, ?)",
+                    (
+                        broker.broker_id,
+                        broker.epoch,
+                        json.dumps(broker.endpoints),
+                        broker.rack,
+                        broker.incarnation_id,
+                        int(broker.fenced),
+                    ),
+                )
+            case BrokerFenced(broker_id):
+                self._db.execute("UPDATE broker SET fenced = 1 WHERE id = ?", (broker_id,))
+            case BrokerUnregistered(broker_id):
+                self._db.execute("DELETE FROM broker WHERE id = ?", (broker_id,))
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    return tuple(int(id_) for id_ in text.split(",")) if text else ()
+
+
+def _text(ids: tuple[int, ...]) -> str:
+    return ",".join(map(str, ids))
+
+
+def _partition(row: _PartitionRow) -> Partition:
+    leader, leader_epoch, partition_epoch, replicas, isr, eligible, adding, removing = row
+    return Partition(
+        replicas=_ids(replicas),
+        isr=_ids(isr),
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        eligible_leaders=_ids(eligible),
+        adding=_ids(adding),
+        removing=_ids(removing),
+    )
+
+
+def _row(partition: Partition) -> _PartitionRow:
+    return (
+        partition.leader,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        _text(partition.replicas),
+        _text(partition.isr),
+        _text(partition.eligible_leaders),
+        _text(partition.adding),
+        _text(partition.removing),
+    )

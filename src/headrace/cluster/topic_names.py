@@ -1,0 +1,32 @@
+"""What a topic may be called. Pure rules, with Kafka's words for what is wrong."""
+
+from typing import Final
+
+MAX_NAME_CHARS: Final = 249
+"""A partition's directory is name-index; with `.uuid-delete` it must fit a 255-byte file name."""
+
+_LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def name_problem(name: str) -> str | None:
+    """Why the name is refused, as a sentence for the client, or None if it is good."""
+    reason: str | None = None
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > MAX_NAME_CHARS:
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_CHARS}"
+    elif not _LEGAL.issuperset(name):
+        reason = (
+            f"'{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None if reason is None else f"Topic name is invalid: {reason}"
+
+
+def collision_key(name: str) -> str | None:
+    """Names with equal keys would share metric names; None where no other name can collide."""
+    if "." in name or "_" in name:
+        return name.replace(".", "_")
+    return None
