@@ -51,7 +51,7 @@ def compress(codec: Codec, data: Buffer, *, level: int | None = None) -> bytes:
         return bytes(cramjam.zstd.compress(data, level))
     # Java clients refuse frames whose blocks depend on each other.
     frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    frame.compress(data)
+    frame.compress(bytes(data))
     return bytes(frame.finish())
 
 

@@ -89,6 +89,8 @@ def _unpacked_length(block: memoryview) -> int:
 
 def _unpack_block(block: memoryview, output: memoryview) -> None:
     if not len(output):
+        if len(block) > 1:
+            raise CorruptCompression("an empty snappy block is followed by data")
         return
     import cramjam
 
