@@ -1,0 +1,1 @@
+"""The asyncio shell: listeners, connections, dispatch, delayed operations and one handler an API."""

@@ -1,0 +1,271 @@
+"""One client's connection: frames in, answers out, in order.
+
+A connection's requests start in the order in which they came and are answered in that order, but
+the next one starts while the last still waits for replicas, for a flush or for data. Past the
+bound on requests in flight, or while the client does not read its answers, the socket is not
+read: what a client sends can slow down that client only.
+
+A handler that answers with a coroutine holds the connection until it is done, as every request
+does in Kafka; one that answers with a future lets the next request start.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Protocol, cast
+
+from headrace.broker.frames import FrameRefused, ReceiveBuffer
+from headrace.protocol.errors import ProtocolError
+
+log = logging.getLogger(__name__)
+
+
+JOIN_BELOW_BYTES = 32 * 1024  # one small copy is cheaper than a vectored write
+WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent answers past this stop the reading of requests
+SOCKET_BUFFER_BYTES = 2 * 1024 * 1024  # measured: fewer wake-ups for megabyte-sized requests
+
+Parts = list[bytes | bytearray | memoryview]
+Encode = Callable[[object], Parts | None]
+
+
+class Waiting:
+    """An answer that is not there yet, and how to write it once it is."""
+
+    __slots__ = ("encode", "parts", "result", "ready")
+
+    def __init__(self, result: "asyncio.Future[object]", encode: Encode) -> None:
+        self.result = result
+        self.encode = encode
+        self.parts: Parts | None = None
+        self.ready = False
+
+
+class Pipelined:
+    """What dispatch returns for a request that waits while later ones may start."""
+
+    __slots__ = ("encode", "future")
+
+    def __init__(self, future: "asyncio.Future[object]", encode: Encode) -> None:
+        self.future = future
+        self.encode = encode
+
+
+class Serial:
+    """What dispatch returns for a request that holds the connection until it is answered."""
+
+    __slots__ = ("coroutine", "encode")
+
+    def __init__(self, coroutine: Coroutine[object, object, object], encode: Encode) -> None:
+        self.coroutine = coroutine
+        self.encode = encode
+
+
+class Owner(Protocol):
+    """What a connection needs from the server that accepted it."""
+
+    max_frame_bytes: int
+    max_in_flight: int
+
+    def dispatch(
+        self, connection: "Connection", frame: memoryview
+    ) -> Parts | Pipelined | Serial | None: ...
+
+    def opened(self, connection: "Connection") -> bool: ...
+
+    def closed(self, connection: "Connection") -> None: ...
+
+    def monotonic(self) -> float: ...
+
+
+class Connection(asyncio.BufferedProtocol):
+    """The protocol object of one accepted socket."""
+
+    def __init__(self, owner: Owner, loop: asyncio.AbstractEventLoop, listener: str) -> None:
+        self.listener = listener
+        self.peer = "unknown"
+        self.last_active = owner.monotonic()
+        self.client_software: tuple[str, str] = ("unknown", "unknown")
+        self._owner = owner
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._buffer = ReceiveBuffer(owner.max_frame_bytes)
+        self._waiting: deque[Waiting] = deque()
+        self._held = False  # a serial request is under way
+        self._write_paused = False
+        self._reading = True
+        self._draining = False  # no further requests are started
+        self._ended = False  # the client will send no more
+
+    @property
+    def in_flight(self) -> int:
+        """Requests accepted and not yet answered."""
+        return len(self._waiting)
+
+    # --- asyncio's side -------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.peer = f"{peer[0]}:{peer[1]}"
+        self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        if not self._owner.opened(self):
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._buffer.received(nbytes)
+        self.last_active = self._owner.monotonic()
+        self._serve_buffered()
+
+    def eof_received(self) -> bool:
+        # A client that has finished sending may still want what it asked for.
+        self._ended = True
+        return bool(self._waiting)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        for waiting in self._waiting:
+            waiting.result.cancel()
+        self._waiting.clear()
+        self._transport = None
+        self._owner.closed(self)
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        self._serve_buffered()
+
+    # --- the owner's side -----------------------------------------------------------------------
+
+    def close(self, reason: str) -> None:
+        """Ends the connection at once, as Kafka does for requests that it cannot answer."""
+        if self._transport is not None:
+            log.info("closed a connection", extra={"peer": self.peer, "reason": reason})
+            self._transport.abort()
+
+    def drain(self) -> None:
+        """Takes no further requests; closes when what was accepted has been answered."""
+        self._draining = True
+        self._read(on=False)
+        self._close_when_drained()
+
+    def release_memory(self) -> None:
+        self._buffer.release()
+
+    # --- requests -------------------------------------------------------------------------------
+
+    def _serve_buffered(self) -> None:
+        """Starts every whole request that may start now; decides whether to read on."""
+        owner = self._owner
+        while not (
+            self._held
+            or self._write_paused
+            or self._draining
+            or self._transport is None
+            or len(self._waiting) >= owner.max_in_flight
+        ):
+            try:
+                frame = self._buffer.next_frame()
+                if frame is None:
+                    self._read(on=True)
+                    return
+                reply = owner.dispatch(self, frame)
+            except ProtocolError as error:
+                self._refuse(error)
+                return
+            except Exception:
+                log.exception("a request failed", extra={"peer": self.peer})
+                self.close("internal error")
+                return
+            if reply.__class__ is list:
+                self._answer(cast("Parts", reply))
+            elif reply is not None:
+                self._wait_for(cast("Pipelined | Serial", reply))
+        self._read(on=False)
+
+    def _refuse(self, error: ProtocolError) -> None:
+        log.warning("refused a request", extra={"peer": self.peer, "error": str(error)})
+        reason = "frame size" if isinstance(error, FrameRefused) else "malformed request"
+        self.close(reason)
+
+    def _wait_for(self, reply: Pipelined | Serial) -> None:
+        if isinstance(reply, Pipelined):
+            future = reply.future
+            serial = False
+        else:
+            future = self._loop.create_task(reply.coroutine)
+            serial = True
+        waiting = Waiting(future, reply.encode)
+        self._held = serial
+        self._waiting.append(waiting)
+        future.add_done_callback(lambda _: self._finished(waiting, serial=serial))
+
+    def _finished(self, waiting: Waiting, *, serial: bool) -> None:
+        if serial:
+            self._held = False
+        if self._transport is None or waiting.result.cancelled():
+            return
+        try:
+            waiting.parts = waiting.encode(waiting.result.result())
+        except ProtocolError as error:
+            self._refuse(error)
+            return
+        except Exception:
+            log.exception("a request failed", extra={"peer": self.peer})
+            self.close("internal error")
+            return
+        waiting.ready = True
+        self._write_ready()
+        self._serve_buffered()
+        self._close_when_drained()
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def _answer(self, parts: Parts) -> None:
+        if not self._waiting:
+            self._write(parts)
+            return
+        done: asyncio.Future[object] = self._loop.create_future()
+        waiting = Waiting(done, _already_encoded)
+        waiting.parts, waiting.ready = parts, True
+        self._waiting.append(waiting)
+
+    def _write_ready(self) -> None:
+        while self._waiting and self._waiting[0].ready:
+            parts = self._waiting.popleft().parts
+            if parts is not None:
+                self._write(parts)
+
+    def _write(self, parts: Parts) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if len(parts) == 1:
+            transport.write(parts[0])
+        elif sum(map(len, parts)) < JOIN_BELOW_BYTES:
+            transport.write(b"".join(parts))
+        else:
+            transport.writelines(parts)
+
+    def _read(self, *, on: bool) -> None:
+        if self._transport is None or self._reading == on or self._transport.is_closing():
+            return
+        self._reading = on
+        if on:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _close_when_drained(self) -> None:
+        finished = self._draining or self._ended
+        if finished and not self._waiting and self._transport is not None:
+            self._transport.close()
+
+
+def _already_encoded(_: object) -> Parts | None:
+    return None

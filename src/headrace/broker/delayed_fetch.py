@@ -1,0 +1,59 @@
+"""A fetch that waits for `min_bytes`: woken by appends, ended by its time limit, never polled."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from headrace.replication.leader import Leader
+
+
+class DelayedFetch:
+    """Counts the bytes that become readable and answers once there are enough of them."""
+
+    __slots__ = ("_answer", "_leaders", "_loop", "_missing_bytes", "_scheduled", "_timer", "future")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        leaders: Iterable[Leader],
+        missing_bytes: int,
+        max_wait_s: float,
+        answer: Callable[[], object],
+    ) -> None:
+        self.future: asyncio.Future[object] = loop.create_future()
+        self._loop = loop
+        self._answer = answer
+        self._missing_bytes = missing_bytes
+        self._leaders = list(leaders)
+        self._scheduled = False
+        for leader in self._leaders:
+            leader.watch(self)
+        self._timer = loop.call_later(max_wait_s, self.finish)
+        # A client that goes away cancels the future: stop watching for it.
+        self.future.add_done_callback(lambda _: self._forget())
+
+    def advanced(self, size_bytes: int) -> None:
+        self._missing_bytes -= size_bytes
+        if self._missing_bytes <= 0:
+            self.interrupted()
+
+    def interrupted(self) -> None:
+        # In the loop's next turn: the producer's own answer goes first, and what else arrives in
+        # this turn is read with it.
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.finish)
+
+    def finish(self) -> None:
+        if self.future.done():
+            return
+        self._forget()
+        try:
+            self.future.set_result(self._answer())
+        except Exception as error:
+            self.future.set_exception(error)
+
+    def _forget(self) -> None:
+        self._timer.cancel()
+        for leader in self._leaders:
+            leader.unwatch(self)
+        self._leaders = []

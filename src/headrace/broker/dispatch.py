@@ -1,0 +1,159 @@
+"""From a frame to its handler and from the handler's answer to bytes.
+
+One table names the handler of each API; handlers and message classes are imported on first use,
+so that a broker starts without them. A version that this broker does not serve closes the
+connection, as Kafka does, except for ApiVersions, which is answered in version 0.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable, Coroutine, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+from headrace.broker.connection import Connection, Parts, Pipelined, Serial
+from headrace.protocol.api import APIS, ApiKey, ApiSpec
+from headrace.protocol.errors import ProtocolError
+from headrace.protocol.header import read_request_header
+from headrace.protocol.struct import Struct
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+HANDLERS: Mapping[ApiKey, str] = {
+    ApiKey.PRODUCE: "produce",
+    ApiKey.FETCH: "fetch",
+    ApiKey.LIST_OFFSETS: "list_offsets",
+    ApiKey.METADATA: "metadata",
+    ApiKey.FIND_COORDINATOR: "find_coordinator",
+    ApiKey.API_VERSIONS: "api_versions",
+    ApiKey.CREATE_TOPICS: "create_topics",
+    ApiKey.DELETE_TOPICS: "delete_topics",
+    ApiKey.DELETE_RECORDS: "delete_records",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKey.ALTER_CONFIGS: "alter_configs",
+    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ApiKey.UPDATE_FEATURES: "update_features",
+    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+}
+
+_HEAD = struct.Struct(">hhi")
+_PREFIX = struct.Struct(">ii")
+_FLEXIBLE_PREFIX = struct.Struct(">iib")  # the tagged fields of the response header: none
+
+
+class UnsupportedRequest(ProtocolError):
+    """An API key or version that this broker does not serve."""
+
+
+class Context:
+    """What a handler may know of a request beside its body."""
+
+    __slots__ = ("client_id", "connection", "version")
+
+    def __init__(self, connection: Connection, client_id: str | None, version: int) -> None:
+        self.connection = connection
+        self.client_id = client_id
+        self.version = version
+
+
+Answer = Struct | None
+Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
+Handle = Callable[["Broker", Context, Struct], Reply]
+
+
+class _Route:
+    """One API as this broker serves it."""
+
+    __slots__ = ("handle", "in_place", "read", "spec")
+
+    def __init__(self, spec: ApiSpec, handle: Handle) -> None:
+        self.spec = spec
+        self.handle = handle
+        self.read = spec.request.read
+        # Produce appends its payload before it first waits, so it may read from the receive
+        # buffer; every other request gets its own copy of a small frame.
+        self.in_place = spec.key is ApiKey.PRODUCE
+
+
+class Dispatcher:
+    """Finds and runs the handlers of one broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._routes: dict[int, _Route] = {}
+
+    def dispatch(
+        self, connection: Connection, frame: memoryview
+    ) -> Parts | Pipelined | Serial | None:
+        """Starts one request; raises ProtocolError for what cannot be answered."""
+        if len(frame) < _HEAD.size:
+            msg = f"a request of {len(frame)} bytes has no header"
+            raise UnsupportedRequest(msg)
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        route = self._routes.get(key) or self._route(key)
+        spec = route.spec
+        if not spec.min_version <= version <= spec.max_version:
+            if key != ApiKey.API_VERSIONS:
+                msg = f"{spec.name} version {version}; served are {spec.min_version} to {spec.max_version}"
+                raise UnsupportedRequest(msg)
+            return encode(spec, 0, correlation_id, _unsupported_api_versions(self._broker))
+        body: memoryview | bytes = frame if route.in_place else bytes(frame)
+        header, pos = read_request_header(body, 0, len(body))
+        request, end = route.read(body, pos, len(body), version)
+        if end != len(body):
+            msg = f"{spec.name} v{version} is followed by {len(body) - end} bytes of garbage"
+            raise UnsupportedRequest(msg)
+        reply = route.handle(
+            self._broker, Context(connection, header.client_id, version), request
+        )
+        if reply is None:
+            return None
+        if isinstance(reply, Struct):
+            return encode(spec, version, correlation_id, reply)
+
+        def encode_later(answer: object) -> Parts | None:
+            if answer is None:
+                return None
+            return encode(spec, version, correlation_id, cast("Struct", answer))
+
+        if isinstance(reply, asyncio.Future):
+            return Pipelined(cast("asyncio.Future[object]", reply), encode_later)
+        return Serial(reply, encode_later)
+
+    def _route(self, key: int) -> _Route:
+        try:
+            api_key = ApiKey(key)
+            name = HANDLERS[api_key]
+        except (ValueError, KeyError):
+            msg = f"API key {key} is not served"
+            raise UnsupportedRequest(msg) from None
+        module = import_module(f"headrace.broker.handlers.{name}")
+        route = self._routes[key] = _Route(APIS[api_key], module.handle)
+        return route
+
+
+def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> Parts:
+    """The whole response frame, with payloads uncopied."""
+    parts: Parts = [b""]
+    answer.write(version, parts)
+    size = sum(map(len, parts))
+    # ApiVersions always answers with the oldest header: the client does not know more yet.
+    if version >= spec.flexible_since and spec.key is not ApiKey.API_VERSIONS:
+        parts[0] = _FLEXIBLE_PREFIX.pack(size + 5, correlation_id, 0)
+    else:
+        parts[0] = _PREFIX.pack(size + 4, correlation_id)
+    return parts
+
+
+def _unsupported_api_versions(broker: "Broker") -> Struct:
+    from headrace.broker.handlers.api_versions import unsupported
+
+    return unsupported(broker)

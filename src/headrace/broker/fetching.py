@@ -1,0 +1,166 @@
+"""Reading partitions for one fetch: limits, isolation, epochs.
+
+Guarantees: no byte at or past the reader's bound (high watermark, or last stable offset for
+read_committed) is returned; at least one batch is, even where it is larger than the limits
+(KIP-74), so that no consumer gets stuck; a partition's error never touches the others.
+"""
+
+from dataclasses import dataclass, field
+
+from headrace.broker.fetch_session import FetchPlan, WantedPartition, key_of
+from headrace.broker.partitions import PartitionTable
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    PartitionData,
+)
+from headrace.replication.leader import Leader
+from headrace.storage.errors import StorageError
+
+UNKNOWN_OFFSET = -1
+
+
+@dataclass(slots=True)
+class FetchLimits:
+    """What one request allows and how it wants to read."""
+
+    max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    read_committed: bool
+    by_topic_id: bool
+
+
+@dataclass(slots=True)
+class FetchedPartitions:
+    """One pass over the wanted partitions."""
+
+    data: list[tuple[WantedPartition, PartitionData]] = field(default_factory=list)
+    leaders: list[Leader] = field(default_factory=list)
+    size_bytes: int = 0
+    answer_now: bool = False  # an error or a divergence: waiting would only hide it
+
+
+def read_partitions(
+    table: PartitionTable, wanted: list[WantedPartition], limits: FetchLimits
+) -> FetchedPartitions:
+    """Reads each partition until the request's limit is used up."""
+    fetched = FetchedPartitions()
+    remaining = limits.max_bytes
+    for partition in wanted:
+        data = _read(table, partition, limits, remaining, fetched)
+        size = len(data.records or b"")
+        remaining -= size
+        fetched.size_bytes += size
+        fetched.data.append((partition, data))
+    return fetched
+
+
+def group_by_topic(
+    fetched: FetchedPartitions, plan: FetchPlan, *, by_topic_id: bool
+) -> list[FetchableTopicResponse]:
+    """The answer's topics; an incremental one leaves out partitions without news."""
+    topics: list[FetchableTopicResponse] = []
+    for wanted, data in fetched.data:
+        if plan.session is not None:
+            has_news = plan.session.news(
+                key_of(wanted, by_topic_id),
+                error=data.error_code != ErrorCode.NONE,
+                has_records=bool(data.records),
+                high_watermark=data.high_watermark,
+                log_start=data.log_start_offset,
+                diverged=data.diverging_epoch.epoch >= 0,
+            )
+            if plan.incremental and not has_news:
+                continue
+        last = topics[-1] if topics else None
+        if last is None or last.topic != wanted.topic or last.topic_id != wanted.topic_id:
+            last = FetchableTopicResponse(
+                topic=wanted.topic, topic_id=wanted.topic_id, partitions=[]
+            )
+            topics.append(last)
+        last.partitions.append(data)
+    return topics
+
+
+def _read(
+    table: PartitionTable,
+    wanted: WantedPartition,
+    limits: FetchLimits,
+    remaining: int,
+    fetched: FetchedPartitions,
+) -> PartitionData:
+    if limits.by_topic_id:
+        topic = table.by_id.get(wanted.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = table.by_name.get(wanted.topic)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        return _failed(wanted, unknown, fetched)
+    leader = topic.leader(wanted.partition)
+    if leader is None:
+        return _failed(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, fetched)
+    fenced = leader.check_epoch(wanted.current_leader_epoch)
+    if fenced:
+        return _failed(wanted, fenced, fetched)
+    try:
+        data = _read_led(leader, wanted, limits, remaining, fetched)
+    except StorageError as error:
+        return _failed(wanted, error.code, fetched)
+    fetched.leaders.append(leader)
+    return data
+
+
+def _read_led(
+    leader: Leader,
+    wanted: WantedPartition,
+    limits: FetchLimits,
+    remaining: int,
+    fetched: FetchedPartitions,
+) -> PartitionData:
+    log = leader.log
+    high_watermark = leader.high_watermark
+    data = PartitionData(
+        partition_index=wanted.partition,
+        high_watermark=high_watermark,
+        log_start_offset=log.log_start_offset,
+        records=b"",
+    )
+    stable = data.last_stable_offset = leader.last_stable_offset
+    bound = stable if limits.read_committed else high_watermark
+    if wanted.last_fetched_epoch >= 0:
+        epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            fetched.answer_now = True
+            return data
+    result = log.read(
+        wanted.fetch_offset,
+        max_bytes=max(0, min(wanted.max_bytes, remaining)),
+        max_offset=bound,
+        min_one_message=fetched.size_bytes == 0,
+    )
+    data.records = result.data
+    if limits.read_committed:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
+        ] if result.data else []
+    return data
+
+
+def _failed(
+    wanted: WantedPartition, error: ErrorCode, fetched: FetchedPartitions
+) -> PartitionData:
+    fetched.answer_now = True
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=error,
+        high_watermark=UNKNOWN_OFFSET,
+        last_stable_offset=UNKNOWN_OFFSET,
+        log_start_offset=UNKNOWN_OFFSET,
+        records=b"",
+    )

@@ -1,0 +1,109 @@
+"""Received bytes in, whole request frames out.
+
+Guarantees: a frame is handed out as a view into the buffer, uncopied; memory follows the bytes
+that arrived, never the size that a frame claims; a size outside the limits is refused before
+anything is allocated. A frame is valid until the next call of `writable`.
+"""
+
+from headrace.protocol.errors import ProtocolError
+
+SIZE_BYTES = 4
+BASE_CAPACITY_BYTES = 16 * 1024  # what an idle connection holds
+SMALL_READS_CAPACITY_BYTES = 256 * 1024  # growth for pipelined small frames stops here
+ROOM_FOR_FRAMES = 2  # a buffer that fits two large frames moves a partial one half as often
+FRAMES_BETWEEN_SHRINKS = 256
+
+
+class FrameRefused(ProtocolError):
+    """A frame's declared size is not one that this listener takes."""
+
+
+class ReceiveBuffer:
+    """One connection's receive buffer; grows with what arrives, shrinks when frames are small."""
+
+    __slots__ = ("_bytes", "_capacity", "_end", "_frames", "_largest", "_max_frame", "_start", "_view")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self._max_frame = max_frame_bytes
+        self._start = 0
+        self._end = 0
+        self._frames = 0
+        self._largest = 0
+        self._allocate(BASE_CAPACITY_BYTES)
+
+    @property
+    def capacity(self) -> int:
+        return self._capacity
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes received but not yet handed out."""
+        return self._end - self._start
+
+    def writable(self) -> memoryview:
+        """Where the next bytes go; ends the life of the frames handed out before."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            if self._frames >= FRAMES_BETWEEN_SHRINKS:
+                self._shrink()
+        elif self._end == self._capacity:
+            self._make_room()
+        return self._view[self._end :]
+
+    def received(self, count: int) -> None:
+        self._end += count
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame without its size, or None until more bytes arrive."""
+        start = self._start
+        available = self._end - start
+        if available < SIZE_BYTES:
+            return None
+        size = int.from_bytes(self._view[start : start + SIZE_BYTES], "big", signed=True)
+        if size < 0 or size > self._max_frame:
+            msg = f"frame of {size} bytes; this listener takes 0 to {self._max_frame}"
+            raise FrameRefused(msg)
+        if available < SIZE_BYTES + size:
+            return None
+        start += SIZE_BYTES
+        self._start = start + size
+        self._frames += 1
+        if size > self._largest:
+            self._largest = size
+        return self._view[start : start + size]
+
+    def release(self) -> None:
+        """Gives memory back while the connection is idle."""
+        if self._start == self._end and self._capacity > BASE_CAPACITY_BYTES:
+            self._start = self._end = 0
+            self._allocate(BASE_CAPACITY_BYTES)
+
+    def _allocate(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._bytes = bytearray(capacity)
+        self._view = memoryview(self._bytes)
+
+    def _make_room(self) -> None:
+        """The buffer is full to its end and the last frame is not whole."""
+        pending = self._end - self._start
+        if pending >= SIZE_BYTES:
+            head = self._view[self._start : self._start + SIZE_BYTES]
+            wanted = (SIZE_BYTES + int.from_bytes(head, "big")) * ROOM_FOR_FRAMES
+        else:
+            wanted = SMALL_READS_CAPACITY_BYTES
+        capacity = self._capacity
+        # At least half full: doubling keeps the buffer within twice of what has arrived.
+        if capacity < wanted and (pending * 2 > capacity or capacity < SMALL_READS_CAPACITY_BYTES):
+            capacity *= 2
+        old = self._view[self._start : self._end]
+        if capacity != self._capacity:
+            self._allocate(capacity)
+        # A slice of a bytearray copies first, so the regions may overlap.
+        self._view[:pending] = bytes(old)
+        self._start, self._end = 0, pending
+
+    def _shrink(self) -> None:
+        fitting = max(BASE_CAPACITY_BYTES, self._largest * ROOM_FOR_FRAMES * 2)
+        if self._capacity > fitting:
+            self._allocate(max(BASE_CAPACITY_BYTES, self._capacity // 2))
+        self._frames = self._largest = 0

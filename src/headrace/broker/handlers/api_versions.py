@@ -1,0 +1,70 @@
+"""ApiVersions (key 18), versions 0-4: what this broker serves, and its features.
+
+A version that nobody knows is answered in version 0 with UNSUPPORTED_VERSION, so that a newer
+client can step back. v3 is flexible and carries the client's name; v4 may list features from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import HANDLERS, Context
+from headrace.cluster.features import SUPPORTED_FEATURES
+from headrace.protocol.api import APIS
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_SOFTWARE_NAME = 3
+FIRST_VERSION_WITH_ZERO_LEVELS = 4
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: Broker, context: Context, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.version >= FIRST_VERSION_WITH_SOFTWARE_NAME:
+        name, version = request.client_software_name, request.client_software_version
+        if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+        context.connection.client_software = (name, version)
+    return _served(broker, context.version, ErrorCode.NONE)
+
+
+def unsupported(broker: Broker) -> ApiVersionsResponse:
+    """The answer to a version that this broker does not know."""
+    return _served(broker, 0, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _served(broker: Broker, version: int, error: ErrorCode) -> ApiVersionsResponse:
+    image = broker.metadata.image
+    keys = [
+        ApiVersion(
+            api_key=key, min_version=APIS[key].advertised_min, max_version=APIS[key].max_version
+        )
+        for key in sorted(HANDLERS)
+    ]
+    # Before v4 clients refuse a minimum of 0 (KIP-1022): such features are left out for them.
+    supported = [
+        SupportedFeatureKey(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
+        for feature in SUPPORTED_FEATURES
+        if feature.min_level > 0 or version >= FIRST_VERSION_WITH_ZERO_LEVELS
+    ]
+    finalized = [
+        FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+        for name, level in image.features.items()
+    ]
+    return ApiVersionsResponse(
+        error_code=error,
+        api_keys=keys,
+        supported_features=supported,
+        finalized_features_epoch=image.version,
+        finalized_features=finalized,
+    )

@@ -1,0 +1,42 @@
+"""CreatePartitions (key 37), versions 0-3: a topic grows, and never shrinks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.topic_control import MorePartitions
+from headrace.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
+    growths = [
+        MorePartitions(
+            topic.name,
+            topic.count,
+            None if topic.assignments is None else [each.broker_ids for each in topic.assignments],
+        )
+        for topic in request.topics
+    ]
+    results = await broker.metadata.decide(
+        lambda controller: controller.create_partitions(
+            growths, validate_only=request.validate_only
+        )
+    )
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(
+                name=grown.name, error_code=grown.error.code, error_message=grown.error.message
+            )
+            for grown in results
+        ]
+    )

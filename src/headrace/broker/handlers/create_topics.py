@@ -1,0 +1,72 @@
+"""CreateTopics (key 19), versions 2-7. v5 answers with the configs, v7 with the topic id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.topic_control import CreatedTopic, NewTopic
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.create_topics import (
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_CONFIGS: Final = 5
+
+
+async def handle(
+    broker: Broker, context: Context, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    new = [
+        NewTopic(
+            topic.name,
+            topic.num_partitions,
+            topic.replication_factor,
+            [(each.partition_index, each.broker_ids) for each in topic.assignments],
+            [(each.name, each.value) for each in topic.configs],
+        )
+        for topic in request.topics
+    ]
+    configs = {topic.name: {name: value for name, value in topic.configs if value} for topic in new}
+    results = await broker.metadata.decide(
+        lambda controller: controller.create_topics(new, validate_only=request.validate_only)
+    )
+    with_configs = context.version >= FIRST_VERSION_WITH_CONFIGS
+    return CreateTopicsResponse(
+        topics=[
+            _result(broker, created, configs[created.name] if with_configs else None)
+            for created in results
+        ]
+    )
+
+
+def _result(
+    broker: Broker, created: CreatedTopic, configs: dict[str, str] | None
+) -> CreatableTopicResult:
+    result = CreatableTopicResult(
+        name=created.name,
+        topic_id=created.topic_id,
+        error_code=created.error.code,
+        error_message=created.error.message,
+        num_partitions=created.num_partitions,
+        replication_factor=created.replication_factor,
+        configs=[],
+    )
+    if configs is not None and created.error.code == ErrorCode.NONE:
+        result.configs = [
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in broker.configs.new_topic(configs)
+        ]
+    return result

@@ -1,0 +1,16 @@
+"""The one place where a domain error becomes a Kafka error code and a message."""
+
+import logging
+
+from headrace.protocol.errors import ErrorCode
+from headrace.storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+
+def failure(error: BaseException) -> tuple[ErrorCode, str]:
+    """The code and the message that a client gets for this error."""
+    if isinstance(error, StorageError):
+        return error.code, str(error)
+    log.error("an operation failed unexpectedly", exc_info=error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR, "the broker met an unexpected error; see its log"

@@ -1,0 +1,137 @@
+"""Fetch (key 1), versions 4-18: read record batches.
+
+v7 adds sessions, v11 the client's rack, v12 is flexible and carries epochs, v13 names topics by
+id, v15 moves the replica id into a tagged field, v16 tells new leaders' addresses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.broker.delayed_fetch import DelayedFetch
+from headrace.broker.dispatch import Context
+from headrace.broker.fetch_session import FetchPlan, PartitionKey, WantedPartition
+from headrace.broker.fetching import (
+    FetchedPartitions,
+    FetchLimits,
+    group_by_topic,
+    read_partitions,
+)
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from headrace.protocol.struct import Struct
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+READ_COMMITTED = 1
+CONSUMER_REPLICA_IDS = (-1, -2)  # -2 is Kafka's debugging consumer
+
+
+def handle(
+    broker: Broker, context: Context, request: FetchRequest
+) -> FetchResponse | asyncio.Future[Struct | None]:
+    by_topic_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
+    if _replica_id(request) not in CONSUMER_REPLICA_IDS:
+        return _refuse_replica(request)
+    plan = broker.fetch_sessions.begin(
+        request.session_id,
+        request.session_epoch,
+        _wanted(request),
+        _forgotten(request, by_topic_id),
+        uses_topic_ids=by_topic_id,
+        now=broker.clock.monotonic(),
+    )
+    if not isinstance(plan, FetchPlan):
+        return FetchResponse(error_code=plan, session_id=0, responses=[])
+    limits = _limits(broker, request, by_topic_id)
+    fetched = read_partitions(broker.partitions, plan.wanted, limits)
+    if (
+        fetched.size_bytes >= limits.min_bytes
+        or limits.max_wait_ms <= 0
+        or fetched.answer_now
+        or not fetched.leaders
+        or broker.stopping
+    ):
+        return _answer(fetched, plan, limits)
+    return _wait(broker, fetched, plan, limits)
+
+
+def _wait(
+    broker: Broker, fetched: FetchedPartitions, plan: FetchPlan, limits: FetchLimits
+) -> asyncio.Future[Struct | None]:
+    def answer() -> FetchResponse:
+        return _answer(read_partitions(broker.partitions, plan.wanted, limits), plan, limits)
+
+    delayed = DelayedFetch(
+        broker.loop,
+        fetched.leaders,
+        limits.min_bytes - fetched.size_bytes,
+        limits.max_wait_ms / 1000,
+        answer,
+    )
+    broker.delayed_fetches.add(delayed)
+    delayed.future.add_done_callback(lambda _: broker.delayed_fetches.discard(delayed))
+    return delayed.future  # type: ignore[return-value]
+
+
+def _answer(fetched: FetchedPartitions, plan: FetchPlan, limits: FetchLimits) -> FetchResponse:
+    return FetchResponse(
+        session_id=plan.session_id,
+        responses=group_by_topic(fetched, plan, by_topic_id=limits.by_topic_id),
+    )
+
+
+def _limits(broker: Broker, request: FetchRequest, by_topic_id: bool) -> FetchLimits:
+    max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
+    return FetchLimits(
+        max_bytes=max_bytes,
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_wait_ms=request.max_wait_ms,
+        read_committed=request.isolation_level == READ_COMMITTED,
+        by_topic_id=by_topic_id,
+    )
+
+
+def _wanted(request: FetchRequest) -> Iterator[WantedPartition]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield WantedPartition(
+                topic.topic,
+                topic.topic_id,
+                partition.partition,
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+                partition.last_fetched_epoch,
+            )
+
+
+def _forgotten(request: FetchRequest, by_topic_id: bool) -> Iterator[PartitionKey]:
+    for topic in request.forgotten_topics_data:
+        for partition in topic.partitions:
+            yield (topic.topic_id if by_topic_id else topic.topic, partition)
+
+
+def _replica_id(request: FetchRequest) -> int:
+    if request.replica_id != -1:
+        return request.replica_id
+    return request.replica_state.replica_id
+
+
+def _refuse_replica(request: FetchRequest) -> FetchResponse:
+    """Nobody but this broker holds replicas of its partitions."""
+    fetched = FetchedPartitions()
+    for wanted in _wanted(request):
+        data = PartitionData(
+            partition_index=wanted.partition,
+            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            high_watermark=-1,
+            records=b"",
+        )
+        fetched.data.append((wanted, data))
+    topics = group_by_topic(fetched, FetchPlan([]), by_topic_id=False)
+    return FetchResponse(responses=topics)

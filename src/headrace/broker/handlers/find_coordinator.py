@@ -1,0 +1,59 @@
+"""FindCoordinator (key 10), versions 0-6: who coordinates a group, transaction or share key.
+
+v1 adds transactions, v4 asks for many keys at once, v6 adds share partitions. One node
+coordinates everything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+SHARE: Final = 2
+FIRST_VERSION_WITH_MANY_KEYS: Final = 4
+FIRST_VERSION_WITH_SHARE: Final = 6
+
+
+def handle(
+    broker: Broker, context: Context, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    many = context.version >= FIRST_VERSION_WITH_MANY_KEYS
+    keys = request.coordinator_keys if many else [request.key]
+    found = [_find(broker, context, request.key_type, key) for key in keys]
+    if many:
+        return FindCoordinatorResponse(coordinators=found)
+    one = found[0]
+    return FindCoordinatorResponse(
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+    )
+
+
+def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordinator:
+    known = (GROUP, TRANSACTION, SHARE) if context.version >= FIRST_VERSION_WITH_SHARE else (GROUP, TRANSACTION)
+    if key_type not in known:
+        return _none(key, ErrorCode.INVALID_REQUEST, f"coordinator key type {key_type} is not known")
+    node = broker.metadata.image.brokers[broker.node_id]
+    endpoint = node.endpoint(context.connection.listener)
+    if endpoint is None:
+        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no address on this listener")
+    return Coordinator(key=key, node_id=node.broker_id, host=endpoint.host, port=endpoint.port)
+
+
+def _none(key: str, error: ErrorCode, message: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)

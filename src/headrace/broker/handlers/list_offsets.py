@@ -1,0 +1,110 @@
+"""ListOffsets (key 2), versions 1-11: offsets by timestamp or by name.
+
+Names are negative timestamps: -1 latest, -2 earliest, -3 of the largest timestamp (v7),
+-4 earliest local (v8), -5 latest tiered (v9), -6 earliest pending upload (v11).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from headrace.replication.leader import Leader
+from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+SINCE_VERSION: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+READ_COMMITTED: Final = 1
+UNKNOWN: Final = (-1, -1, -1)
+
+Found = tuple[int, int, int]  # timestamp, offset, leader epoch
+
+
+def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    counts = Counter(
+        (topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+    committed = request.isolation_level == READ_COMMITTED
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            if counts[topic.name, asked.partition_index] > 1:
+                partitions.append(_failed(asked, ErrorCode.INVALID_REQUEST))
+            else:
+                partitions.append(_find(broker, context.version, topic.name, asked, committed))
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    broker: Broker, version: int, topic: str, asked: ListOffsetsPartition, committed: bool
+) -> ListOffsetsPartitionResponse:
+    since = 1 if asked.timestamp >= 0 else SINCE_VERSION.get(asked.timestamp)
+    if since is None or version < since:
+        return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
+    leader = broker.partitions.find(topic, asked.partition_index)
+    if not isinstance(leader, Leader):
+        return _failed(asked, leader)
+    fenced = leader.check_epoch(asked.current_leader_epoch)
+    if fenced:
+        return _failed(asked, fenced)
+    try:
+        timestamp, offset, epoch = _look_up(leader, asked.timestamp, committed)
+    except StorageError as error:
+        return _failed(asked, error.code)
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=epoch,
+    )
+
+
+def _look_up(leader: Leader, timestamp: int, committed: bool) -> Found:
+    log = leader.log
+    bound = leader.last_stable_offset if committed else leader.high_watermark
+    if timestamp == LATEST:
+        return -1, bound, log.latest_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return UNKNOWN  # nothing is tiered here
+    found = (
+        log.max_timestamp_offset()
+        if timestamp == MAX_TIMESTAMP
+        else log.offset_for_timestamp(timestamp)
+    )
+    if found is None or found[1] >= bound:
+        return UNKNOWN
+    return found[0], found[1], found[2]
+
+
+def _failed(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)

@@ -1,0 +1,150 @@
+"""Metadata (key 3), versions 0-13: brokers, topics, leaders; may create topics.
+
+v0 asks for all topics with an empty list, later versions with null. v4 lets the client forbid
+auto-creation, v10 adds topic ids, v12 asks by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.broker.handlers.operations import (
+    CLUSTER_OPERATIONS,
+    NOT_REQUESTED,
+    TOPIC_OPERATIONS,
+)
+from headrace.cluster.image import MetadataImage, Topic
+from headrace.cluster.topic_control import NewTopic
+from headrace.cluster.topic_names import name_problem
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+NO_TOPIC_ID = bytes(16)
+
+
+def handle(
+    broker: Broker, context: Context, request: MetadataRequest
+) -> MetadataResponse | Coroutine[object, object, MetadataResponse]:
+    missing = _to_create(broker, request)
+    if missing:
+        return _create_then_answer(broker, context, request, missing)
+    return _answer(broker, context, request, {})
+
+
+def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
+    """Auto-creation needs the consent of both sides."""
+    if not (request.allow_auto_topic_creation and broker.limits.auto_create_topics):
+        return []
+    topics = broker.metadata.image.topics
+    names = (asked.name for asked in request.topics or () if asked.topic_id == NO_TOPIC_ID)
+    return [name for name in dict.fromkeys(names) if name and name not in topics]
+
+
+async def _create_then_answer(
+    broker: Broker, context: Context, request: MetadataRequest, missing: Sequence[str]
+) -> MetadataResponse:
+    new = [NewTopic(name) for name in missing]
+    results = await broker.metadata.decide(lambda controller: controller.create_topics(new))
+    errors = {
+        result.name: result.error.code
+        for result in results
+        # Somebody else may have created it meanwhile: then it is there, which is all that counts.
+        if result.error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+    }
+    return _answer(broker, context, request, errors)
+
+
+def _answer(
+    broker: Broker, context: Context, request: MetadataRequest, errors: dict[str, ErrorCode]
+) -> MetadataResponse:
+    image = broker.metadata.image
+    operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
+    everything = request.topics is None or (context.version == 0 and not request.topics)
+    if everything:
+        topics = [_known(topic, operations) for topic in image.topics.values()]
+    else:
+        topics = [_asked(image, asked, errors, operations) for asked in _unique(request)]
+    return MetadataResponse(
+        brokers=_brokers(broker, context, image),
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        ),
+    )
+
+
+def _unique(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
+    return {(asked.name, asked.topic_id): asked for asked in request.topics or ()}.values()
+
+
+def _asked(
+    image: MetadataImage,
+    asked: MetadataRequestTopic,
+    errors: dict[str, ErrorCode],
+    operations: int,
+) -> MetadataResponseTopic:
+    if asked.topic_id != NO_TOPIC_ID:
+        topic = image.topics_by_id.get(asked.topic_id)
+        if topic is None:
+            return MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id, partitions=[]
+            )
+        return _known(topic, operations)
+    name = asked.name or ""
+    topic = image.topics.get(name)
+    if topic is not None:
+        return _known(topic, operations)
+    error = errors.get(name)
+    if error is None:
+        invalid = name_problem(name) is not None
+        error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return MetadataResponseTopic(error_code=error, name=name, partitions=[])
+
+
+def _known(topic: Topic, operations: int) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=[
+            MetadataResponsePartition(
+                partition_index=index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=[],
+            )
+            for index, partition in enumerate(topic.partitions)
+        ],
+        topic_authorized_operations=operations,
+    )
+
+
+def _brokers(
+    broker: Broker, context: Context, image: MetadataImage
+) -> list[MetadataResponseBroker]:
+    brokers = []
+    for live in image.live_brokers():
+        endpoint = live.endpoint(context.connection.listener)
+        if endpoint is not None:
+            brokers.append(
+                MetadataResponseBroker(
+                    node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
+                )
+            )
+    return brokers

@@ -1,0 +1,53 @@
+"""OffsetForLeaderEpoch (key 23), versions 2-4: where an epoch ended, to detect truncation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from headrace.replication.leader import Leader
+from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end(broker, topic.topic, asked) for asked in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+    leader = broker.partitions.find(topic, asked.partition)
+    if not isinstance(leader, Leader):
+        return EpochEndOffset(partition=asked.partition, error_code=leader)
+    fenced = leader.check_epoch(asked.current_leader_epoch)
+    if fenced:
+        return EpochEndOffset(partition=asked.partition, error_code=fenced)
+    try:
+        epoch, end_offset = leader.log.end_offset_for_epoch(asked.leader_epoch)
+    except StorageError as error:
+        return EpochEndOffset(partition=asked.partition, error_code=error.code)
+    return EpochEndOffset(
+        error_code=ErrorCode.NONE,
+        partition=asked.partition,
+        leader_epoch=epoch,
+        end_offset=end_offset,
+    )

@@ -1,0 +1,203 @@
+"""Produce (key 0), versions 3-13: append record batches.
+
+v3 is the first with record batches v2 (0-2 are advertised for old librdkafka, and refused);
+v7 allows zstd; v8 adds per-record errors; v9 is flexible; v10 tells the new leader; v13 names topics by id.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.broker.handlers.errors import failure
+from headrace.broker.partitions import HostedTopic
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from headrace.records.batch import HEADER_SIZE, read_header
+from headrace.records.codec import Codec
+from headrace.replication.leader import Leader
+from headrace.storage.errors import InvalidRecord, StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_ZSTD = 7
+FIRST_VERSION_WITH_TOPIC_IDS = 13
+BATCH_MAGIC = 2
+
+Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
+
+
+def handle(
+    broker: "Broker", context: Context, request: ProduceRequest
+) -> "ProduceResponse | asyncio.Future[ProduceResponse | None] | None":
+    flushes: Flushes = []
+    response = _append_all(broker, context.version, request, flushes)
+    if request.acks == 0:
+        _close_on_error(context, response)
+        return None
+    if flushes:
+        return _after_flushes(broker, response, flushes)
+    return response
+
+
+def _append_all(
+    broker: "Broker", version: int, request: ProduceRequest, flushes: Flushes
+) -> ProduceResponse:
+    now_ms = broker.clock.wall_ms()
+    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    responses = []
+    for data in request.topic_data:
+        if by_id:
+            topic = broker.partitions.by_id.get(data.topic_id)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            topic = broker.partitions.by_name.get(data.name)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partitions = [
+            _append(broker, version, request, topic, unknown, partition, now_ms, flushes)
+            for partition in data.partition_data
+        ]
+        responses.append(
+            TopicProduceResponse(
+                name=data.name, topic_id=data.topic_id, partition_responses=partitions
+            )
+        )
+    return ProduceResponse(responses=responses)
+
+
+def _append(
+    broker: "Broker",
+    version: int,
+    request: ProduceRequest,
+    topic: HostedTopic | None,
+    unknown: ErrorCode,
+    data: PartitionProduceData,
+    now_ms: int,
+    flushes: Flushes,
+) -> PartitionProduceResponse:
+    index = data.index
+    if not -1 <= request.acks <= 1:
+        return _refused(index, ErrorCode.INVALID_REQUIRED_ACKS)
+    if topic is None:
+        return _refused(index, unknown)
+    leader = topic.leader(index)
+    if leader is None:
+        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    records = data.records
+    error = _check_batch(version, records)
+    if error is not None:
+        return _refused(index, *error)
+    try:
+        result = leader.append(records, now_ms)
+    except InvalidRecord as invalid:
+        return _invalid_records(index, invalid)
+    except StorageError as error:
+        return _refused(index, *failure(error), log_start_offset=_log_start(leader))
+    response = PartitionProduceResponse(
+        index=index,
+        base_offset=result.first_offset,
+        log_append_time_ms=result.log_append_time_ms,
+        log_start_offset=leader.log.log_start_offset,
+    )
+    if leader.flush_pending:
+        flushes.append((response, broker.flusher.flush(leader)))
+    return response
+
+
+def _check_batch(version: int, records: object) -> tuple[ErrorCode, str] | None:
+    """Kafka's rules for what one partition of a request may carry: exactly one batch, magic 2."""
+    if not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
+        return (
+            ErrorCode.INVALID_RECORD,
+            f"Produce v{version} must carry one record batch for each partition",
+        )
+    header = read_header(records)
+    if header.magic != BATCH_MAGIC:
+        return (
+            ErrorCode.INVALID_RECORD,
+            f"message format {header.magic} is not supported; record batches must have magic 2",
+        )
+    if version < FIRST_VERSION_WITH_ZSTD and header.codec is Codec.ZSTD:
+        return (
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"Produce v{version} does not allow zstd",
+        )
+    if header.size < len(records):
+        return (
+            ErrorCode.INVALID_RECORD,
+            f"Produce v{version} may carry only one record batch for each partition",
+        )
+    if header.is_transactional:
+        return (
+            ErrorCode.INVALID_TXN_STATE,
+            "this broker has no transaction coordinator, so no transaction is open",
+        )
+    return None
+
+
+def _after_flushes(
+    broker: "Broker", response: ProduceResponse, flushes: Flushes
+) -> "asyncio.Future[ProduceResponse | None]":
+    """The response, once every promised flush is done; a failed one turns into its error."""
+    answered: asyncio.Future[ProduceResponse | None] = broker.loop.create_future()
+    remaining = len(flushes)
+
+    def flushed(partition: PartitionProduceResponse, done: "asyncio.Future[None]") -> None:
+        nonlocal remaining
+        remaining -= 1
+        error = done.exception()
+        if error is not None:
+            code, message = failure(error)
+            partition.error_code, partition.error_message = code, message
+            partition.base_offset = -1
+        if not remaining and not answered.done():
+            answered.set_result(response)
+
+    for partition, future in flushes:
+        future.add_done_callback(lambda done, partition=partition: flushed(partition, done))
+    return answered
+
+
+def _close_on_error(context: Context, response: ProduceResponse) -> None:
+    """With acks=0 a closed connection is the only way to say that something went wrong."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                code = ErrorCode(partition.error_code).name
+                context.connection.close(f"acks=0 and {code} for {topic.name}-{partition.index}")
+                return
+
+
+def _log_start(leader: Leader) -> int:
+    try:
+        return leader.log.log_start_offset
+    except StorageError:
+        return -1
+
+
+def _refused(
+    index: int, code: ErrorCode, message: str | None = None, *, log_start_offset: int = -1
+) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=code,
+        base_offset=-1,
+        log_start_offset=log_start_offset,
+        error_message=message,
+    )
+
+
+def _invalid_records(index: int, invalid: InvalidRecord) -> PartitionProduceResponse:
+    response = _refused(index, *failure(invalid))
+    response.record_errors = [
+        BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)
+        for batch_index, message in invalid.record_errors
+    ]
+    return response

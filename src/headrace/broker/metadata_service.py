@@ -1,0 +1,59 @@
+"""The broker's view of the cluster, and the one way to change it.
+
+Changes are decided one at a time against the current image, stored, applied, and made real on
+this broker (logs created, reconfigured or deleted) before the answer goes out: who was told that
+a topic exists can use it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from headrace.broker.offload import Offload
+from headrace.cluster.controller import Controller
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.outcome import Outcome
+from headrace.cluster.records import MetadataRecord
+from headrace.cluster.store import MetadataStore
+
+T = TypeVar("T")
+Publish = Callable[[MetadataImage, Sequence[MetadataRecord]], Awaitable[None]]
+
+
+class MetadataService:
+    """Holds the image; runs the controller of an embedded node."""
+
+    def __init__(
+        self, controller: Controller, store: MetadataStore, offload: Offload, publish: Publish
+    ) -> None:
+        self._controller = controller
+        self._store = store
+        self._offload = offload
+        self._publish = publish
+        self._turn = asyncio.Lock()
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._controller.image
+
+    async def decide(self, decision: Callable[[Controller], Outcome[T]]) -> Sequence[T]:
+        """Runs one operation to its end; its results hold when this returns."""
+        async with self._turn:
+            outcome = decision(self._controller)
+            await self._commit(outcome.records)
+            return outcome.results
+
+    async def record(self, records: Sequence[MetadataRecord]) -> None:
+        """Commits records that need no decision, e.g. a node's first ones."""
+        async with self._turn:
+            await self._commit(records)
+
+    async def _commit(self, records: Sequence[MetadataRecord]) -> None:
+        if not records:
+            return
+        controller = self._controller
+        image = controller.image
+        await self._offload(self._store.commit, records, expected_version=image.version)
+        # Nobody else changes the image while this one has the turn.
+        controller.image = image.apply(records)
+        await self._publish(controller.image, records)

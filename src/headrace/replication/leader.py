@@ -1,0 +1,136 @@
+"""A partition that this broker leads.
+
+Guarantees: the high watermark only grows, never passes the log's end, and never passes a record
+whose flush was promised (`flush.messages`) before that flush is done. Whoever waits for records
+is told when the watermark moves, by how many bytes, without polling.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.protocol.errors import ErrorCode
+from headrace.storage.log import AppendResult, Log
+
+
+class Waiter(Protocol):
+    """Someone who waits for a partition to have news."""
+
+    def advanced(self, size_bytes: int) -> None:
+        """`size_bytes` more have become readable."""
+        ...
+
+    def interrupted(self) -> None:
+        """The partition is no longer what the waiter asked for: look again."""
+        ...
+
+
+class Leader:
+    """One partition's leader; ten thousand of them must stay small, so logs open on first use."""
+
+    __slots__ = (
+        "_log",
+        "_open_log",
+        "_unflushed",
+        "_waiters",
+        "closed",
+        "epoch",
+        "high_watermark",
+        "index",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self, topic: str, topic_id: bytes, index: int, epoch: int, open_log: "Callable[[Leader], Log]"
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.epoch = epoch
+        self.high_watermark = -1
+        self.closed = False
+        self._open_log = open_log
+        self._log: Log | None = None
+        self._unflushed: list[tuple[int, int]] | None = None  # (end offset, bytes) to be flushed
+        self._waiters: list[Waiter] | None = None
+
+    @property
+    def log(self) -> Log:
+        log = self._log
+        if log is None:
+            log = self._log = self._open_log(self)
+            self.high_watermark = log.log_end_offset
+        return log
+
+    @property
+    def is_open(self) -> bool:
+        return self._log is not None
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what a read_committed consumer may see."""
+        return min(self.log.last_stable_offset, self.high_watermark)
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def append(self, batches: memoryview, now_ms: int) -> AppendResult:
+        """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
+        log = self._log or self.log
+        result = log.append(batches, leader_epoch=self.epoch, now_ms=now_ms)
+        if result.duplicate:
+            return result
+        if result.needs_flush or self._unflushed:
+            if self._unflushed is None:
+                self._unflushed = []
+            self._unflushed.append((log.log_end_offset, len(batches)))
+        else:
+            self._advance(log.log_end_offset, len(batches))
+        return result
+
+    @property
+    def flush_pending(self) -> bool:
+        return bool(self._unflushed)
+
+    def flushed(self, up_to: int) -> None:
+        """A flush that covers every offset below `up_to` is done."""
+        done = [size for end, size in self._unflushed or () if end <= up_to]
+        if done and self._unflushed:
+            self._unflushed = self._unflushed[len(done) :]
+            self._advance(up_to, sum(done))
+
+    def _advance(self, high_watermark: int, size_bytes: int) -> None:
+        self.high_watermark = high_watermark
+        if self._waiters:
+            for waiter in tuple(self._waiters):
+                waiter.advanced(size_bytes)
+
+    # --- waiting --------------------------------------------------------------------------------
+
+    def watch(self, waiter: Waiter) -> None:
+        if self._waiters is None:
+            self._waiters = []
+        self._waiters.append(waiter)
+
+    def unwatch(self, waiter: Waiter) -> None:
+        if self._waiters is not None and waiter in self._waiters:
+            self._waiters.remove(waiter)
+
+    def interrupt(self) -> None:
+        """Wakes everyone who waits here, e.g. because the log start moved or the topic is gone."""
+        for waiter in tuple(self._waiters or ()):
+            waiter.interrupted()
+
+    def close(self) -> None:
+        """The topic is gone: nothing more is appended or read."""
+        self.closed = True
+        self.interrupt()
+
+    # --- epochs ---------------------------------------------------------------------------------
+
+    def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
+        """Whether a client's idea of the leader epoch is this leader's (KIP-320)."""
+        if current_leader_epoch in (-1, self.epoch):
+            return ErrorCode.NONE
+        if current_leader_epoch < self.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        return ErrorCode.UNKNOWN_LEADER_EPOCH
