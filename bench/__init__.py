@@ -1,0 +1,1 @@
+"""Headrace beside Apache Kafka on the same machine; see docs/benchmarks.md and `script/bench`."""

@@ -1,0 +1,167 @@
+"""`python -m bench`: runs the workloads in pairs and reports."""
+
+import argparse
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from bench import artifacts, machine, report, results
+from bench.chart import chart
+from bench.load_generator import LoadError, LoadGenerator
+from bench.pairing import Around, run_pairs
+from bench.peers.headrace import Headrace
+from bench.peers.kafka import Kafka
+from bench.peers.peer import Peer, PeerError
+from bench.profiling import find_py_spy, profiler
+from bench.warmup import warm_up
+from bench.workload import Contestant, Sample, Workload
+from bench.workloads.catalogue import catalogue
+from bench.workloads.long_log import DiskSpaceError
+
+ROOT = Path(__file__).parent.parent
+DEFAULT_PAIRS, QUICK_PAIRS = 7, 2
+QUICK_SCALE, QUICK_LOG_GB = 0.1, 0.5
+PEERS = ("headrace", "kafka")
+PAGE, CHART, DATA = "benchmarks.md", "benchmarks.svg", "benchmarks.json"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    try:
+        if options.merge:
+            measured = results.merge(results.load(path) for path in options.merge)
+            complete = True
+        else:
+            measured, complete = measure(options)
+    except (artifacts.MissingToolError, PeerError) as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    print(report.table(measured))
+    if options.publish:
+        publish(measured, ROOT / "docs")
+    return 0 if complete else 1
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    names = [workload.name for workload in catalogue(scale=1, big_log_gb=1)]
+    parser = argparse.ArgumentParser(prog="script/bench", description=__doc__)
+    parser.add_argument("--pairs", type=int, help=f"pairs of runs (default {DEFAULT_PAIRS})")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
+    parser.add_argument("--quick", action="store_true", help="a tenth of the messages, two pairs")
+    parser.add_argument("--peers", nargs=2, choices=PEERS, default=PEERS, metavar=("A", "B"))
+    parser.add_argument("--big-log-gb", type=float, help="size of the long log (default 10)")
+    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="where data goes")
+    parser.add_argument("--json", type=Path, default=ROOT / "build" / "bench" / "results.json")
+    parser.add_argument("--publish", action="store_true", help="write docs/benchmarks.*")
+    parser.add_argument("--merge", nargs="+", type=Path, metavar="JSON", help="report these runs")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="flame graphs, with py-spy")
+    options = parser.parse_args(arguments)
+    options.pairs = options.pairs or (QUICK_PAIRS if options.quick else DEFAULT_PAIRS)
+    options.big_log_gb = options.big_log_gb or (QUICK_LOG_GB if options.quick else 10.0)
+    if options.publish and tuple(options.peers) != PEERS:
+        parser.error("only a comparison of headrace with kafka can be published")
+    if options.profile and find_py_spy() is None:
+        parser.error("--profile needs py-spy: install it into .venv or on the PATH")
+    return options
+
+
+def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
+    """Runs the chosen workloads; what failed is said at once and left out of the results."""
+    raise_file_limit()
+    scale = QUICK_SCALE if options.quick else 1.0
+    workloads = [
+        workload
+        for workload in catalogue(scale=scale, big_log_gb=options.big_log_gb)
+        if not options.only or workload.name in options.only
+    ]
+    described = machine.describe(options.work)
+    done: list[results.WorkloadResult] = []
+
+    def so_far() -> results.Results:
+        return results.Results(
+            machine=described,
+            date=datetime.now(UTC).date().isoformat(),
+            contestants=(options.peers[0], options.peers[1]),
+            settings={
+                "pairs": options.pairs,
+                "scale": scale,
+                "big_log_gb": options.big_log_gb,
+            },
+            workloads=tuple(done),
+        )
+
+    with contest(options.peers, options.work) as contestants:
+        for workload in workloads:
+            try:
+                pairs = run_pairs(
+                    workload,
+                    contestants,
+                    options.pairs,
+                    around=surrounding(options.profile),
+                    on_sample=say_sample,
+                )
+            except (LoadError, PeerError, DiskSpaceError) as problem:
+                print(f"{workload.name}: {problem}", file=sys.stderr)
+                continue
+            done.append(results.result_of(workload, pairs))
+            results.save(so_far(), options.json)
+    return so_far(), len(done) == len(workloads)
+
+
+@contextmanager
+def contest(names: Sequence[str], work: Path) -> Iterator[tuple[Contestant, Contestant]]:
+    """Both contestants under one scratch directory that is gone afterwards."""
+    load = LoadGenerator(artifacts.load_generator())
+    home = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=work))
+    first, second = (
+        Contestant(name, home / str(index), partial(build, name, load), warm_up)
+        for index, name in enumerate(names)
+    )
+    try:
+        yield first, second
+    finally:
+        first.close()
+        second.close()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def build(name: str, load: LoadGenerator, home: Path) -> Peer:
+    return Headrace(home, load) if name == "headrace" else Kafka(home, load, artifacts.kafka_jars())
+
+
+def surrounding(directory: Path | None) -> Around:
+    py_spy = find_py_spy()
+    if directory is not None and py_spy is not None:
+        return profiler(py_spy, directory)
+    return lambda _workload, _contestant: nullcontext()
+
+
+def say_sample(workload: Workload, contestant: str, sample: Sample) -> None:
+    figures = ", ".join(
+        f"{metric.title} {report.number(sample[metric.key])} {metric.unit}"
+        for metric in workload.metrics
+    )
+    print(f"{time.strftime('%H:%M:%S')} {workload.name} {contestant}: {figures}", file=sys.stderr)
+
+
+def raise_file_limit() -> None:
+    """10,000 partitions need that many open files in Kafka; children inherit the limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def publish(measured: results.Results, docs: Path) -> None:
+    (docs / PAGE).write_text(report.document(measured, chart_name=CHART, data_name=DATA))
+    (docs / CHART).write_text(chart(measured))
+    results.save(measured, docs / DATA)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""What a benchmark needs besides Python: Kafka's jars and the compiled load generator.
+
+Both live in the user's cache directory, are made once, and appear there whole: they are built
+beside their final place and renamed.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+BENCH = Path(__file__).parent
+MAVEN_TIMEOUT_S = 900
+COMPILE_TIMEOUT_S = 120
+
+
+class MissingToolError(Exception):
+    """Something that script/bench could not install; the message says what to do."""
+
+
+def cache_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "headrace"
+
+
+def kafka_jars() -> Path:
+    """The directory of Apache Kafka's jars, fetched with Maven on the first call."""
+    jars = cache_directory() / f"kafka-{KAFKA_VERSION}"
+    if jars.is_dir():
+        return jars
+    require("mvn", "Maven is needed to fetch Apache Kafka: install it (Debian: maven).")
+    with staging(jars) as fresh:
+        run(
+            [
+                *("mvn", "--batch-mode", "--quiet", "--file", str(BENCH / "kafka" / "pom.xml")),
+                f"-Dkafka.version={KAFKA_VERSION}",
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={fresh}",
+            ],
+            MAVEN_TIMEOUT_S,
+        )
+        fresh.rename(jars)
+    return jars
+
+
+def load_generator() -> Path:
+    """The compiled load generator; its name carries a hash of its sources."""
+    sources = sorted((BENCH / "load").glob("*.[ch]"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
+    program = cache_directory() / f"load-{digest}"
+    if program.exists():
+        return program
+    require("gcc", "A C compiler is needed for the load generator: install it (Debian: gcc).")
+    flags = ["-O2", "-std=c11", "-Wall", "-Wextra", "-Werror"]
+    with staging(program) as fresh:
+        fresh.mkdir()
+        built = fresh / "load"
+        files = [str(path) for path in sources if path.suffix == ".c"]
+        run(
+            ["gcc", *flags, *files, "-o", str(built), "-lrdkafka", "-lpthread"],
+            COMPILE_TIMEOUT_S,
+        )
+        built.rename(program)
+    return program
+
+
+def require(tool: str, advice: str) -> None:
+    if shutil.which(tool) is None:
+        raise MissingToolError(advice)
+
+
+def run(command: list[str], timeout_s: float) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    if done.returncode:
+        raise MissingToolError(
+            f"{command[0]} failed:\n{(done.stdout + done.stderr).strip()[-4000:]}"
+        )
+
+
+@contextmanager
+def staging(final: Path) -> Iterator[Path]:
+    """A path beside `final` for what is being built; removed if it was not renamed away."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=final.parent))
+    try:
+        yield scratch / "fresh"
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,24 @@
+"""Headrace from this checkout, with its defaults."""
+
+import sys
+from pathlib import Path
+
+from bench.load_generator import LoadGenerator
+from bench.peers.kafka import DELETE_DELAY_MS
+from bench.peers.peer import Peer
+
+# The command beside the interpreter that runs the benchmark: the checkout's own .venv.
+PROGRAM = Path(sys.executable).parent / "headrace"
+
+
+class Headrace(Peer):
+    name = "headrace"
+
+    def __init__(self, home: Path, load: LoadGenerator, *, ephemeral: bool = False) -> None:
+        super().__init__(home, load)
+        self.ephemeral = ephemeral
+
+    def command(self) -> list[str]:
+        place = ["--ephemeral"] if self.ephemeral else ["--data", str(self.data)]
+        delay = f"log.segment.delete.delay.ms={DELETE_DELAY_MS}"
+        return [str(PROGRAM), "up", "--port", str(self.port), *place, "--set", delay]

@@ -1,0 +1,54 @@
+"""What the kernel says about a process and its children: CPU time and memory.
+
+Linux only, as the figures come from /proc.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+BYTES_PER_KB = 1024
+
+# Fields of /proc/PID/stat, counted after the command's closing parenthesis.
+UTIME, STIME, CUTIME, CSTIME = 11, 12, 13, 14
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    rss_bytes: int
+    pss_bytes: int
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of the process with all its threads, and of its children, live or waited for."""
+    return sum(_own_cpu_seconds(member) for member in tree(pid))
+
+
+def memory(pid: int) -> Memory:
+    """Resident and proportional memory of the process and its live children."""
+    rss = pss = 0
+    for member in tree(pid):
+        for line in (PROC / str(member) / "smaps_rollup").read_text().splitlines():
+            name, _, rest = line.partition(":")
+            if name == "Rss":
+                rss += int(rest.split()[0]) * BYTES_PER_KB
+            elif name == "Pss":
+                pss += int(rest.split()[0]) * BYTES_PER_KB
+    return Memory(rss_bytes=rss, pss_bytes=pss)
+
+
+def tree(pid: int) -> Iterator[int]:
+    """The process and its live descendants."""
+    yield pid
+    for task in (PROC / str(pid) / "task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from tree(int(child))
+
+
+def _own_cpu_seconds(pid: int) -> float:
+    fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    ticks = sum(int(fields[index]) for index in (UTIME, STIME, CUTIME, CSTIME))
+    return ticks / TICKS_PER_S

@@ -1,0 +1,113 @@
+"""Results as data: what a run measured, as JSON and back. Pure but for the two file calls."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.machine import Machine
+from bench.pairing import Pairs
+from bench.stats import Spread, pair_ratios, spread
+from bench.workload import Goal, Metric, Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One metric of one workload: the samples of both contestants, pair by pair."""
+
+    metric: Metric
+    ours: tuple[float, ...]
+    theirs: tuple[float, ...]
+
+    @property
+    def ratio(self) -> Spread | None:
+        ratios = pair_ratios(self.ours, self.theirs)
+        return spread(ratios) if ratios else None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the median meets the goal; None without a goal."""
+        goal = self.metric.goal
+        if goal is None:
+            return None
+        if goal.of == "value":
+            reached = spread(self.ours).median
+        elif self.ratio is None:
+            return None
+        else:
+            reached = self.ratio.median
+        return reached >= goal.bound if self.metric.better == "higher" else reached <= goal.bound
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadResult:
+    name: str
+    title: str
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    machine: Machine
+    date: str
+    contestants: tuple[str, str]
+    settings: Mapping[str, float]
+    workloads: tuple[WorkloadResult, ...]
+
+
+def result_of(workload: Workload, pairs: Pairs) -> WorkloadResult:
+    figures = tuple(
+        Figure(
+            metric,
+            tuple(sample[metric.key] for sample in pairs.first),
+            tuple(sample[metric.key] for sample in pairs.second),
+        )
+        for metric in workload.metrics
+    )
+    return WorkloadResult(workload.name, workload.title, figures)
+
+
+def merge(runs: Iterable[Results]) -> Results:
+    """One set of results from several runs: a later run replaces the workloads it repeats."""
+    every = list(runs)
+    if not every:
+        raise ValueError("nothing to merge")
+    workloads = {workload.name: workload for run in every for workload in run.workloads}
+    last = every[-1]
+    return Results(
+        last.machine, last.date, last.contestants, last.settings, tuple(workloads.values())
+    )
+
+
+def save(results: Results, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(asdict(results), indent=1) + "\n")
+
+
+def load(path: Path) -> Results:
+    raw = json.loads(path.read_text())
+    return Results(
+        machine=Machine(**raw["machine"]),
+        date=raw["date"],
+        contestants=(raw["contestants"][0], raw["contestants"][1]),
+        settings=raw["settings"],
+        workloads=tuple(
+            WorkloadResult(
+                entry["name"],
+                entry["title"],
+                tuple(
+                    Figure(
+                        _metric(figure["metric"]), tuple(figure["ours"]), tuple(figure["theirs"])
+                    )
+                    for figure in entry["figures"]
+                ),
+            )
+            for entry in raw["workloads"]
+        ),
+    )
+
+
+def _metric(raw: Mapping[str, object]) -> Metric:
+    fields = dict(raw)
+    goal = fields.pop("goal")
+    return Metric(**fields, goal=Goal(**goal) if isinstance(goal, dict) else None)  # type: ignore[arg-type]

@@ -1,0 +1,1 @@
+"""The workloads, each measured alike on both contestants."""

@@ -1,0 +1,111 @@
+"""All workloads in the order in which they run and are reported, with the goals they carry."""
+
+from collections.abc import Mapping
+
+from bench.load_generator import Option
+from bench.workload import Workload
+from bench.workloads.consume import Consume
+from bench.workloads.latency import Latency
+from bench.workloads.long_log import LongLog
+from bench.workloads.memory import MemoryUse
+from bench.workloads.meter import throughput_metrics
+from bench.workloads.partitions import Partitions, partition_metrics
+from bench.workloads.produce import Produce
+from bench.workloads.startup import Startup
+
+SMALL, LARGE = 100, 1000
+CPU_GOAL = 0.6
+GB = 1_000_000_000
+# librdkafka's own default has no bound to speak of; an idempotent producer may have five.
+PIPELINED = 1000
+# The load generator leaves the first second out.
+MIN_PACED = 2500
+ACKS_ONE: Mapping[str, Option] = {"acks": "1", "linger_ms": 5, "in_flight": PIPELINED}
+ACKS_ALL: Mapping[str, Option] = {"acks": "all", "idempotence": 1, "linger_ms": 5, "in_flight": 5}
+
+
+def catalogue(*, scale: float, big_log_gb: float) -> list[Workload]:
+    """`scale` shrinks the message counts for a quick look; figures to quote use 1."""
+
+    def many(count: int) -> int:
+        return max(1000, int(count * scale))
+
+    small, large = many(3_000_000), many(600_000)
+    paced = max(MIN_PACED, many(5000))
+    return [
+        *_produce(small, large),
+        Consume(
+            "consume-100b",
+            "Consume 100 B",
+            small,
+            SMALL,
+            throughput_metrics(rate_goal=1.0, cpu_goal=CPU_GOAL),
+        ),
+        Consume("consume-1kb", "Consume 1 kB", large, LARGE, throughput_metrics(cpu_goal=CPU_GOAL)),
+        Produce(
+            "single",
+            "One record a request, acks=1",
+            many(50_000),
+            SMALL,
+            throughput_metrics(rate_goal=5.0, cpu_goal=CPU_GOAL),
+            {"acks": "1", "linger_ms": 0, "batch_messages": 1, "in_flight": PIPELINED},
+        ),
+        Latency("latency", "Produce latency at 500/s", "latency", paced, 500),
+        Latency("e2e", "End-to-end latency at 500/s", "e2e", paced, 500),
+        Startup(),
+        MemoryUse(small, large),
+        Partitions(
+            "partitions-1k", "1,000 partitions", 1000, partition_metrics(goals=False), warm_ups=0
+        ),
+        Partitions("partitions-10k", "10,000 partitions", 10_000, partition_metrics(goals=True)),
+        LongLog(int(big_log_gb * GB), many(300_000)),
+    ]
+
+
+def _produce(small: int, large: int) -> list[Produce]:
+    plain = throughput_metrics
+    return [
+        Produce(
+            "produce-100b",
+            "Produce 100 B, acks=1",
+            small,
+            SMALL,
+            plain(rate_goal=1.05, cpu_goal=CPU_GOAL),
+            ACKS_ONE,
+        ),
+        Produce(
+            "produce-1kb",
+            "Produce 1 kB, acks=1",
+            large,
+            LARGE,
+            plain(rate_goal=1.2, cpu_goal=CPU_GOAL),
+            ACKS_ONE,
+        ),
+        Produce(
+            "produce-100b-all",
+            "Produce 100 B, acks=all, idempotent",
+            small,
+            SMALL,
+            plain(rate_goal=1.0, cpu_goal=CPU_GOAL),
+            ACKS_ALL,
+        ),
+        Produce(
+            "produce-1kb-all",
+            "Produce 1 kB, acks=all, idempotent",
+            large,
+            LARGE,
+            plain(rate_goal=1.0, cpu_goal=CPU_GOAL),
+            ACKS_ALL,
+        ),
+        *(
+            Produce(
+                f"produce-keyed-{codec}",
+                f"Produce 1 kB, keyed, {codec}, acks=1",
+                large,
+                LARGE,
+                plain(),
+                {**ACKS_ONE, "codec": codec, "keyed": 1},
+            )
+            for codec in ("lz4", "zstd")
+        ),
+    ]

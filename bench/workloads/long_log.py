@@ -1,0 +1,84 @@
+"""Whether a log's length changes the speed at its end."""
+
+import os
+import shutil
+from dataclasses import dataclass
+
+from bench import topics
+from bench.load_generator import Option
+from bench.peers.peer import Peer
+from bench.workload import Contestant, Goal, Metric, Sample
+
+MESSAGE_BYTES = 1000
+SHORT_BYTES = 100_000_000
+FILL_TIMEOUT_MS = 1_800_000
+# What one contestant's appends and the short log add to the long one.
+HEADROOM_BYTES = 6_000_000_000
+KEPT_GOAL = 0.9
+
+METRICS = (
+    Metric("append_short", "append, 100 MB in the log", "msg/s", "higher"),
+    Metric("append_long", "append, long log", "msg/s", "higher", headline=True),
+    Metric("tail_short", "tail read, 100 MB in the log", "msg/s", "higher"),
+    Metric("tail_long", "tail read, long log", "msg/s", "higher", headline=True),
+    Metric("append_kept", "append, long / short", "x", "higher", Goal("value", KEPT_GOAL)),
+    Metric("tail_kept", "tail read, long / short", "x", "higher", Goal("value", KEPT_GOAL)),
+)
+
+
+class DiskSpaceError(Exception):
+    """The long log does not fit; the message says what is free and what to ask for instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongLog:
+    """One partition that holds 100 MB and one that holds `long_bytes`, appended to and read."""
+
+    long_bytes: int
+    count: int
+    name: str = "long-log"
+    title: str = "Length of the log"
+    metrics: tuple[Metric, ...] = METRICS
+    warm_ups: int = 1
+
+    def prepare(self, contestant: Contestant) -> None:
+        peer = contestant.warm()
+        free = shutil.disk_usage(peer.home).free
+        if free < self.long_bytes + HEADROOM_BYTES:
+            raise DiskSpaceError(
+                f"{free / 1e9:.0f} GB are free under {peer.home.parent}, "
+                f"{(self.long_bytes + HEADROOM_BYTES) / 1e9:.0f} GB are needed: "
+                "use --big-log-gb or --work."
+            )
+        topics.create(peer, {"log-long": 1})
+        produce(peer, "log-long", self.long_bytes // MESSAGE_BYTES, timeout_ms=FILL_TIMEOUT_MS)
+
+    def run(self, contestant: Contestant) -> Sample:
+        peer = contestant.warm()
+        figures: dict[str, float] = {}
+        with topics.topic(peer, "log-short", 1) as short:
+            produce(peer, short, SHORT_BYTES // MESSAGE_BYTES)
+            for length, topic in (("short", short), ("long", "log-long")):
+                os.sync()
+                figures[f"append_{length}"] = produce(peer, topic, self.count)
+            for length, topic in (("short", short), ("long", "log-long")):
+                tail = peer.load.run(
+                    "consume", peer.bootstrap, topic=topic, count=self.count, tail=self.count
+                )
+                figures[f"tail_{length}"] = tail["per_second"]
+        for kind in ("append", "tail"):
+            figures[f"{kind}_kept"] = figures[f"{kind}_long"] / figures[f"{kind}_short"]
+        return figures
+
+    def finish(self, contestant: Contestant) -> None:
+        peer = contestant.warm()
+        if peer.running:
+            topics.delete(peer, "log-long")
+
+
+def produce(peer: Peer, topic: str, count: int, **options: Option) -> float:
+    """Appends to the topic's one partition; messages a second."""
+    answer = peer.load.run(
+        "produce", peer.bootstrap, topic=topic, count=count, size=MESSAGE_BYTES, **options
+    )
+    return answer["per_second"]
