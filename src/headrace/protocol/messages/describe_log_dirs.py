@@ -1,0 +1,40 @@
+"""DescribeLogDirs (key 35): versions 1-5, flexible from 2."""
+
+from headrace.protocol.struct import Struct, field
+from headrace.protocol.types import boolean, int16, int32, int64, string
+
+
+class DescribableLogDirTopic(Struct):
+    topic: string = ""
+    partitions: list[int32] = field(default_factory=list)
+
+
+class DescribeLogDirsRequest(Struct, versions=(1, 5), flexible_since=2):
+    topics: list[DescribableLogDirTopic] | None = field(default_factory=list)
+
+
+class DescribeLogDirsPartition(Struct):
+    partition_index: int32 = 0
+    partition_size: int64 = 0
+    offset_lag: int64 = 0
+    is_future_key: boolean = False
+
+
+class DescribeLogDirsTopic(Struct):
+    name: string = ""
+    partitions: list[DescribeLogDirsPartition] = field(default_factory=list)
+
+
+class DescribeLogDirsResult(Struct):
+    error_code: int16 = 0
+    log_dir: string = ""
+    topics: list[DescribeLogDirsTopic] = field(default_factory=list)
+    total_bytes: int64 = field(since=4, ignorable=True, default=-1)
+    usable_bytes: int64 = field(since=4, ignorable=True, default=-1)
+    is_cordoned: boolean = field(since=5, ignorable=True, default=False)
+
+
+class DescribeLogDirsResponse(Struct, versions=(1, 5), flexible_since=2):
+    throttle_time_ms: int32 = 0
+    error_code: int16 = field(since=3, ignorable=True, default=0)
+    results: list[DescribeLogDirsResult] = field(default_factory=list)

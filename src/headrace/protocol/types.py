@@ -1,0 +1,41 @@
+"""The primitive types of the wire, as annotations for `Struct` fields.
+
+To a type checker each name is the plain Python type; at run time it carries a `Wire` that tells the
+compiler how the value is laid out. Arrays are `list[X]`, nullable ones `list[X] | None`.
+"""
+
+from typing import Annotated, Final, NamedTuple
+
+Buffer = bytes | bytearray | memoryview
+
+
+class Wire(NamedTuple):
+    """How one primitive is encoded: a fixed-size `struct` code, or a length and its bytes."""
+
+    kind: str
+    """`fixed`, `string`, `bytes` or `records`."""
+    code: str = ""
+    size: int = 0
+    nullable: bool = False
+
+
+ZERO_UUID: Final = bytes(16)
+"""Kafka's "no id"."""
+
+int8 = Annotated[int, Wire("fixed", "b", 1)]
+int16 = Annotated[int, Wire("fixed", "h", 2)]
+uint16 = Annotated[int, Wire("fixed", "H", 2)]
+int32 = Annotated[int, Wire("fixed", "i", 4)]
+uint32 = Annotated[int, Wire("fixed", "I", 4)]
+int64 = Annotated[int, Wire("fixed", "q", 8)]
+float64 = Annotated[float, Wire("fixed", "d", 8)]
+boolean = Annotated[bool, Wire("fixed", "?", 1)]
+uuid = Annotated[bytes, Wire("fixed", "16s", 16)]
+"""Sixteen raw bytes."""
+string = Annotated[str, Wire("string")]
+nullable_string = Annotated[str | None, Wire("string", nullable=True)]
+bytes_ = Annotated[bytes, Wire("bytes")]
+"""Read as a copy, so that a handler may keep it after the receive buffer is reused."""
+nullable_bytes = Annotated[bytes | None, Wire("bytes", nullable=True)]
+record_set = Annotated[Buffer | None, Wire("records", nullable=True)]
+"""Record batches: read as a view of the caller's buffer and written as they are, never copied."""
