@@ -1,0 +1,258 @@
+"""Requests to a cluster: find the right broker, speak its version, try again until a deadline.
+
+A request names its receiver by role: any broker, the controller, a broker id, or the leader of a
+partition. When the role has moved, the client learns where to and sends it again. A request whose
+connection broke is sent again too, so it may be carried out twice: that is safe for reads, for
+idempotent writes, and for whoever passes `retry=False`.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+from types import TracebackType
+from typing import Self, TypeAlias, TypeVar
+
+from headrace import __version__
+from headrace.client.connection import Address, spec_of
+from headrace.client.errors import (
+    ClientError,
+    ConnectionFailed,
+    ConnectionLost,
+    DeadlineExceeded,
+    RequestRefused,
+    RequestTimedOut,
+    code_of_number,
+)
+from headrace.client.metadata import NO_BROKER, MetadataCache, metadata_request
+from headrace.client.pool import ConnectionPool, Session
+from headrace.client.retry import Backoff, Deadline
+from headrace.clock import Clock
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.metadata import MetadataResponse
+from headrace.protocol.struct import Struct
+
+R = TypeVar("R", bound=Struct)
+
+DEFAULT_TIMEOUT_S = 30.0
+DEFAULT_REQUEST_TIMEOUT_S = 10.0
+DEFAULT_CONNECT_TIMEOUT_S = 5.0
+DEFAULT_PORT = 9092
+
+# Answers after which the cluster's layout must be asked for again.
+_MOVED = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyBroker:
+    """Whoever answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The broker that Metadata names as the controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """The broker with this id."""
+
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The broker that leads this partition."""
+
+    topic: str
+    partition: int
+
+
+Target: TypeAlias = AnyBroker | Controller | Broker | Leader
+ANY = AnyBroker()
+
+
+def parse_servers(servers: str | Iterable[str]) -> tuple[Address, ...]:
+    """`host:port,host:port` or several such; the port is 9092 where none is given."""
+    texts = servers.split(",") if isinstance(servers, str) else list(servers)
+    addresses = tuple(_parse_server(text.strip()) for text in texts if text.strip())
+    if not addresses:
+        raise ValueError("no bootstrap server was given, e.g. localhost:9092")
+    return addresses
+
+
+def _parse_server(text: str) -> Address:
+    host, colon, port = text.rpartition(":")
+    if not colon or (text.startswith("[") and text.endswith("]")):
+        host, port = text, str(DEFAULT_PORT)
+    if not port.isdecimal() or not 0 < int(port) < 2**16 or not host:
+        raise ValueError(f"{text!r} is not host:port")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _error_code(answer: Struct) -> int:
+    """The code of answers that have one for the whole; the default judge of `send`."""
+    return int(getattr(answer, "error_code", 0))
+
+
+class ClusterClient:
+    """A client of one cluster. `async with` closes it."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        client_id: str,
+        clock: Clock,
+        random: Random,
+        backoff: Backoff | None = None,
+        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+    ) -> None:
+        self.metadata = MetadataCache()
+        self._bootstrap = parse_servers(bootstrap_servers)
+        self._clock = clock
+        self._random = random
+        self._backoff = backoff or Backoff()
+        self._request_timeout_s = request_timeout_s
+        self._pool = ConnectionPool(
+            client_id=client_id,
+            software_version=__version__,
+            connect_timeout_s=connect_timeout_s,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Hang up everywhere; whoever still waits gets an error."""
+        await self._pool.close()
+
+    async def send(
+        self,
+        request: Struct,
+        answer: type[R],
+        *,
+        to: Target = ANY,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        retry: bool = True,
+        code_of: Callable[[R], int] = _error_code,
+    ) -> R:
+        """The answer to `request`, as an `answer`.
+
+        An answer whose `code_of` is retriable is asked for again until the deadline, and then
+        raised as `DeadlineExceeded`; any other code is the caller's to read.
+        """
+        deadline = Deadline(self._clock, timeout_s)
+        attempts = 0
+        while True:
+            attempts += 1
+            failure: ClientError
+            try:
+                got = await self._attempt(request, answer, to, deadline)
+                code = code_of_number(code_of(got))
+                if not (retry and code.retriable):
+                    return got
+                failure = RequestRefused(code, f"{spec_of(request).name} to {to}")
+            except ClientError as error:
+                if not (retry and error.retriable):
+                    raise
+                failure = error
+            self._unlearn(failure, to)
+            delay_s = self._backoff.delay_s(attempts, self._random)
+            if delay_s >= deadline.remaining_s():
+                what = f"{spec_of(request).name} to {to}"
+                raise DeadlineExceeded(what, timeout_s, attempts, failure) from failure
+            await asyncio.sleep(delay_s)
+
+    async def refresh(
+        self, topics: Sequence[str] | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
+    ) -> MetadataCache:
+        """Ask about these topics, or about all with None, and return the cache."""
+        answer = await self.send(metadata_request(topics), MetadataResponse, timeout_s=timeout_s)
+        self.metadata.update(answer)
+        return self.metadata
+
+    async def _attempt(self, request: Struct, answer: type[R], to: Target, deadline: Deadline) -> R:
+        session = await self._session_for(to, deadline)
+        version = session.versions.pick(spec_of(request))
+        return await session.connection.request(
+            request, answer, version=version, timeout_s=self._allowed_s(deadline)
+        )
+
+    async def _session_for(self, to: Target, deadline: Deadline) -> Session:
+        match to:
+            case AnyBroker():
+                return await self._any_session()
+            case Broker(id=broker_id):
+                if broker_id not in self.metadata.brokers:
+                    await self._look_up([], deadline)
+            case Controller():
+                if self.metadata.controller_id == NO_BROKER:
+                    await self._look_up([], deadline)
+                broker_id = self.metadata.controller_id
+            case Leader(topic=topic, partition=partition):
+                if self.metadata.topic(topic) is None:
+                    await self._look_up([topic], deadline)
+                broker_id = self.metadata.leader_of(topic, partition)
+        return await self._pool.session(self.metadata.address_of(broker_id))
+
+    async def _look_up(self, topics: Sequence[str], deadline: Deadline) -> None:
+        """One attempt to learn the layout; the caller's own loop does the retrying."""
+        request = metadata_request(topics)
+        answer = await self._attempt(request, MetadataResponse, ANY, deadline)
+        self.metadata.update(answer)
+
+    async def _any_session(self) -> Session:
+        """An open connection if there is one, else the first broker that lets us in."""
+        ready = self._pool.open_addresses()
+        if ready:
+            return await self._pool.session(self._random.choice(ready))
+        known = dict.fromkeys([*self.metadata.brokers.values(), *self._bootstrap])
+        candidates = list(known)
+        self._random.shuffle(candidates)
+        failures = []
+        for address in candidates:
+            try:
+                return await self._pool.session(address)
+            except (ConnectionFailed, ConnectionLost, RequestTimedOut) as error:
+                failures.append(str(error))
+        raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))
+
+    def _allowed_s(self, deadline: Deadline) -> float:
+        remaining_s = deadline.remaining_s()
+        if not remaining_s:
+            raise RequestTimedOut("the deadline passed before the request was sent")
+        return min(self._request_timeout_s, remaining_s)
+
+    def _unlearn(self, failure: ClientError, to: Target) -> None:
+        """Forget what the failure shows to be out of date, so that the next attempt asks again."""
+        if isinstance(failure, RequestRefused) and failure.code not in _MOVED:
+            return
+        match to:
+            case Leader(topic=topic):
+                self.metadata.forget(topic)
+            case Controller():
+                self.metadata.controller_id = NO_BROKER
+            case Broker(id=broker_id):
+                self.metadata.brokers.pop(broker_id, None)
+            case AnyBroker():
+                pass

@@ -1,0 +1,271 @@
+"""One connection to one broker: requests go out at once, answers come back in order.
+
+Guarantees: any number of callers may have requests under way (up to `max_in_flight`, further ones
+wait); each gets its own answer or one `ClientError`; when the connection ends, whoever waits learns
+why. A caller that gives up leaves the others be, unless the broker has been silent for long. An
+answer that is out of order, or that nobody asked for, ends the connection: nothing that follows it
+could be trusted.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar, cast
+
+from headrace.client.errors import (
+    BadResponse,
+    ClientClosed,
+    ClientError,
+    ConnectionFailed,
+    ConnectionLost,
+    RequestTimedOut,
+    UnsupportedByBroker,
+)
+from headrace.client.frames import FrameReader
+from headrace.protocol.api import APIS, ApiSpec
+from headrace.protocol.errors import MalformedMessage, ProtocolError
+from headrace.protocol.header import RequestHeader, ResponseHeader
+from headrace.protocol.struct import Struct
+from headrace.protocol.types import Buffer
+
+R = TypeVar("R", bound=Struct)
+
+# The largest answer taken: a fetch of Kafka's default 50 MB, with room for one batch beyond it.
+MAX_RESPONSE_BYTES = 100 * 1024 * 1024
+MAX_IN_FLIGHT = 64
+# When a request times out, a broker that said nothing for so long is taken for dead.
+MAX_SILENCE_S = 5.0
+_CLOSE_TIMEOUT_S = 1.0
+_MAX_CORRELATION_ID = 2**31 - 1
+
+_SPEC_OF = {f"{spec.name}Request": spec for spec in APIS.values()}
+
+
+def spec_of(request: Struct) -> ApiSpec:
+    """The API that a request belongs to."""
+    spec = _SPEC_OF.get(type(request).__name__)
+    if spec is None:
+        raise TypeError(f"{type(request).__name__} is not a request")
+    return spec
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class _Pending(NamedTuple):
+    correlation_id: int
+    answer: asyncio.Future[bytes]
+
+
+class Connection(asyncio.Protocol):
+    """Use `connect` to get one that is open."""
+
+    def __init__(
+        self, address: Address, *, client_id: str, max_in_flight: int, max_silence_s: float
+    ) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._frames = FrameReader(MAX_RESPONSE_BYTES)
+        self._pending: deque[_Pending] = deque()
+        self._slots = asyncio.Semaphore(max_in_flight)
+        self._max_silence_s = max_silence_s
+        self._heard_at = 0.0
+        self._next_id = 0
+        self._transport: asyncio.Transport | None = None
+        self._ended: ClientError | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._gone = asyncio.Event()
+
+    @property
+    def is_open(self) -> bool:
+        return self._ended is None and self._transport is not None
+
+    # What the transport calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
+        try:
+            for frame in self._frames.feed(data):
+                self._answered(frame)
+        except BadResponse as error:
+            self._end(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        detail = f": {exc}" if exc else ""
+        self._end(ConnectionLost(f"{self.address} closed the connection{detail}"))
+        self._gone.set()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    # What callers use.
+
+    async def request(
+        self, request: Struct, answer: type[R], *, version: int, timeout_s: float
+    ) -> R:
+        """Send one request in this version and read its answer."""
+        spec = spec_of(request)
+        frame = await self.exchange(spec, version, request, timeout_s=timeout_s)
+        header_version = spec.response_header_version(version)
+        try:
+            _, pos = ResponseHeader.read(frame, 0, len(frame), header_version)
+            return answer.decode(memoryview(frame)[pos:], version)
+        except MalformedMessage as error:
+            bad = BadResponse(f"{self.address} answered {spec.name} v{version} badly: {error}")
+            self._end(bad)
+            raise bad from error
+
+    async def exchange(
+        self, spec: ApiSpec, version: int, request: Struct, *, timeout_s: float
+    ) -> bytes:
+        """Send one request and return its whole response frame, header included."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                async with self._slots:
+                    await self._writable.wait()
+                    return await self._send(spec, version, request)
+        except TimeoutError:
+            late = RequestTimedOut(
+                f"{self.address} did not answer {spec.name} v{version} in {timeout_s:g} s"
+            )
+            if self._silence_s() >= self._max_silence_s:
+                self._end(late)
+            raise late from None
+
+    async def send_only(self, request: Struct, *, version: int) -> None:
+        """Send a request that is never answered (Produce with acks=0)."""
+        await self._writable.wait()
+        self._write(spec_of(request), version, request)
+
+    async def close(self) -> None:
+        """End the connection; whoever still waits gets `ClientClosed`."""
+        self._end(ClientClosed(f"the connection to {self.address} was closed"), flush=True)
+        if self._transport is None:
+            return
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._gone.wait()
+        except TimeoutError:
+            self._transport.abort()
+
+    def _send(self, spec: ApiSpec, version: int, request: Struct) -> asyncio.Future[bytes]:
+        # No await between taking the id and writing: answers are matched by the order of writing.
+        correlation_id = self._write(spec, version, request)
+        loop = asyncio.get_running_loop()
+        if not self._pending:
+            self._heard_at = loop.time()
+        answer: asyncio.Future[bytes] = loop.create_future()
+        self._pending.append(_Pending(correlation_id, answer))
+        return answer
+
+    def _write(self, spec: ApiSpec, version: int, request: Struct) -> int:
+        if self._ended is not None:
+            raise _lost(self._ended)
+        assert self._transport is not None, "connect() returns after connection_made"
+        correlation_id = self._next_id
+        header = RequestHeader(
+            request_api_key=spec.key,
+            request_api_version=version,
+            correlation_id=correlation_id,
+            client_id=self._client_id,
+        )
+        parts: list[Buffer] = []
+        header.write(spec.request_header_version(version), parts)
+        try:
+            request.write(version, parts)
+        except ProtocolError as error:
+            raise UnsupportedByBroker(
+                f"{spec.name} v{version}, the newest that {self.address} serves: {error}"
+            ) from error
+        self._transport.writelines(_framed(parts))
+        self._next_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
+        return correlation_id
+
+    def _answered(self, frame: bytes) -> None:
+        if not self._pending:
+            raise BadResponse(f"{self.address} sent a response that nobody asked for")
+        expected, answer = self._pending.popleft()
+        correlation_id = int.from_bytes(frame[:4], "big", signed=True)
+        # Done already: its caller was cancelled. The answer still takes its turn.
+        if correlation_id != expected:
+            error = BadResponse(
+                f"{self.address} answered request {correlation_id} where {expected} was due"
+            )
+            if not answer.done():
+                answer.set_exception(error)
+            raise error
+        if not answer.done():
+            answer.set_result(frame)
+
+    def _silence_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._heard_at
+
+    def _end(self, reason: ClientError, *, flush: bool = False) -> None:
+        """Remember why, tell everyone who waits, and hang up; only the first reason counts."""
+        if self._ended is not None:
+            return
+        self._ended = reason
+        self._writable.set()
+        while self._pending:
+            _, answer = self._pending.popleft()
+            if not answer.done():
+                answer.set_exception(_lost(reason))
+        if self._transport is not None and flush:
+            self._transport.close()
+        elif self._transport is not None:
+            self._transport.abort()
+
+
+def _lost(reason: ClientError) -> ClientError:
+    """What everyone else on the connection is told; each needs an exception of its own."""
+    kind = ClientClosed if isinstance(reason, ClientClosed) else ConnectionLost
+    return kind(f"connection ended: {reason}")
+
+
+def _framed(parts: Sequence[Buffer]) -> list[Buffer]:
+    size = sum(len(part) for part in parts)
+    return [size.to_bytes(4, "big"), *parts]
+
+
+async def connect(
+    address: Address,
+    *,
+    client_id: str,
+    timeout_s: float,
+    max_in_flight: int = MAX_IN_FLIGHT,
+    max_silence_s: float = MAX_SILENCE_S,
+) -> Connection:
+    """An open connection, or `ConnectionFailed`."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(timeout_s):
+            _, connection = await loop.create_connection(
+                lambda: Connection(
+                    address,
+                    client_id=client_id,
+                    max_in_flight=max_in_flight,
+                    max_silence_s=max_silence_s,
+                ),
+                address.host,
+                address.port,
+            )
+    except TimeoutError:
+        raise ConnectionFailed(f"{address} did not accept within {timeout_s:g} s") from None
+    except OSError as error:
+        raise ConnectionFailed(f"cannot connect to {address}: {error}") from error
+    return connection

@@ -1,0 +1,82 @@
+"""Open connections, one per address, each with the versions that its broker serves."""
+
+import asyncio
+from dataclasses import dataclass
+
+from headrace.client.connection import Address, Connection, connect
+from headrace.client.errors import ClientClosed
+from headrace.client.versions import VersionRanges, negotiate
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection that knows what its broker speaks."""
+
+    connection: Connection
+    versions: VersionRanges
+
+
+class ConnectionPool:
+    """Connects on demand; callers that want the same address at once share one attempt."""
+
+    def __init__(self, *, client_id: str, software_version: str, connect_timeout_s: float) -> None:
+        self._client_id = client_id
+        self._software_version = software_version
+        self._connect_timeout_s = connect_timeout_s
+        self._attempts: dict[Address, asyncio.Task[Session]] = {}
+        self._closed = False
+
+    def open_addresses(self) -> list[Address]:
+        """Where a request would find a connection ready."""
+        return [address for address, task in self._attempts.items() if _session_of(task)]
+
+    async def session(self, address: Address) -> Session:
+        """A usable connection to `address`; raises `ClientError` if there is none to be had."""
+        if self._closed:
+            raise ClientClosed("the client is closed")
+        task = self._attempts.get(address)
+        if task is None or (task.done() and _session_of(task) is None):
+            task = asyncio.get_running_loop().create_task(self._open(address))
+            self._attempts[address] = task
+        try:
+            # One caller's cancellation must not end the attempt that others wait for.
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # Only `close` cancels the attempt itself.
+            if task.cancelled():
+                raise ClientClosed("the client is closed") from None
+            raise
+
+    async def close(self) -> None:
+        self._closed = True
+        attempts, self._attempts = self._attempts, {}
+        for task in attempts.values():
+            task.cancel()
+        await asyncio.gather(*attempts.values(), return_exceptions=True)
+        for task in attempts.values():
+            session = _session_of(task)
+            if session is not None:
+                await session.connection.close()
+
+    async def _open(self, address: Address) -> Session:
+        connection = await connect(
+            address, client_id=self._client_id, timeout_s=self._connect_timeout_s
+        )
+        try:
+            versions = await negotiate(
+                connection,
+                software_version=self._software_version,
+                timeout_s=self._connect_timeout_s,
+            )
+        except BaseException:
+            await connection.close()
+            raise
+        return Session(connection, versions)
+
+
+def _session_of(task: asyncio.Task[Session]) -> Session | None:
+    """The session of a finished attempt while its connection is open."""
+    if not task.done() or task.cancelled() or task.exception() is not None:
+        return None
+    session = task.result()
+    return session if session.connection.is_open else None

@@ -1,0 +1,48 @@
+"""When to try again: exponential backoff with jitter, bounded by a deadline. Pure."""
+
+from dataclasses import dataclass
+from random import Random
+
+from headrace.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Waits that double up to a limit; the jitter keeps clients from returning in step."""
+
+    initial_s: float = 0.05
+    max_s: float = 1.0
+    multiplier: float = 2.0
+    jitter: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not 0 < self.initial_s <= self.max_s:
+            raise ValueError("backoff needs 0 < initial_s <= max_s")
+        if self.multiplier < 1 or not 0 <= self.jitter < 1:
+            raise ValueError("backoff needs multiplier >= 1 and 0 <= jitter < 1")
+
+    def delay_s(self, failures: int, random: Random) -> float:
+        """How long to wait after this many failures in a row, at least one."""
+        delay = self.initial_s
+        for _ in range(failures - 1):
+            delay *= self.multiplier
+            # Stop here: a power of a large number of failures would overflow.
+            if delay >= self.max_s:
+                delay = self.max_s
+                break
+        return delay * random.uniform(1 - self.jitter, 1 + self.jitter)
+
+
+class Deadline:
+    """A point in monotonic time by which something must be done."""
+
+    __slots__ = ("_at", "_clock", "timeout_s")
+
+    def __init__(self, clock: Clock, timeout_s: float) -> None:
+        self._clock = clock
+        self.timeout_s = timeout_s
+        self._at = clock.monotonic() + timeout_s
+
+    def remaining_s(self) -> float:
+        """Seconds left; zero once it has passed."""
+        return max(0.0, self._at - self._clock.monotonic())
