@@ -182,11 +182,11 @@ class ProtocolError(Exception):
     code = ErrorCode.INVALID_REQUEST
 
 
-class MalformedMessage(ProtocolError):  # noqa: N818
+class MalformedMessage(ProtocolError):
     """The bytes are not the message they claim to be."""
 
 
-class UnsupportedVersion(ProtocolError):  # noqa: N818
+class UnsupportedVersion(ProtocolError):
     """The message has no such version, or a value that this version cannot carry."""
 
     code = ErrorCode.UNSUPPORTED_VERSION

@@ -1,4 +1,7 @@
-"""AddOffsetsToTxn (key 25): versions 0-4, flexible from 3."""
+"""AddOffsetsToTxn (key 25): versions 0-4, flexible from 3.
+
+Adds a group's offsets to a transaction.
+"""
 
 from headrace.protocol.struct import Struct
 from headrace.protocol.types import int16, int32, int64, string

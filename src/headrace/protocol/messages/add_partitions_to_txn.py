@@ -1,4 +1,8 @@
-"""AddPartitionsToTxn (key 24): versions 0-5, flexible from 3."""
+"""AddPartitionsToTxn (key 24): versions 0-5, flexible from 3.
+
+Adds partitions to a transaction. From v4 brokers send many transactions at once; clients stay at
+v3.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int16, int32, int64, string

@@ -1,4 +1,7 @@
-"""AddRaftVoter (key 80): versions 0-1, flexible from 0."""
+"""AddRaftVoter (key 80): versions 0-1, flexible from 0.
+
+Adds a controller to the quorum.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

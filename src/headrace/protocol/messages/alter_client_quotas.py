@@ -1,4 +1,7 @@
-"""AlterClientQuotas (key 49): versions 0-1, flexible from 1."""
+"""AlterClientQuotas (key 49): versions 0-1, flexible from 1.
+
+Sets and removes client quotas.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, float64, int16, int32, nullable_string, string

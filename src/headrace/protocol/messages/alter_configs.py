@@ -1,4 +1,7 @@
-"""AlterConfigs (key 33): versions 0-2, flexible from 2."""
+"""AlterConfigs (key 33): versions 0-2, flexible from 2.
+
+Replaces the whole configuration of resources; superseded by IncrementalAlterConfigs.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int8, int16, int32, nullable_string, string

@@ -1,4 +1,7 @@
-"""AlterPartitionReassignments (key 45): versions 0-1, flexible from 0."""
+"""AlterPartitionReassignments (key 45): versions 0-1, flexible from 0.
+
+Starts, changes or cancels the move of replicas. v1 can forbid a change of the replication factor.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int16, int32, nullable_string, string

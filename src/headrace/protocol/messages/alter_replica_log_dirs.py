@@ -1,4 +1,7 @@
-"""AlterReplicaLogDirs (key 34): versions 1-2, flexible from 2."""
+"""AlterReplicaLogDirs (key 34): versions 1-2, flexible from 2.
+
+Moves replicas to other log directories of a broker.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, string

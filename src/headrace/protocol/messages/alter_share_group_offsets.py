@@ -1,4 +1,7 @@
-"""AlterShareGroupOffsets (key 91): versions 0, flexible from 0."""
+"""AlterShareGroupOffsets (key 91): versions 0, flexible from 0.
+
+Moves start offsets of share groups.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, int64, nullable_string, string, uuid

@@ -1,4 +1,7 @@
-"""AlterUserScramCredentials (key 51): versions 0, flexible from 0."""
+"""AlterUserScramCredentials (key 51): versions 0, flexible from 0.
+
+Sets and removes SCRAM credentials.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import bytes_, int8, int16, int32, nullable_string, string

@@ -1,4 +1,8 @@
-"""ApiVersions (key 18): versions 0-4, flexible from 3."""
+"""ApiVersions (key 18): versions 0-4, flexible from 3.
+
+Which APIs and versions the broker speaks. v3 adds the client's name and the features; the answer
+to a version that is not known is v0, and its header never has tags.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int16, int32, int64, string

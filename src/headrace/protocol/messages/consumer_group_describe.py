@@ -1,4 +1,7 @@
-"""ConsumerGroupDescribe (key 69): versions 0-1, flexible from 0."""
+"""ConsumerGroupDescribe (key 69): versions 0-1, flexible from 0.
+
+State and members of KIP-848 groups. v1 adds the type of member.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

@@ -1,4 +1,8 @@
-"""ConsumerGroupHeartbeat (key 68): versions 0-1, flexible from 0."""
+"""ConsumerGroupHeartbeat (key 68): versions 0-1, flexible from 0.
+
+Membership in a KIP-848 group: joins, reports, receives assignments and leaves. v1 adds the
+regular expression and member ids made by the client.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, nullable_string, string, uuid

@@ -1,4 +1,7 @@
-"""CreateAcls (key 30): versions 1-3, flexible from 2."""
+"""CreateAcls (key 30): versions 1-3, flexible from 2.
+
+Adds ACLs.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int8, int16, int32, nullable_string, string

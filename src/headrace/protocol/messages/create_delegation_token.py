@@ -1,4 +1,7 @@
-"""CreateDelegationToken (key 38): versions 1-3, flexible from 2."""
+"""CreateDelegationToken (key 38): versions 1-3, flexible from 2.
+
+Creates a delegation token. v3 can name another owner.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import bytes_, int16, int32, int64, nullable_string, string

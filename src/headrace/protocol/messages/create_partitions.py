@@ -1,4 +1,7 @@
-"""CreatePartitions (key 37): versions 0-3, flexible from 2."""
+"""CreatePartitions (key 37): versions 0-3, flexible from 2.
+
+Adds partitions to topics.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int16, int32, nullable_string, string

@@ -1,4 +1,7 @@
-"""CreateTopics (key 19): versions 2-7, flexible from 5."""
+"""CreateTopics (key 19): versions 2-7, flexible from 5.
+
+Creates topics. v5 answers with their configuration, v7 with their ids.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

@@ -1,4 +1,7 @@
-"""DeleteAcls (key 31): versions 1-3, flexible from 2."""
+"""DeleteAcls (key 31): versions 1-3, flexible from 2.
+
+Removes the ACLs that match filters.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int8, int16, int32, nullable_string, string

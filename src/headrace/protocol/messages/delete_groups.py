@@ -1,4 +1,7 @@
-"""DeleteGroups (key 42): versions 0-2, flexible from 2."""
+"""DeleteGroups (key 42): versions 0-2, flexible from 2.
+
+Deletes groups without members.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, string

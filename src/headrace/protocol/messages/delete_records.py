@@ -1,4 +1,7 @@
-"""DeleteRecords (key 21): versions 0-2, flexible from 2."""
+"""DeleteRecords (key 21): versions 0-2, flexible from 2.
+
+Moves the log start of partitions forward.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, int64, string

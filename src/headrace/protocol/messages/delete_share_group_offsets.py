@@ -1,4 +1,7 @@
-"""DeleteShareGroupOffsets (key 92): versions 0, flexible from 0."""
+"""DeleteShareGroupOffsets (key 92): versions 0, flexible from 0.
+
+Removes start offsets of share groups.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, nullable_string, string, uuid

@@ -1,4 +1,7 @@
-"""DeleteShareGroupState (key 86): versions 0, flexible from 0."""
+"""DeleteShareGroupState (key 86): versions 0, flexible from 0.
+
+Drops stored state of share partitions; sent by group coordinators.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, nullable_string, string, uuid

@@ -1,4 +1,7 @@
-"""DeleteTopics (key 20): versions 1-6, flexible from 4."""
+"""DeleteTopics (key 20): versions 1-6, flexible from 4.
+
+Deletes topics, by name and from v6 also by id.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, nullable_string, string, uuid

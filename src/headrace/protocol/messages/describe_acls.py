@@ -1,4 +1,7 @@
-"""DescribeAcls (key 29): versions 1-3, flexible from 2."""
+"""DescribeAcls (key 29): versions 1-3, flexible from 2.
+
+Lists the ACLs that match a filter.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int8, int16, int32, nullable_string, string

@@ -1,4 +1,7 @@
-"""DescribeClientQuotas (key 48): versions 0-1, flexible from 1."""
+"""DescribeClientQuotas (key 48): versions 0-1, flexible from 1.
+
+Lists client quotas that match a filter.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, float64, int8, int16, int32, nullable_string, string

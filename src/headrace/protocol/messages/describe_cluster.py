@@ -1,4 +1,8 @@
-"""DescribeCluster (key 60): versions 0-2, flexible from 0."""
+"""DescribeCluster (key 60): versions 0-2, flexible from 0.
+
+Brokers and controller of the cluster. v1 chooses the type of endpoint, v2 can include fenced
+brokers.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int8, int16, int32, nullable_string, string

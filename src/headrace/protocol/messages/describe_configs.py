@@ -1,4 +1,7 @@
-"""DescribeConfigs (key 32): versions 1-4, flexible from 4."""
+"""DescribeConfigs (key 32): versions 1-4, flexible from 4.
+
+Configuration of topics, brokers and other resources. v3 adds type and documentation.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int8, int16, int32, nullable_string, string

@@ -1,4 +1,7 @@
-"""DescribeDelegationToken (key 41): versions 1-3, flexible from 2."""
+"""DescribeDelegationToken (key 41): versions 1-3, flexible from 2.
+
+Lists delegation tokens. v3 adds who asked for them.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import bytes_, int16, int32, int64, string

@@ -1,4 +1,8 @@
-"""DescribeGroups (key 15): versions 0-6, flexible from 5."""
+"""DescribeGroups (key 15): versions 0-6, flexible from 5.
+
+State and members of classic groups. v4 shows static members, v6 reports a missing group as an
+error.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, bytes_, int16, int32, nullable_string, string

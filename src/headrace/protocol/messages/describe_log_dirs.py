@@ -1,4 +1,8 @@
-"""DescribeLogDirs (key 35): versions 1-5, flexible from 2."""
+"""DescribeLogDirs (key 35): versions 1-5, flexible from 2.
+
+Log directories and the replicas in them. v3 adds an error for the whole answer, v4 the space of
+the volume, v5 whether a directory is cordoned.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int16, int32, int64, string

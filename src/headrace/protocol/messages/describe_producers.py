@@ -1,4 +1,7 @@
-"""DescribeProducers (key 61): versions 0, flexible from 0."""
+"""DescribeProducers (key 61): versions 0, flexible from 0.
+
+The active producers of partitions.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, int64, nullable_string, string

@@ -1,4 +1,7 @@
-"""DescribeQuorum (key 55): versions 0-2, flexible from 0."""
+"""DescribeQuorum (key 55): versions 0-2, flexible from 0.
+
+State of the controllers' quorum. v1 adds times, v2 directories and endpoints.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

@@ -1,4 +1,7 @@
-"""DescribeShareGroupOffsets (key 90): versions 0-1, flexible from 0."""
+"""DescribeShareGroupOffsets (key 90): versions 0-1, flexible from 0.
+
+Start offsets of share groups. v1 adds the lag.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, int64, nullable_string, string, uuid

@@ -1,4 +1,7 @@
-"""DescribeTopicPartitions (key 75): versions 0, flexible from 0."""
+"""DescribeTopicPartitions (key 75): versions 0, flexible from 0.
+
+Topics and partitions page by page.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, boolean, int16, int32, nullable_string, string, uuid

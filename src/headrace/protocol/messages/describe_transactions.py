@@ -1,4 +1,7 @@
-"""DescribeTransactions (key 65): versions 0, flexible from 0."""
+"""DescribeTransactions (key 65): versions 0, flexible from 0.
+
+State of transactions by their ids.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, int64, string

@@ -1,4 +1,7 @@
-"""DescribeUserScramCredentials (key 50): versions 0, flexible from 0."""
+"""DescribeUserScramCredentials (key 50): versions 0, flexible from 0.
+
+Which SCRAM credentials users have; never the secrets.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int8, int16, int32, nullable_string, string

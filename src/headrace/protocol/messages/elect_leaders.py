@@ -1,4 +1,7 @@
-"""ElectLeaders (key 43): versions 0-2, flexible from 2."""
+"""ElectLeaders (key 43): versions 0-2, flexible from 2.
+
+Elects partition leaders. v1 brings the type of election.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int8, int16, int32, nullable_string, string

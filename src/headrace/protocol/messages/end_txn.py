@@ -1,4 +1,7 @@
-"""EndTxn (key 26): versions 0-5, flexible from 3."""
+"""EndTxn (key 26): versions 0-5, flexible from 3.
+
+Commits or aborts a transaction. v5 answers with the producer id and epoch for the next one.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int16, int32, int64, string

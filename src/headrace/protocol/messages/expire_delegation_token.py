@@ -1,4 +1,7 @@
-"""ExpireDelegationToken (key 40): versions 1-2, flexible from 2."""
+"""ExpireDelegationToken (key 40): versions 1-2, flexible from 2.
+
+Ends a delegation token, now or later.
+"""
 
 from headrace.protocol.struct import Struct
 from headrace.protocol.types import bytes_, int16, int32, int64

@@ -1,4 +1,8 @@
-"""FindCoordinator (key 10): versions 0-6, flexible from 3."""
+"""FindCoordinator (key 10): versions 0-6, flexible from 3.
+
+Which broker coordinates a group, a transactional id or a share partition. v4 asks for many keys
+at once.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int8, int16, int32, nullable_string, string

@@ -1,4 +1,7 @@
-"""GetTelemetrySubscriptions (key 71): versions 0, flexible from 0."""
+"""GetTelemetrySubscriptions (key 71): versions 0, flexible from 0.
+
+Which metrics a client should push (KIP-714).
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, boolean, int8, int16, int32, string, uuid

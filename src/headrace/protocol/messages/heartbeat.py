@@ -1,4 +1,7 @@
-"""Heartbeat (key 12): versions 0-4, flexible from 4."""
+"""Heartbeat (key 12): versions 0-4, flexible from 4.
+
+Keeps a classic group's member alive. v3 brings static members.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, nullable_string, string

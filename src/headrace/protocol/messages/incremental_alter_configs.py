@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs (key 44): versions 0-1, flexible from 1."""
+"""IncrementalAlterConfigs (key 44): versions 0-1, flexible from 1.
+
+Sets, removes, extends or shortens single configuration values.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int8, int16, int32, nullable_string, string

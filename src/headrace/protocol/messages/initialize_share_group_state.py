@@ -1,4 +1,7 @@
-"""InitializeShareGroupState (key 83): versions 0, flexible from 0."""
+"""InitializeShareGroupState (key 83): versions 0, flexible from 0.
+
+Starts the stored state of share partitions; sent by group coordinators.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, int64, nullable_string, string, uuid

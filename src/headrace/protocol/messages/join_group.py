@@ -1,4 +1,8 @@
-"""JoinGroup (key 11): versions 0-9, flexible from 6."""
+"""JoinGroup (key 11): versions 0-9, flexible from 6.
+
+Enters a classic group; answered when the group has settled. v4 may first hand out a member id, v5
+brings static members.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, bytes_, int16, int32, nullable_string, string

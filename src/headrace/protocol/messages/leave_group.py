@@ -1,4 +1,7 @@
-"""LeaveGroup (key 13): versions 0-5, flexible from 4."""
+"""LeaveGroup (key 13): versions 0-5, flexible from 4.
+
+Leaves a classic group. v3 removes many members at once.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, nullable_string, string

@@ -1,4 +1,7 @@
-"""ListConfigResources (key 74): versions 0-1, flexible from 0."""
+"""ListConfigResources (key 74): versions 0-1, flexible from 0.
+
+Resources that can have configuration. v0 lists client-metrics resources only.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int8, int16, int32, string

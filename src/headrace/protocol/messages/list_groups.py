@@ -1,4 +1,7 @@
-"""ListGroups (key 16): versions 0-5, flexible from 3."""
+"""ListGroups (key 16): versions 0-5, flexible from 3.
+
+The groups that a broker coordinates. v4 filters by state, v5 by type.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, string

@@ -1,4 +1,8 @@
-"""ListOffsets (key 2): versions 1-11, flexible from 6."""
+"""ListOffsets (key 2): versions 1-11, flexible from 6.
+
+Finds offsets by time or by a special timestamp. v2 adds the isolation level, v4 leader epochs;
+later versions allow further special timestamps only.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int8, int16, int32, int64, string

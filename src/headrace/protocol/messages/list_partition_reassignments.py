@@ -1,4 +1,7 @@
-"""ListPartitionReassignments (key 46): versions 0, flexible from 0."""
+"""ListPartitionReassignments (key 46): versions 0, flexible from 0.
+
+The moves of replicas that are under way.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, nullable_string, string

@@ -1,4 +1,7 @@
-"""ListTransactions (key 66): versions 0-2, flexible from 0."""
+"""ListTransactions (key 66): versions 0-2, flexible from 0.
+
+The transactions that a broker coordinates. v1 filters by duration, v2 by a pattern of the id.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, int64, nullable_string, string

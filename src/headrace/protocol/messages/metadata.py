@@ -1,4 +1,8 @@
-"""Metadata (key 3): versions 0-13, flexible from 9."""
+"""Metadata (key 3): versions 0-13, flexible from 9.
+
+Brokers, topics and partitions. In v0 an empty topic list means all topics, from v1 null does. v10
+brings topic ids, v13 an error for the whole answer.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, boolean, int16, int32, nullable_string, string, uuid

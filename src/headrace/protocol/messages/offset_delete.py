@@ -1,4 +1,7 @@
-"""OffsetDelete (key 47): versions 0, none flexible."""
+"""OffsetDelete (key 47): versions 0, none flexible.
+
+Removes a group's stored positions.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, string

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (key 23): versions 2-4, flexible from 4."""
+"""OffsetForLeaderEpoch (key 23): versions 2-4, flexible from 4.
+
+Where a leader epoch ends in the log: how truncation is found. v3 names the asking replica.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, int64, string

@@ -1,4 +1,8 @@
-"""Produce (key 0): versions 3-13, flexible from 9."""
+"""Produce (key 0): versions 3-13, flexible from 9.
+
+Appends record batches. Versions 0-2 are advertised but not served. v8 answers with the index of
+each bad record, v10 with the current leader, v13 names topics by id.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

@@ -1,4 +1,7 @@
-"""PushTelemetry (key 72): versions 0, flexible from 0."""
+"""PushTelemetry (key 72): versions 0, flexible from 0.
+
+Metrics pushed by a client (KIP-714).
+"""
 
 from headrace.protocol.struct import Struct
 from headrace.protocol.types import ZERO_UUID, boolean, bytes_, int8, int16, int32, uuid

@@ -1,4 +1,7 @@
-"""ReadShareGroupState (key 84): versions 0, flexible from 0."""
+"""ReadShareGroupState (key 84): versions 0, flexible from 0.
+
+Stored state of share partitions; sent by their leaders.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

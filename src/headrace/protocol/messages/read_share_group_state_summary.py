@@ -1,4 +1,7 @@
-"""ReadShareGroupStateSummary (key 87): versions 0-1, flexible from 0."""
+"""ReadShareGroupStateSummary (key 87): versions 0-1, flexible from 0.
+
+Start offsets of share partitions without their batches.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, int64, nullable_string, string, uuid

@@ -1,4 +1,7 @@
-"""RemoveRaftVoter (key 81): versions 0, flexible from 0."""
+"""RemoveRaftVoter (key 81): versions 0, flexible from 0.
+
+Removes a controller from the quorum.
+"""
 
 from headrace.protocol.struct import Struct
 from headrace.protocol.types import ZERO_UUID, int16, int32, nullable_string, uuid

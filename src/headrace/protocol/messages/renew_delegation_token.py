@@ -1,4 +1,7 @@
-"""RenewDelegationToken (key 39): versions 1-2, flexible from 2."""
+"""RenewDelegationToken (key 39): versions 1-2, flexible from 2.
+
+Extends a delegation token.
+"""
 
 from headrace.protocol.struct import Struct
 from headrace.protocol.types import bytes_, int16, int32, int64

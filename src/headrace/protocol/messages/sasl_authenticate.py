@@ -1,4 +1,7 @@
-"""SaslAuthenticate (key 36): versions 0-2, flexible from 2."""
+"""SaslAuthenticate (key 36): versions 0-2, flexible from 2.
+
+One step of the SASL exchange. v1 answers with the session's lifetime.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import bytes_, int16, int64, nullable_string

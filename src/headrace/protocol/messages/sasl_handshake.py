@@ -1,4 +1,7 @@
-"""SaslHandshake (key 17): versions 0-1, none flexible."""
+"""SaslHandshake (key 17): versions 0-1, none flexible.
+
+Chooses the SASL mechanism. After v0 the tokens follow unframed, after v1 in SaslAuthenticate.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, string

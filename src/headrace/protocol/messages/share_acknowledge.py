@@ -1,4 +1,7 @@
-"""ShareAcknowledge (key 79): versions 1-2, flexible from 0."""
+"""ShareAcknowledge (key 79): versions 1-2, flexible from 0.
+
+Acknowledges records acquired by a share group's member. v2 adds renewal.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

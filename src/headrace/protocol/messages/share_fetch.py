@@ -1,4 +1,8 @@
-"""ShareFetch (key 78): versions 1-2, flexible from 0."""
+"""ShareFetch (key 78): versions 1-2, flexible from 0.
+
+Acquires records for a share group's member, and acknowledges earlier ones. v2 adds the way of
+acquiring and renewal.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

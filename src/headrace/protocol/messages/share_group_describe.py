@@ -1,4 +1,7 @@
-"""ShareGroupDescribe (key 77): versions 1, flexible from 0."""
+"""ShareGroupDescribe (key 77): versions 1, flexible from 0.
+
+State and members of share groups.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, boolean, int16, int32, nullable_string, string, uuid

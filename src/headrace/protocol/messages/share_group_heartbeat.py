@@ -1,4 +1,7 @@
-"""ShareGroupHeartbeat (key 76): versions 1, flexible from 0."""
+"""ShareGroupHeartbeat (key 76): versions 1, flexible from 0.
+
+Membership in a share group (KIP-932).
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import ZERO_UUID, int16, int32, nullable_string, string, uuid

@@ -1,4 +1,7 @@
-"""StreamsGroupDescribe (key 89): versions 0, flexible from 0."""
+"""StreamsGroupDescribe (key 89): versions 0, flexible from 0.
+
+State, topology and members of streams groups.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int16, int32, int64, nullable_string, string, uint16

@@ -1,4 +1,7 @@
-"""StreamsGroupHeartbeat (key 88): versions 0, flexible from 0."""
+"""StreamsGroupHeartbeat (key 88): versions 0, flexible from 0.
+
+Membership in a streams group (KIP-1071).
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

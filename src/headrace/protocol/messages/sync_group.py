@@ -1,4 +1,8 @@
-"""SyncGroup (key 14): versions 0-5, flexible from 4."""
+"""SyncGroup (key 14): versions 0-5, flexible from 4.
+
+Brings the leader's assignment to the group and fetches one's own. v3 brings static members, v5
+checks the protocol.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import bytes_, int16, int32, nullable_string, string

@@ -1,4 +1,7 @@
-"""TxnOffsetCommit (key 28): versions 0-5, flexible from 3."""
+"""TxnOffsetCommit (key 28): versions 0-5, flexible from 3.
+
+Stores a group's positions as part of a transaction. v3 carries the member and its generation.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import int16, int32, int64, nullable_string, string

@@ -1,4 +1,7 @@
-"""UnregisterBroker (key 64): versions 0, flexible from 0."""
+"""UnregisterBroker (key 64): versions 0, flexible from 0.
+
+Forgets a broker that will not come back.
+"""
 
 from headrace.protocol.struct import Struct
 from headrace.protocol.types import int16, int32, nullable_string

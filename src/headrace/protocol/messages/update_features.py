@@ -1,4 +1,8 @@
-"""UpdateFeatures (key 57): versions 0-2, flexible from 0."""
+"""UpdateFeatures (key 57): versions 0-2, flexible from 0.
+
+Raises or lowers finalized features. v1 has upgrade types and dry runs; v2 answers for the whole
+request only.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int8, int16, int32, nullable_string, string

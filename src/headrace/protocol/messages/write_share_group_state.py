@@ -1,4 +1,7 @@
-"""WriteShareGroupState (key 85): versions 0-1, flexible from 0."""
+"""WriteShareGroupState (key 85): versions 0-1, flexible from 0.
+
+Stores state of share partitions; sent by their leaders.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (

@@ -1,4 +1,7 @@
-"""WriteTxnMarkers (key 27): versions 1-2, flexible from 1."""
+"""WriteTxnMarkers (key 27): versions 1-2, flexible from 1.
+
+Puts commit or abort markers into partitions; sent by transaction coordinators.
+"""
 
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import boolean, int8, int16, int32, int64, string
