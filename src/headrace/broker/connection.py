@@ -32,7 +32,7 @@ Encode = Callable[[object], Parts | None]
 class Waiting:
     """An answer that is not there yet, and how to write it once it is."""
 
-    __slots__ = ("encode", "parts", "result", "ready")
+    __slots__ = ("encode", "parts", "ready", "result")
 
     def __init__(self, result: "asyncio.Future[object]", encode: Encode) -> None:
         self.result = result
@@ -182,10 +182,10 @@ class Connection(asyncio.BufferedProtocol):
                 log.exception("a request failed", extra={"peer": self.peer})
                 self.close("internal error")
                 return
-            if reply.__class__ is list:
-                self._answer(cast("Parts", reply))
+            if isinstance(reply, list):
+                self._answer(reply)
             elif reply is not None:
-                self._wait_for(cast("Pipelined | Serial", reply))
+                self._wait_for(reply)
         self._read(on=False)
 
     def _refuse(self, error: ProtocolError) -> None:

@@ -111,9 +111,7 @@ class Dispatcher:
         if end != len(body):
             msg = f"{spec.name} v{version} is followed by {len(body) - end} bytes of garbage"
             raise UnsupportedRequest(msg)
-        reply = route.handle(
-            self._broker, Context(connection, header.client_id, version), request
-        )
+        reply = route.handle(self._broker, Context(connection, header.client_id, version), request)
         if reply is None:
             return None
         if isinstance(reply, Struct):

@@ -12,9 +12,9 @@ from headrace.broker.partitions import PartitionTable
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
     AbortedTransaction,
-    EpochEndOffset,
+    FetchEpochEndOffset,
     FetchableTopicResponse,
-    PartitionData,
+    FetchPartitionData,
 )
 from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
@@ -37,7 +37,7 @@ class FetchLimits:
 class FetchedPartitions:
     """One pass over the wanted partitions."""
 
-    data: list[tuple[WantedPartition, PartitionData]] = field(default_factory=list)
+    data: list[tuple[WantedPartition, FetchPartitionData]] = field(default_factory=list)
     leaders: list[Leader] = field(default_factory=list)
     size_bytes: int = 0
     answer_now: bool = False  # an error or a divergence: waiting would only hide it
@@ -91,7 +91,7 @@ def _read(
     limits: FetchLimits,
     remaining: int,
     fetched: FetchedPartitions,
-) -> PartitionData:
+) -> FetchPartitionData:
     if limits.by_topic_id:
         topic = table.by_id.get(wanted.topic_id)
         unknown = ErrorCode.UNKNOWN_TOPIC_ID
@@ -120,10 +120,10 @@ def _read_led(
     limits: FetchLimits,
     remaining: int,
     fetched: FetchedPartitions,
-) -> PartitionData:
+) -> FetchPartitionData:
     log = leader.log
     high_watermark = leader.high_watermark
-    data = PartitionData(
+    data = FetchPartitionData(
         partition_index=wanted.partition,
         high_watermark=high_watermark,
         log_start_offset=log.log_start_offset,
@@ -134,7 +134,7 @@ def _read_led(
     if wanted.last_fetched_epoch >= 0:
         epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
             fetched.answer_now = True
             return data
     result = log.read(
@@ -145,18 +145,22 @@ def _read_led(
     )
     data.records = result.data
     if limits.read_committed:
-        data.aborted_transactions = [
-            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-            for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
-        ] if result.data else []
+        data.aborted_transactions = (
+            [
+                AbortedTransaction(
+                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
+                )
+                for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
+            ]
+            if result.data
+            else []
+        )
     return data
 
 
-def _failed(
-    wanted: WantedPartition, error: ErrorCode, fetched: FetchedPartitions
-) -> PartitionData:
+def _failed(wanted: WantedPartition, error: ErrorCode, fetched: FetchedPartitions) -> FetchPartitionData:
     fetched.answer_now = True
-    return PartitionData(
+    return FetchPartitionData(
         partition_index=wanted.partition,
         error_code=error,
         high_watermark=UNKNOWN_OFFSET,

@@ -21,7 +21,16 @@ class FrameRefused(ProtocolError):
 class ReceiveBuffer:
     """One connection's receive buffer; grows with what arrives, shrinks when frames are small."""
 
-    __slots__ = ("_bytes", "_capacity", "_end", "_frames", "_largest", "_max_frame", "_start", "_view")
+    __slots__ = (
+        "_bytes",
+        "_capacity",
+        "_end",
+        "_frames",
+        "_largest",
+        "_max_frame",
+        "_start",
+        "_view",
+    )
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame = max_frame_bytes

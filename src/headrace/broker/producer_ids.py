@@ -26,5 +26,5 @@ class ProducerIds:
             lambda controller: controller.allocate_producer_ids(self._node_id, epoch)
         )
         block = results[0]
-        self._next = block.first_producer_id
-        self._end = block.first_producer_id + block.length
+        self._next = block.first
+        self._end = block.first + block.size

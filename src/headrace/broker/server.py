@@ -5,6 +5,7 @@ byte is read. Idle connections end after `connections.max.idle.ms`.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import Counter
 from dataclasses import dataclass
@@ -50,6 +51,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._by_ip: Counter[str] = Counter()
         self._refused = 0
+        self._all_closed: asyncio.Event | None = None
 
     async def bind(self, listener: str, host: str, port: int) -> int:
         """Binds without accepting yet; returns the port, which matters for port 0."""
@@ -100,6 +102,8 @@ class Server:
             self._by_ip[ip] -= 1
             if not self._by_ip[ip]:
                 del self._by_ip[ip]
+            if self._all_closed is not None and not self._connections:
+                self._all_closed.set()
 
     # --- upkeep ---------------------------------------------------------------------------------
 
@@ -121,9 +125,10 @@ class Server:
         """Answers what was accepted; what is not answered in time is cut off."""
         for connection in tuple(self._connections):
             connection.drain()
-        deadline = self._loop.time() + timeout_s
-        while self._connections and self._loop.time() < deadline:
-            await asyncio.sleep(0.005)
+        if self._connections:
+            self._all_closed = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), timeout_s)
         self.abort()
 
     def abort(self) -> None:

@@ -53,7 +53,9 @@ def _served(broker: Broker, version: int, error: ErrorCode) -> ApiVersionsRespon
     ]
     # Before v4 clients refuse a minimum of 0 (KIP-1022): such features are left out for them.
     supported = [
-        SupportedFeatureKey(name=feature.name, min_version=feature.min_level, max_version=feature.max_level)
+        SupportedFeatureKey(
+            name=feature.name, min_version=feature.min_level, max_version=feature.max_level
+        )
         for feature in SUPPORTED_FEATURES
         if feature.min_level > 0 or version >= FIRST_VERSION_WITH_ZERO_LEVELS
     ]

@@ -20,7 +20,7 @@ from headrace.broker.fetching import (
     read_partitions,
 )
 from headrace.protocol.errors import ErrorCode
-from headrace.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from headrace.protocol.messages.fetch import FetchRequest, FetchResponse, FetchPartitionData
 from headrace.protocol.struct import Struct
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _refuse_replica(request: FetchRequest) -> FetchResponse:
     """Nobody but this broker holds replicas of its partitions."""
     fetched = FetchedPartitions()
     for wanted in _wanted(request):
-        data = PartitionData(
+        data = FetchPartitionData(
             partition_index=wanted.partition,
             error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
             high_watermark=-1,

@@ -45,9 +45,15 @@ def handle(
 
 
 def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordinator:
-    known = (GROUP, TRANSACTION, SHARE) if context.version >= FIRST_VERSION_WITH_SHARE else (GROUP, TRANSACTION)
+    known = (
+        (GROUP, TRANSACTION, SHARE)
+        if context.version >= FIRST_VERSION_WITH_SHARE
+        else (GROUP, TRANSACTION)
+    )
     if key_type not in known:
-        return _none(key, ErrorCode.INVALID_REQUEST, f"coordinator key type {key_type} is not known")
+        return _none(
+            key, ErrorCode.INVALID_REQUEST, f"coordinator key type {key_type} is not known"
+        )
     node = broker.metadata.image.brokers[broker.node_id]
     endpoint = node.endpoint(context.connection.listener)
     if endpoint is None:
@@ -56,4 +62,6 @@ def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordina
 
 
 def _none(key: str, error: ErrorCode, message: str) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message)
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
+    )

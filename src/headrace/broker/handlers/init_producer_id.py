@@ -21,7 +21,9 @@ async def handle(
     if request.transactional_id is not None:
         # There is no transaction coordinator yet. This error is final for a client, so it says
         # so at once; COORDINATOR_NOT_AVAILABLE would let it try for minutes.
-        error = ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
+        error = (
+            ErrorCode.UNSUPPORTED_VERSION if request.transactional_id else ErrorCode.INVALID_REQUEST
+        )
         return InitProducerIdResponse(error_code=error, producer_epoch=-1)
     # As in Kafka, a producer without transactions gets a new id whatever it had before.
     return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)

@@ -101,7 +101,10 @@ def _asked(
         topic = image.topics_by_id.get(asked.topic_id)
         if topic is None:
             return MetadataResponseTopic(
-                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id, partitions=[]
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                name=None,
+                topic_id=asked.topic_id,
+                partitions=[],
             )
         return _known(topic, operations)
     name = asked.name or ""
@@ -111,7 +114,9 @@ def _asked(
     error = errors.get(name)
     if error is None:
         invalid = name_problem(name) is not None
-        error = ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        error = (
+            ErrorCode.INVALID_TOPIC_EXCEPTION if invalid else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 

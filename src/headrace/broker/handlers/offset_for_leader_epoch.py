@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from headrace.broker.dispatch import Context
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
+    OffsetForLeaderEpochEpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
@@ -34,18 +34,18 @@ def handle(
     )
 
 
-def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> OffsetForLeaderEpochEpochEndOffset:
     leader = broker.partitions.find(topic, asked.partition)
     if not isinstance(leader, Leader):
-        return EpochEndOffset(partition=asked.partition, error_code=leader)
+        return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, error_code=leader)
     fenced = leader.check_epoch(asked.current_leader_epoch)
     if fenced:
-        return EpochEndOffset(partition=asked.partition, error_code=fenced)
+        return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, error_code=fenced)
     try:
         epoch, end_offset = leader.log.end_offset_for_epoch(asked.leader_epoch)
     except StorageError as error:
-        return EpochEndOffset(partition=asked.partition, error_code=error.code)
-    return EpochEndOffset(
+        return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, error_code=error.code)
+    return OffsetForLeaderEpochEpochEndOffset(
         error_code=ErrorCode.NONE,
         partition=asked.partition,
         leader_epoch=epoch,

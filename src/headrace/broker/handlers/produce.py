@@ -1,10 +1,12 @@
 """Produce (key 0), versions 3-13: append record batches.
 
 v3 is the first with record batches v2 (0-2 are advertised for old librdkafka, and refused);
-v7 allows zstd; v8 adds per-record errors; v9 is flexible; v10 tells the new leader; v13 names topics by id.
+v7 allows zstd, v8 adds per-record errors, v9 is flexible, v10 tells the new leader, v13 names
+topics by id.
 """
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
@@ -22,7 +24,7 @@ from headrace.protocol.messages.produce import (
 from headrace.records.batch import HEADER_SIZE, read_header
 from headrace.records.codec import Codec
 from headrace.replication.leader import Leader
-from headrace.storage.errors import InvalidRecord, StorageError
+from headrace.storage.errors import InvalidRecord, InvalidTimestamp, StorageError
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -91,12 +93,18 @@ def _append(
     if leader is None:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     records = data.records
-    error = _check_batch(version, records)
-    if error is not None:
-        return _refused(index, *error)
+    if not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
+        return _refused(
+            index,
+            ErrorCode.INVALID_RECORD,
+            f"Produce v{version} must carry one record batch for each partition",
+        )
+    problem = _check_batch(version, records)
+    if problem is not None:
+        return _refused(index, *problem)
     try:
         result = leader.append(records, now_ms)
-    except InvalidRecord as invalid:
+    except (InvalidRecord, InvalidTimestamp) as invalid:
         return _invalid_records(index, invalid)
     except StorageError as error:
         return _refused(index, *failure(error), log_start_offset=_log_start(leader))
@@ -111,13 +119,8 @@ def _append(
     return response
 
 
-def _check_batch(version: int, records: object) -> tuple[ErrorCode, str] | None:
+def _check_batch(version: int, records: memoryview) -> tuple[ErrorCode, str] | None:
     """Kafka's rules for what one partition of a request may carry: exactly one batch, magic 2."""
-    if not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
-        return (
-            ErrorCode.INVALID_RECORD,
-            f"Produce v{version} must carry one record batch for each partition",
-        )
     header = read_header(records)
     if header.magic != BATCH_MAGIC:
         return (
@@ -161,7 +164,7 @@ def _after_flushes(
             answered.set_result(response)
 
     for partition, future in flushes:
-        future.add_done_callback(lambda done, partition=partition: flushed(partition, done))
+        future.add_done_callback(partial(flushed, partition))
     return answered
 
 
@@ -170,8 +173,8 @@ def _close_on_error(context: Context, response: ProduceResponse) -> None:
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
-                code = ErrorCode(partition.error_code).name
-                context.connection.close(f"acks=0 and {code} for {topic.name}-{partition.index}")
+                where = f"{topic.name}-{partition.index}"
+                context.connection.close(f"acks=0 and error {partition.error_code} for {where}")
                 return
 
 
@@ -194,7 +197,9 @@ def _refused(
     )
 
 
-def _invalid_records(index: int, invalid: InvalidRecord) -> PartitionProduceResponse:
+def _invalid_records(
+    index: int, invalid: InvalidRecord | InvalidTimestamp
+) -> PartitionProduceResponse:
     response = _refused(index, *failure(invalid))
     response.record_errors = [
         BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)

@@ -1,0 +1,58 @@
+"""DescribeCluster (key 60), versions 0-2. v1 adds endpoint types, v2 fenced brokers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.broker.handlers.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+BROKERS: Final = 1
+CONTROLLERS: Final = 2
+
+
+def handle(
+    broker: Broker, context: Context, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    image = broker.metadata.image
+    if request.endpoint_type != BROKERS:
+        known = request.endpoint_type == CONTROLLERS
+        return DescribeClusterResponse(
+            error_code=(
+                ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+            ),
+            error_message="this listener describes brokers: ask for endpoint type 1",
+            endpoint_type=request.endpoint_type,
+            cluster_id=image.cluster_id,
+            brokers=[],
+        )
+    brokers = []
+    for node in image.brokers.values():
+        endpoint = node.endpoint(context.connection.listener)
+        if endpoint is not None and (request.include_fenced_brokers or not node.fenced):
+            brokers.append(
+                DescribeClusterBroker(
+                    broker_id=node.broker_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    rack=node.rack,
+                    is_fenced=node.fenced,
+                )
+            )
+    return DescribeClusterResponse(
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=brokers,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_REQUESTED
+        ),
+    )

@@ -1,0 +1,63 @@
+"""DescribeProducers (key 61), version 0: the producers that a partition remembers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.broker.handlers.errors import failure
+from headrace.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from headrace.replication.leader import Leader
+from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[
+                    _describe(broker, topic.name, index) for index in topic.partition_indexes
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    leader = broker.partitions.find(topic, index)
+    if not isinstance(leader, Leader):
+        return PartitionResponse(partition_index=index, error_code=leader, active_producers=[])
+    try:
+        producers = leader.log.active_producers()
+    except StorageError as error:
+        code, message = failure(error)
+        return PartitionResponse(
+            partition_index=index, error_code=code, error_message=message, active_producers=[]
+        )
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                last_sequence=producer.last_sequence,
+                last_timestamp=producer.last_timestamp,
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_start_offset=producer.current_txn_start_offset,
+            )
+            for producer in producers
+        ],
+    )

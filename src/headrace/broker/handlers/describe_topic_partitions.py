@@ -1,0 +1,91 @@
+"""DescribeTopicPartitions (key 75), version 0: topics page by page (KIP-966)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.broker.handlers.operations import TOPIC_OPERATIONS
+from headrace.cluster.image import MetadataImage, Topic
+from headrace.cluster.topic_names import name_problem
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+    DescribeTopicPartitionsResponseCursor,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    image = broker.metadata.image
+    names = sorted({topic.name for topic in request.topics} or image.topics)
+    first_partition = 0
+    if request.cursor is not None:
+        names = [name for name in names if name >= request.cursor.topic_name]
+        if names and names[0] == request.cursor.topic_name:
+            first_partition = max(0, request.cursor.partition_index)
+    room = max(0, min(request.response_partition_limit, broker.limits.max_partitions_per_page))
+    response = DescribeTopicPartitionsResponse(topics=[])
+    for name in names:
+        if room <= 0:
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+            break
+        described = _describe(image, name, first_partition, room)
+        response.topics.append(described)
+        end = first_partition + len(described.partitions)
+        room -= len(described.partitions)
+        first_partition = 0
+        topic = image.topics.get(name)
+        if topic is not None and end < len(topic.partitions):
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=end)
+            break
+    return response
+
+
+def _describe(
+    image: MetadataImage, name: str, first: int, room: int
+) -> DescribeTopicPartitionsResponseTopic:
+    topic = image.topics.get(name)
+    if topic is None:
+        invalid = name_problem(name) is not None
+        return DescribeTopicPartitionsResponseTopic(
+            error_code=(
+                ErrorCode.INVALID_TOPIC_EXCEPTION
+                if invalid
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            ),
+            name=name,
+            partitions=[],
+        )
+    return DescribeTopicPartitionsResponseTopic(
+        name=name,
+        topic_id=topic.topic_id,
+        is_internal=topic.internal,
+        partitions=_partitions(topic, first, room),
+        topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _partitions(
+    topic: Topic, first: int, room: int
+) -> list[DescribeTopicPartitionsResponsePartition]:
+    return [
+        DescribeTopicPartitionsResponsePartition(
+            partition_index=index,
+            leader_id=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            replica_nodes=list(partition.replicas),
+            isr_nodes=list(partition.isr),
+            eligible_leader_replicas=list(partition.eligible_leaders),
+            last_known_elr=[],
+            offline_replicas=[],
+        )
+        for index, partition in enumerate(topic.partitions[first : first + room], start=first)
+    ]
