@@ -84,6 +84,10 @@ class MetadataCache:
 
     def update(self, answer: MetadataResponse) -> None:
         """Take in an answer about all topics or some."""
+        if answer.error_code:
+            # The broker asks us to begin anew with the bootstrap servers (KIP-1102).
+            self._clear()
+            return
         self.cluster_id = answer.cluster_id
         self.controller_id = answer.controller_id
         self.brokers = {
@@ -96,6 +100,12 @@ class MetadataCache:
                 self.forget(topic.name)
             else:
                 self._learn(topic.name, topic)
+
+    def _clear(self) -> None:
+        self.controller_id = NO_BROKER
+        self.brokers = {}
+        self._topics.clear()
+        self._names.clear()
 
     def _learn(self, name: str, topic: MetadataResponseTopic) -> None:
         known = self._topics.get(name)
