@@ -162,6 +162,7 @@ class ClusterClient:
         raised as `DeadlineExceeded`; any other code is the caller's to read.
         """
         deadline = Deadline(self._clock, timeout_s)
+        last: ClientError | None = None
         attempts = 0
         while True:
             attempts += 1
@@ -177,10 +178,13 @@ class ClusterClient:
                     raise
                 failure = error
             self._unlearn(failure, to)
+            # An attempt that the deadline itself cut short says less than the one before it.
+            if last is None or not isinstance(failure, RequestTimedOut):
+                last = failure
             delay_s = self._backoff.delay_s(attempts, self._random)
             if delay_s >= deadline.remaining_s():
                 what = f"{spec_of(request).name} to {to}"
-                raise DeadlineExceeded(what, timeout_s, attempts, failure) from failure
+                raise DeadlineExceeded(what, timeout_s, attempts, last) from last
             await asyncio.sleep(delay_s)
 
     async def refresh(
@@ -192,7 +196,12 @@ class ClusterClient:
         return self.metadata
 
     async def _attempt(self, request: Struct, answer: type[R], to: Target, deadline: Deadline) -> R:
-        session = await self._session_for(to, deadline)
+        try:
+            # Leaving early does not end the attempt to connect: others may wait for it too.
+            async with asyncio.timeout(deadline.remaining_s()):
+                session = await self._session_for(to, deadline)
+        except TimeoutError:
+            raise RequestTimedOut(f"no connection to {to} before the deadline") from None
         version = session.versions.pick(spec_of(request))
         return await session.connection.request(
             request, answer, version=version, timeout_s=self._allowed_s(deadline)

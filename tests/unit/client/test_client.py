@@ -178,6 +178,19 @@ def test_a_cluster_that_is_down_is_reported_with_every_address_tried(make_broker
     asyncio.run(run())
 
 
+def test_a_broker_that_accepts_and_says_nothing_costs_no_more_than_the_deadline(
+    make_broker: Make,
+) -> None:
+    async def run() -> None:
+        async with make_broker(1) as one, _client(one) as client:
+            one.handlers[ApiKey.API_VERSIONS] = lambda request, version: None
+            async with asyncio.timeout(2):
+                with pytest.raises(DeadlineExceeded):
+                    await client.refresh(timeout_s=0.05)
+
+    asyncio.run(run())
+
+
 def test_callers_share_one_attempt_to_connect(make_broker: Make) -> None:
     async def scenario(one: Any, two: Any, client: ClusterClient) -> None:
         await client.refresh()
