@@ -32,9 +32,13 @@ PRIMITIVES = {
     "uuid": ("uuid", "ZERO_UUID"),
     "string": ("string", '""'),
     "bytes": ("bytes_", 'b""'),
-    "records": ("record_set", "None"),
+    "records": ("record_set", 'b""'),
 }
-NULLABLE = {"string": "nullable_string", "bytes_": "nullable_bytes", "record_set": "record_set"}
+NULLABLE = {
+    "string": "nullable_string",
+    "bytes_": "nullable_bytes",
+    "record_set": "nullable_record_set",
+}
 
 
 @dataclass(frozen=True)
@@ -207,6 +211,8 @@ class Printer:
             annotation, default = f"list[{annotation}]", "default_factory=list"
         if nullable:
             annotation = NULLABLE.get(annotation, f"{annotation} | None")
+        if nullable and element == "records":
+            default = "None"
         default = self._default(field, element, default)
         if default == "ZERO_UUID":
             self._types.add(default)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 from headrace.protocol.struct import MISSING, FieldOptions, Struct, frozen
 from headrace.protocol.types import Wire
 
-_ZERO: Final = {"string": "", "bytes": b"", "records": None}
+_ZERO: Final = {"string": "", "bytes": b"", "records": b""}
 """The defaults of fields that have a length; fixed-size ones say theirs."""
 
 

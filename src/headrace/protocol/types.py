@@ -37,5 +37,6 @@ nullable_string = Annotated[str | None, Wire("string", nullable=True)]
 bytes_ = Annotated[bytes, Wire("bytes")]
 """Read as a copy, so that a handler may keep it after the receive buffer is reused."""
 nullable_bytes = Annotated[bytes | None, Wire("bytes", nullable=True)]
-record_set = Annotated[Buffer | None, Wire("records", nullable=True)]
+record_set = Annotated[Buffer, Wire("records")]
 """Record batches: read as a view of the caller's buffer and written as they are, never copied."""
+nullable_record_set = Annotated[Buffer | None, Wire("records", nullable=True)]

@@ -11,8 +11,8 @@ from headrace.protocol.types import (
     int16,
     int32,
     int64,
+    nullable_record_set,
     nullable_string,
-    record_set,
     string,
     uuid,
 )
@@ -96,7 +96,7 @@ class FetchPartitionData(Struct):
     snapshot_id: FetchSnapshotId = field(since=12, tag=2, default_factory=FetchSnapshotId)
     aborted_transactions: list[AbortedTransaction] | None = field(default_factory=list)
     preferred_read_replica: int32 = field(since=11, default=-1)
-    records: record_set = None
+    records: nullable_record_set = None
 
 
 class FetchableTopicResponse(Struct):

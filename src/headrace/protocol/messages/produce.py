@@ -10,8 +10,8 @@ from headrace.protocol.types import (
     int16,
     int32,
     int64,
+    nullable_record_set,
     nullable_string,
-    record_set,
     string,
     uuid,
 )
@@ -19,7 +19,7 @@ from headrace.protocol.types import (
 
 class PartitionProduceData(Struct):
     index: int32 = 0
-    records: record_set = None
+    records: nullable_record_set = None
 
 
 class TopicProduceData(Struct):

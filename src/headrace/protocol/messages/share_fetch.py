@@ -73,7 +73,7 @@ class ShareFetchPartitionData(Struct):
     acknowledge_error_code: int16 = 0
     acknowledge_error_message: nullable_string = None
     current_leader: ShareFetchLeaderIdAndEpoch = field(default_factory=ShareFetchLeaderIdAndEpoch)
-    records: record_set = None
+    records: record_set = b""
     acquired_records: list[AcquiredRecords] = field(default_factory=list)
 
 
