@@ -1,0 +1,107 @@
+"""Log lines that people and machines can read, on the standard library's logging.
+
+A log call is a fixed sentence and fields: `log.warning("refused a connection", extra={...})`.
+Guarantees: one line for each call without a traceback, whatever the fields hold (a peer cannot
+forge a line); a field is never longer than `MAX_VALUE_CHARS`; bytes are never printed, only
+counted; fields whose name speaks of a secret are masked.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from time import gmtime, strftime
+from typing import Final, Literal, TextIO
+
+LogFormat = Literal["text", "json"]
+
+MAX_VALUE_CHARS: Final = 512  # an error's text fits; a record's contents would stand out
+SECRET_WORDS: Final = ("password", "secret", "token", "credential", "jaas", "private.key")
+MASK: Final = "***"
+
+_LEVELS: Final = {"WARNING": "WARN", "CRITICAL": "FATAL"}
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-11-16T01:02:03.456Z WARN refused a connection peer=10.0.0.7:5 limit=max.connections`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        words = [_time(record), _level(record), _one_line(record.getMessage())]
+        words += (f"{name}={_quoted(value)}" for name, value in _fields(record))
+        line = " ".join(words)
+        if record.exc_info:
+            line = f"{line}\n{self.formatException(record.exc_info)}"
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, then the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        import json  # only who asks for JSON pays for it at start
+
+        entry: dict[str, str | int | float | bool | None] = {
+            "time": _time(record),
+            "level": _level(record),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        entry.update(_fields(record))
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return json.dumps(entry)
+
+
+def configure(
+    *, log_format: LogFormat = "text", verbose: bool = False, stream: TextIO | None = None
+) -> None:
+    """Sends this process's log to `stream` (stderr): warnings, or everything from INFO on."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.INFO if verbose else logging.WARNING)
+
+
+def _time(record: logging.LogRecord) -> str:
+    seconds = strftime("%Y-%m-%dT%H:%M:%S", gmtime(record.created))
+    return f"{seconds}.{int(record.msecs):03d}Z"
+
+
+def _level(record: logging.LogRecord) -> str:
+    return _LEVELS.get(record.levelname, record.levelname)
+
+
+def _fields(record: logging.LogRecord) -> Iterator[tuple[str, str | int | float | bool | None]]:
+    for name, value in vars(record).items():
+        if name not in _STANDARD:
+            yield name, _shown(name, value)
+
+
+def _shown(name: str, value: object) -> str | int | float | bool | None:
+    lower = name.lower().replace("_", ".")
+    if any(word in lower for word in SECRET_WORDS):
+        return MASK
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"<{len(value)} bytes>"
+    text = str(value)
+    if len(text) > MAX_VALUE_CHARS:
+        return f"{text[:MAX_VALUE_CHARS]}... ({len(text)} characters)"
+    return text
+
+
+def _quoted(value: str | int | float | bool | None) -> str:
+    if not isinstance(value, str):
+        return str(value)
+    if value and value.isprintable() and not any(mark in value for mark in ' "='):
+        return value
+    escaped = _one_line(value).replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _one_line(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
