@@ -1,0 +1,1 @@
+"""Every setting there is: one table that feeds validation, DescribeConfigs and the docs."""

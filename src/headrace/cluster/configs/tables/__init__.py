@@ -1,0 +1,1 @@
+"""The tables themselves; `configs.table` says how to read one."""

@@ -1,0 +1,294 @@
+"""Broker settings that Kafka has and that nothing here obeys: KRaft, tiered storage, Java."""
+
+TABLE = """\
+alter.config.policy.class.name class null LOW
+    Java class that may veto config changes.
+auto.include.jmx.reporter boolean true LOW hidden
+    Adds Java's JMX reporter.
+background.threads int 10 min=1 HIGH cluster-wide
+    Threads for background work.
+broker.heartbeat.interval.ms int 2000
+    Interval of heartbeats to a KRaft controller.
+broker.session.timeout.ms int 9000
+    Session timeout at a KRaft controller.
+client.quota.callback.class class null LOW
+    Java class that computes client quotas.
+config.providers list "" LOW cluster-wide
+    Java classes that resolve variables in settings.
+control.plane.listener.name string null HIGH hidden
+    Listener for the controller's requests of older versions.
+controller.listener.names list null HIGH
+    Listeners of KRaft controllers.
+controller.performance.always.log.threshold.ms long 2000 min=0 hidden
+    KRaft controller events slower than this are logged.
+controller.performance.sample.period.ms long 60000 min=100 hidden
+    How often a KRaft controller logs its speed.
+controller.quorum.append.linger.ms int 25 min=0
+    Time for which a KRaft leader gathers writes.
+controller.quorum.auto.join.enable boolean false LOW
+    Lets a KRaft controller add itself as a voter.
+controller.quorum.bootstrap.servers list "" HIGH
+    Where to find the KRaft quorum.
+controller.quorum.election.backoff.max.ms int 1000 min=0 HIGH
+    Longest back-off of KRaft elections.
+controller.quorum.election.timeout.ms int 1000 min=0 HIGH
+    Timeout of a KRaft election.
+controller.quorum.fetch.max.bytes int 1048576 min=1 LOW
+    Bytes of one fetch of KRaft's metadata log.
+controller.quorum.fetch.snapshot.max.bytes int 1048576 min=1 LOW
+    Bytes of one fetch of a KRaft snapshot.
+controller.quorum.fetch.timeout.ms int 2000 min=0 HIGH
+    KRaft voters call an election after this time without a fetch.
+controller.quorum.request.timeout.ms int 2000 min=0
+    Timeout of KRaft requests.
+controller.quorum.retry.backoff.ms int 20 min=0 LOW
+    Pause before a KRaft request is tried again.
+controller.quorum.voters list "" HIGH
+    The KRaft voters.
+create.topic.policy.class.name class null LOW
+    Java class that may veto topic creation.
+delegation.token.master.key password null hidden
+    Older name of delegation.token.secret.key.
+delete.records.purgatory.purge.interval.requests int 1
+    Purge interval of a purgatory; waiting requests are removed at once here.
+early.start.listeners list null HIGH
+    Listeners that a KRaft broker opens before it is ready.
+fetch.purgatory.purge.interval.requests int 1000
+    Purge interval of a purgatory; waiting requests are removed at once here.
+follower.fetch.last.tiered.offset.enable boolean false cluster-wide
+    Lets followers start at the last tiered offset.
+group.coordinator.background.threads int 2 min=1 HIGH
+    Threads of the group coordinator's background work.
+group.coordinator.threads int 4 min=1 HIGH
+    Threads of the group coordinator.
+group.share.persister.class.name string \
+org.apache.kafka.server.share.persister.DefaultStatePersister hidden
+    Java class that stores share state.
+initial.broker.registration.timeout.ms int 60000
+    How long a broker tries to register with a KRaft controller.
+inter.broker.protocol.version string null hidden
+    Protocol version that brokers of older versions agree on.
+internal.metadata.delete.delay.millis long 60000 LOW hidden
+    Delay before old KRaft files are deleted.
+internal.metadata.log.segment.bytes int null LOW hidden
+    Segment size of KRaft's metadata log, in tests.
+internal.metadata.max.batch.size.in.bytes int 8388608 LOW hidden
+    Largest batch of KRaft's metadata log.
+kafka.metrics.polling.interval.secs int 10 min=1 LOW
+    Interval of Kafka's own metrics reporters.
+kafka.metrics.reporters list "" LOW
+    Java classes that report Kafka's own metrics.
+log.message.downconversion.enable boolean true LOW hidden
+    Converts batches for clients that Kafka 4 no longer serves.
+log.message.format.version string null hidden
+    Format of stored messages; there is only the current one.
+log.message.timestamp.difference.max.ms long 9223372036854775807 min=0 hidden
+    Older form of log.message.timestamp.before.max.ms and .after.max.ms; set those.
+metadata.log.dir string null HIGH
+    Directory of KRaft's metadata log.
+metadata.log.max.record.bytes.between.snapshots long 20971520 min=1 HIGH
+    Bytes between two KRaft snapshots.
+metadata.log.max.snapshot.interval.ms long 3600000 min=0 HIGH
+    Time between two KRaft snapshots.
+metadata.log.segment.bytes int 1073741824 min=8388608 HIGH
+    Segment size of KRaft's metadata log.
+metadata.log.segment.ms long 604800000 HIGH
+    Segment age of KRaft's metadata log.
+metadata.max.idle.interval.ms int 500 min=0 LOW
+    How often a KRaft controller writes no-op records.
+metadata.max.retention.bytes long 104857600 HIGH
+    Size to which KRaft's metadata log is kept.
+metadata.max.retention.ms long 604800000 HIGH
+    Age to which KRaft's metadata log is kept.
+metric.reporters list org.apache.kafka.common.metrics.JmxReporter LOW cluster-wide
+    Java classes that report metrics.
+num.io.threads int 8 min=1 HIGH cluster-wide
+    Threads that handle requests; one event loop does it here.
+num.network.threads int 3 min=1 HIGH cluster-wide
+    Threads that read and write sockets; one event loop does it here.
+password.encoder.cipher.algorithm string AES/CBC/PKCS5Padding LOW hidden
+    Cipher of stored passwords.
+password.encoder.iterations int 4096 min=1024 LOW hidden
+    Iterations of the cipher of stored passwords.
+password.encoder.key.length int 128 min=8 LOW hidden
+    Key length of the cipher of stored passwords.
+password.encoder.keyfactory.algorithm string null LOW hidden
+    Key factory of the cipher of stored passwords.
+password.encoder.old.secret password null hidden
+    Earlier secret of stored passwords.
+password.encoder.secret password null hidden
+    Secret of stored passwords.
+principal.builder.class class \
+org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder per-broker
+    Java class that names the principal of a connection.
+process.roles list null in=broker|controller HIGH
+    KRaft roles of the process; every node is a broker here and may be elected controller.
+producer.purgatory.purge.interval.requests int 1000
+    Purge interval of a purgatory; waiting requests are removed at once here.
+remote.fetch.max.wait.ms int 500 min=1 cluster-wide
+    Longest wait for a fetch from tiered storage.
+remote.list.offsets.request.timeout.ms long 30000 min=1 cluster-wide
+    Longest wait for offsets from tiered storage.
+remote.log.index.file.cache.total.size.bytes long 1073741824 min=1 LOW cluster-wide
+    Cache of tiered index files.
+remote.log.index.file.cache.ttl.ms long 900000 min=-1 LOW hidden
+    Age to which tiered index files stay cached.
+remote.log.manager.copier.thread.pool.size int 10 min=1 cluster-wide
+    Threads that copy segments to tiered storage.
+remote.log.manager.copy.max.bytes.per.second long 9223372036854775807 min=1 cluster-wide
+    Rate of copies to tiered storage.
+remote.log.manager.copy.quota.window.num int 11 min=1
+    Windows of the quota of copies to tiered storage.
+remote.log.manager.copy.quota.window.size.seconds int 1 min=1
+    Window of the quota of copies to tiered storage.
+remote.log.manager.expiration.thread.pool.size int 10 min=1 cluster-wide
+    Threads that delete from tiered storage.
+remote.log.manager.fetch.max.bytes.per.second long 9223372036854775807 min=1 cluster-wide
+    Rate of fetches from tiered storage.
+remote.log.manager.fetch.quota.window.num int 11 min=1
+    Windows of the quota of fetches from tiered storage.
+remote.log.manager.fetch.quota.window.size.seconds int 1 min=1
+    Window of the quota of fetches from tiered storage.
+remote.log.manager.follower.thread.pool.size int 2 min=1 cluster-wide
+    Threads that follow tiered partitions.
+remote.log.manager.task.interval.ms long 30000 min=1 LOW
+    Interval of tiered storage's tasks.
+remote.log.manager.task.retry.backoff.max.ms long 30000 min=1 LOW hidden
+    Longest back-off of tiered storage's tasks.
+remote.log.manager.task.retry.backoff.ms long 500 min=1 LOW hidden
+    First back-off of tiered storage's tasks.
+remote.log.manager.task.retry.jitter double 0.2 min=0 max=0.5 LOW hidden
+    Random part of that back-off.
+remote.log.manager.thread.pool.size int 2 min=1
+    Threads of tiered storage's tasks.
+remote.log.metadata.custom.metadata.max.bytes int 128 min=0 LOW
+    Largest metadata of a tiered storage plugin.
+remote.log.metadata.manager.class.name string \
+org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager \
+rule=non-empty
+    Java class that keeps tiered storage's metadata.
+remote.log.metadata.manager.class.path string null
+    Class path of that class.
+remote.log.metadata.manager.impl.prefix string rlmm.config. rule=non-empty
+    Prefix of that class's own settings.
+remote.log.metadata.manager.listener.name string null
+    Listener that class uses.
+remote.log.reader.max.pending.tasks int 100 min=1
+    Reads from tiered storage that may wait.
+remote.log.reader.threads int 10 min=1 cluster-wide
+    Threads that read from tiered storage.
+remote.log.storage.manager.class.name string null
+    Java class that is the tiered storage.
+remote.log.storage.manager.class.path string null
+    Class path of that class.
+remote.log.storage.manager.impl.prefix string rsm.config. rule=non-empty
+    Prefix of that class's own settings.
+remote.log.storage.system.enable boolean false
+    Turns tiered storage on.
+sasl.client.callback.handler.class class null
+    Java class of a SASL client.
+sasl.kerberos.kinit.cmd string /usr/bin/kinit per-broker
+    Path of kinit; Kerberos is not offered here.
+sasl.kerberos.min.time.before.relogin long 60000 per-broker
+    Least time between Kerberos logins.
+sasl.kerberos.principal.to.local.rules list DEFAULT per-broker
+    Rules that shorten Kerberos principals.
+sasl.kerberos.service.name string null per-broker
+    Service name of Kerberos.
+sasl.kerberos.ticket.renew.jitter double 0.05 per-broker
+    Random part of the renewal of Kerberos tickets.
+sasl.kerberos.ticket.renew.window.factor double 0.8 per-broker
+    Share of a Kerberos ticket's life after which it is renewed.
+sasl.login.callback.handler.class class null
+    Java class of a SASL login.
+sasl.login.class class null
+    Java class of a SASL login.
+sasl.login.connect.timeout.ms int null LOW
+    Connect timeout of an outside login provider.
+sasl.login.read.timeout.ms int null LOW
+    Read timeout of an outside login provider.
+sasl.login.refresh.buffer.seconds short 300 per-broker
+    Time before a login's expiry that is kept free.
+sasl.login.refresh.min.period.seconds short 60 per-broker
+    Least time between two refreshes of a login.
+sasl.login.refresh.window.factor double 0.8 per-broker
+    Share of a login's life after which it is refreshed.
+sasl.login.refresh.window.jitter double 0.05 per-broker
+    Random part of that.
+sasl.login.retry.backoff.max.ms long 10000 LOW
+    Longest back-off of logins.
+sasl.login.retry.backoff.ms long 100 LOW
+    First back-off of logins.
+sasl.mechanism.controller.protocol string GSSAPI HIGH
+    SASL mechanism towards KRaft controllers.
+sasl.oauthbearer.assertion.algorithm string RS256 in=ES256|RS256 icase
+    Algorithm that signs a client's assertion.
+sasl.oauthbearer.assertion.claim.aud string null
+    Audience of a client's assertion.
+sasl.oauthbearer.assertion.claim.exp.seconds int 300 min=0 max=86400 LOW
+    Life of a client's assertion.
+sasl.oauthbearer.assertion.claim.iss string null
+    Issuer of a client's assertion.
+sasl.oauthbearer.assertion.claim.jti.include boolean false
+    Gives a client's assertion an id.
+sasl.oauthbearer.assertion.claim.nbf.seconds int 60 min=0 max=3600 LOW
+    Start of validity of a client's assertion.
+sasl.oauthbearer.assertion.claim.sub string null
+    Subject of a client's assertion.
+sasl.oauthbearer.assertion.file string null
+    File that holds a client's assertion.
+sasl.oauthbearer.assertion.private.key.file string null
+    Key that signs a client's assertion.
+sasl.oauthbearer.assertion.private.key.passphrase password null
+    Password of that key.
+sasl.oauthbearer.assertion.template.file string null
+    Template of a client's assertion.
+sasl.oauthbearer.client.credentials.client.id string null
+    Id of an OAuth client.
+sasl.oauthbearer.client.credentials.client.secret password null
+    Secret of an OAuth client.
+sasl.oauthbearer.jwt.retriever.class class \
+org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+    Java class that fetches tokens.
+sasl.oauthbearer.jwt.validator.class class \
+org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+    Java class that checks tokens.
+sasl.oauthbearer.scope string null
+    Scope that an OAuth client asks for.
+sasl.oauthbearer.token.endpoint.url string null
+    Where an OAuth client fetches its token.
+sasl.server.callback.handler.class class null
+    Java class of a SASL server.
+security.providers string null LOW
+    Java security providers.
+server.max.startup.time.ms long 9223372036854775807 min=0 hidden
+    Longest time that a start may take.
+share.coordinator.threads int 1 min=1
+    Threads of the share coordinator.
+share.fetch.purgatory.purge.interval.requests int 1000
+    Purge interval of a purgatory; waiting requests are removed at once here.
+ssl.engine.factory.class class null LOW per-broker
+    Java class that makes TLS engines.
+ssl.keymanager.algorithm string SunX509 per-broker
+    Java key manager algorithm.
+ssl.protocol string TLSv1.3 per-broker
+    Name of the Java TLS context; ssl.enabled.protocols says what is accepted.
+ssl.provider string null per-broker
+    Java TLS provider.
+ssl.secure.random.implementation string null LOW per-broker
+    Java random number generator.
+ssl.trustmanager.algorithm string PKIX per-broker
+    Java trust manager algorithm.
+unstable.api.versions.enable boolean false HIGH hidden
+    Offers versions of APIs that are not released.
+unstable.feature.versions.enable boolean false HIGH hidden
+    Offers levels of features that are not released.
+zookeeper.clientCnxnSocket string null hidden
+    Java class of ZooKeeper's connections.
+zookeeper.metadata.migration.enable boolean false HIGH hidden
+    Moves a ZooKeeper cluster to KRaft.
+zookeeper.ssl.crl.enable boolean false LOW hidden
+    Checks revocation lists in Java's TLS towards ZooKeeper.
+zookeeper.ssl.ocsp.enable boolean false LOW hidden
+    Checks revocation by OCSP in Java's TLS towards ZooKeeper.
+"""
