@@ -1,12 +1,14 @@
-"""The allocator and the garbage collector, set up for a process that moves megabytes.
+"""The process around a broker: its event loop, its allocator and its garbage collector.
 
 glibc gives every block above a threshold its own mapping and returns it to the kernel when it is
 freed: a broker that reads a megabyte for each fetch then pays more for page faults than for
 copying. With higher thresholds the same pages are used again.
 """
 
+import asyncio
 import gc
 import sys
+from collections.abc import Callable
 from typing import Final
 
 M_TRIM_THRESHOLD: Final = -1
@@ -16,6 +18,16 @@ TRIM_THRESHOLD_BYTES: Final = 64 * 1024 * 1024  # free memory on top of the heap
 
 # Requests leave next to no reference cycles behind: look for them rarely.
 GC_THRESHOLDS: Final = (50_000, 20, 50)
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it has a wheel; None is asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 def keep_freed_memory() -> bool:
