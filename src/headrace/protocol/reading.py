@@ -5,8 +5,8 @@ What the reader guarantees, whatever the bytes:
 - a message or `MalformedMessage`, never another exception;
 - nothing is allocated for a claimed length or count before it was checked against the bytes that
   remain: an element takes at least its least encoded size;
-- a message holds at most `MAX_ELEMENTS` array elements and tagged fields in all, so that a large
-  frame of tiny elements cannot grow a hundredfold in memory;
+- a message holds at most `MAX_ELEMENTS` structs, strings in arrays and tagged fields in all, so
+  that a large frame of tiny elements cannot grow a hundredfold in memory;
 - nesting is as deep as the declaration, never deeper.
 
 Runs of fixed-size fields are read by one `struct` call that also takes the length, count or first
@@ -23,8 +23,11 @@ from headrace.protocol.struct import Reader, Struct
 from headrace.protocol.types import Buffer
 
 MAX_ELEMENTS: Final = 1 << 20
-"""Array elements and tagged fields in one message. The largest honest message (the metadata of
-200,000 partitions) has a quarter of it."""
+"""Structs, strings in arrays and tagged fields in one message: some 150 MB at worst. The largest
+honest message (the metadata of 200,000 partitions) has a quarter of it."""
+
+_NUMBERS_PER_ELEMENT: Final = 16
+"""How many numbers in an array weigh as much as one struct."""
 
 MAX_STRING_BYTES: Final = 0x7FFF
 """Kafka's own limit: the old encoding's length is an int16."""
@@ -97,7 +100,7 @@ class ReaderSource:
         source = self._source
         source.line("def read(buf, pos, end):")
         source.indent()
-        source.line("if end != len(buf): buf = view(buf)[:end]")
+        source.line("if end != len(buf): buf = view(buf)[:end]; end = len(buf)")
         source.line(f"budget = {MAX_ELEMENTS}")
         source.line("try:")
         source.indent()
@@ -224,17 +227,17 @@ class ReaderSource:
         if nullable:
             source.dedent()
 
-    def _check_count(self, field: Field, count: str, least: int) -> None:
+    def _check_count(self, field: Field, count: str, least: int, share: str = "") -> None:
         self._source.line(
             f"if {count} * {least} > end - pos or {count} > budget: "
             f"raise Malformed(f'{field.name} claims {{{count}}} elements, "
             f"{{end - pos}} bytes remain')"
         )
-        self._source.line(f"budget -= {count}")
+        self._source.line(f"budget -= {count}{share}")
 
     def _fixed_elements(self, field: Field, code: str, size: int, count: str, target: str) -> None:
         source = self._source
-        self._check_count(field, count, size)
+        self._check_count(field, count, size, f" // {_NUMBERS_PER_ELEMENT}")
         stop = source.fresh("p")
         source.line(f"{stop} = pos + {count} * {size}")
         if code == "16s":
