@@ -254,7 +254,7 @@ async def connect(
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
-            _, connection = await loop.create_connection(
+            transport, connection = await loop.create_connection(
                 lambda: Connection(
                     address,
                     client_id=client_id,
@@ -268,4 +268,9 @@ async def connect(
         raise ConnectionFailed(f"{address} did not accept within {timeout_s:g} s") from None
     except OSError as error:
         raise ConnectionFailed(f"cannot connect to {address}: {error}") from error
+    # While nobody listens on a port of the ephemeral range, TCP may connect a socket to itself; it
+    # would hear its own request, and keep the broker from binding.
+    if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):
+        transport.abort()
+        raise ConnectionFailed(f"cannot connect to {address}: nobody listens there")
     return connection

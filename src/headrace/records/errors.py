@@ -35,19 +35,30 @@ class UnsupportedMagic(RecordError):
 
 
 class UnsupportedCodec(RecordError):
-    """The attributes name a codec that does not exist (Kafka: UNSUPPORTED_COMPRESSION_TYPE)."""
+    """The attributes name a codec that does not exist.
+
+    Kafka fails with UNKNOWN_SERVER_ERROR; UNSUPPORTED_COMPRESSION_TYPE says what is wrong.
+    """
 
     def __init__(self, codec_id: int) -> None:
         super().__init__(f"compression codec {codec_id} is unknown")
         self.codec_id = codec_id
 
 
-class CorruptCompression(CorruptBatch):
-    """The compressed bytes do not decompress (Kafka: CORRUPT_MESSAGE)."""
+class CorruptCompression(RecordError):
+    """The CRC may hold, but the compressed bytes do not decompress.
+
+    Kafka fails with UNKNOWN_SERVER_ERROR; INVALID_RECORD says what is wrong. Not a `CorruptBatch`:
+    CORRUPT_MESSAGE is retriable, and a producer would send the same bytes again and again.
+    """
 
 
 class DecompressedTooLarge(RecordError):
-    """Decompressing was stopped at the cap (Kafka: CORRUPT_MESSAGE; a bomb is never stored)."""
+    """Decompressing was stopped at the cap: a bomb, or a batch that is too large.
+
+    Kafka has no cap. MESSAGE_TOO_LARGE fits: it is final for one record, and a Java producer
+    answers it by splitting a batch that was merely large.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(f"records decompress to more than {max_bytes} bytes")

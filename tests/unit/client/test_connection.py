@@ -124,6 +124,11 @@ def test_a_timeout_gives_up_the_request_and_a_silent_broker_with_it(make_broker:
     asyncio.run(scenario(60, open_after=True))
 
 
+def _framed(correlation_id: int, body: bytes) -> bytes:
+    frame = correlation_id.to_bytes(4, "big") + b"\x00" + body
+    return len(frame).to_bytes(4, "big") + frame
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -131,7 +136,7 @@ def test_a_timeout_gives_up_the_request_and_a_silent_broker_with_it(make_broker:
         b"\x00\x00\x00\x00",  # no room for a correlation id
         b"\xff\xff\xff\xff",
         b"HTTP/1.1 400 Bad Request\r\n",
-        b"\x00\x00\x00\x04\x00\x00\x00\x63",  # an answer to another request
+        _framed(99, FindCoordinatorResponse(host="h").encode(3)),  # to another request
         b"\x00\x00\x00\x05\x00\x00\x00\x00\x00",  # an answer cut short
     ],
 )
@@ -157,9 +162,7 @@ def test_bytes_that_are_no_answer_end_the_connection(raw: bytes) -> None:
 
 
 def test_answers_that_arrive_byte_by_byte_are_put_together() -> None:
-    body = FindCoordinatorResponse(host="slow").encode(3)
-    frame = bytes(4) + b"\x00" + body
-    raw = len(frame).to_bytes(4, "big") + frame
+    raw = _framed(0, FindCoordinatorResponse(host="slow").encode(3))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)

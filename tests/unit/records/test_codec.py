@@ -3,6 +3,7 @@
 import gzip
 import subprocess
 import sys
+import tracemalloc
 from itertools import pairwise
 
 import cramjam
@@ -75,8 +76,14 @@ def test_a_snappy_block_that_does_not_fit_its_frame_is_refused(length: int) -> N
 
 def test_a_snappy_block_cannot_claim_more_than_snappy_can_pack() -> None:
     # Four bytes that announce 200 MB must not make us allocate them, whatever the cap.
-    with pytest.raises(CorruptCompression):
-        decompress(Codec.SNAPPY, b"\xff\xff\xff\x5f", max_bytes=2**31)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptCompression):
+            decompress(Codec.SNAPPY, b"\xff\xff\xff\x5f", max_bytes=2**31)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_lz4_blocks_are_independent_because_java_refuses_others() -> None:
