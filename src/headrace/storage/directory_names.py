@@ -1,0 +1,30 @@
+"""The names of partitions' directories. Pure."""
+
+from typing import NamedTuple
+
+DELETE_SUFFIX = "-delete"
+FUTURE_SUFFIX = "-future"
+STRAY_SUFFIX = "-stray"
+# Longest file name that common file systems take.
+MAX_NAME_BYTES = 255
+
+
+class PartitionName(NamedTuple):
+    topic: str
+    partition: int
+
+
+def parse(name: str) -> PartitionName | None:
+    """The partition that a directory is named for; None if it is something else."""
+    if name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
+        return None
+    topic, dash, partition = name.rpartition("-")
+    if not (dash and topic and partition.isdecimal() and str(int(partition)) == partition):
+        return None
+    return PartitionName(topic, int(partition))
+
+
+def deleted(name: str, unique: str) -> str:
+    """The name under which a partition waits for its removal."""
+    ending = f".{unique}{DELETE_SUFFIX}"
+    return name[: MAX_NAME_BYTES - len(ending)] + ending

@@ -1,0 +1,73 @@
+"""Which leader wrote which offsets. Pure.
+
+An entry (epoch, start offset) says where a leader's reign begins in this log. Followers and clients
+find with it where their log parts from the leader's (KIP-101, KIP-279).
+"""
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+NO_EPOCH = -1
+NO_OFFSET = -1
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """Entries with ascending epochs and start offsets; `changed` until the file has them."""
+
+    __slots__ = ("changed", "entries")
+
+    def __init__(self, entries: list[EpochEntry] | None = None) -> None:
+        self.entries: list[EpochEntry] = entries if entries is not None else []
+        self.changed = False
+
+    @property
+    def latest(self) -> int:
+        return self.entries[-1].epoch if self.entries else NO_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """`epoch` writes from `start_offset` on; contradicting entries are dropped."""
+        if epoch < 0 or epoch == self.latest:
+            return
+        kept = [e for e in self.entries if e.epoch < epoch and e.start_offset < start_offset]
+        self.entries = [*kept, EpochEntry(epoch, start_offset)]
+        self.changed = True
+
+    def at(self, offset: int) -> int:
+        """The epoch that wrote `offset`."""
+        slot = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
+        return self.entries[slot - 1].epoch if slot else NO_EPOCH
+
+    def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """The largest epoch that is not after `epoch`, and the offset at which it ended."""
+        if epoch == NO_EPOCH or not self.entries or epoch > self.latest:
+            return NO_EPOCH, NO_OFFSET
+        if epoch == self.latest:
+            return epoch, log_end_offset
+        slot = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
+        end = self.entries[slot].start_offset
+        return (self.entries[slot - 1].epoch if slot else epoch), end
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log now ends at `end_offset`."""
+        kept = [entry for entry in self.entries if entry.start_offset < end_offset]
+        if len(kept) < len(self.entries):
+            self.entries = kept
+            self.changed = True
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log now begins at `start_offset`."""
+        slot = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
+        if slot and (slot > 1 or self.entries[0].start_offset < start_offset):
+            first = EpochEntry(self.entries[slot - 1].epoch, start_offset)
+            self.entries = [first, *self.entries[slot:]]
+            self.changed = True
+
+    def clear(self) -> None:
+        if self.entries:
+            self.entries = []
+            self.changed = True

@@ -1,0 +1,157 @@
+"""What can go wrong in storage: one family, each class with the Kafka error code it is answered by.
+
+Errors of the client's bytes leave the log as it was. Errors of the disk say whether trying again
+can help (`DiskFull`) or whether the directory is lost until an operator acts (`LogDirFailed`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headrace.protocol.errors import ErrorCode
+
+
+class StorageError(Exception):
+    """Base of everything that storage raises on purpose."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class OffsetOutOfRange(StorageError):
+    """The offset is below the log's start or past its end."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, name: str, offset: int, start: int, end: int) -> None:
+        super().__init__(f"offset {offset} of {name} is outside [{start}, {end}]")
+        self.offset = offset
+
+
+class CorruptMessage(StorageError):
+    """A batch's checksum or structure does not hold."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class MessageTooLarge(StorageError):
+    """A batch is larger than the topic's max.message.bytes."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class RecordListTooLarge(StorageError):
+    """The batches of one append do not fit into a segment."""
+
+    code = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFault:
+    """One record that a broker refuses, by its place in the batch."""
+
+    index: int
+    reason: str
+
+
+class InvalidRecord(StorageError):
+    """A batch or some of its records break a rule; the whole batch is refused."""
+
+    code = ErrorCode.INVALID_RECORD
+
+    def __init__(self, message: str, record_errors: Sequence[RecordFault] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = tuple(record_errors)
+
+
+class InvalidTimestamp(StorageError):
+    """A record's timestamp is outside of what the topic accepts."""
+
+    code = ErrorCode.INVALID_TIMESTAMP
+
+    def __init__(self, message: str, record_errors: Sequence[RecordFault] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = tuple(record_errors)
+
+
+class UnsupportedCompression(StorageError):
+    """The batch names a codec that nobody defined."""
+
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class OutOfOrderSequence(StorageError):
+    """The producer's sequence leaves a gap or goes back further than the log remembers."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpoch(StorageError):
+    """A newer incarnation of the producer has written to the log."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class UnknownProducerId(StorageError):
+    """The log holds no state of this producer."""
+
+    code = ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+class InvalidTxnState(StorageError):
+    """A write outside a transaction while the producer has one open."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+
+
+class CoordinatorFenced(StorageError):
+    """A transaction marker from a coordinator that has been replaced."""
+
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class UnexpectedOffset(StorageError):
+    """A replicated batch does not continue the log."""
+
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class DiskError(StorageError):
+    """The disk did not do what was asked; nothing was appended."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class DiskFull(DiskError):
+    """No space left: the log is as it was, and works again when there is room."""
+
+
+class LogDirFailed(DiskError):
+    """The log directory is offline: reads and writes are refused until the broker restarts."""
+
+
+class LogCorrupt(DiskError):
+    """Bytes that were once safe on disk are damaged or gone; this log is offline, others go on."""
+
+
+class CorruptIndex(DiskError):
+    """An index file is shorter than it was; opening the log again rebuilds it."""
+
+
+class LogDirLocked(DiskError):
+    """Another broker uses the directory."""
+
+
+class InconsistentLogDir(DiskError):
+    """The directory belongs to another node or cluster."""
+
+
+class InconsistentTopicId(StorageError):
+    """The directory holds another topic of the same name."""
+
+    code = ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+class LogClosed(StorageError):
+    """The log was closed or deleted."""
+
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER

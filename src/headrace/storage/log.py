@@ -1,0 +1,328 @@
+"""One partition's log: appending and reading.
+
+Guarantees: offsets only grow and are never given twice; an append is all or nothing; what a flush
+covered survives power loss; the cost of appending and of reading the end does not depend on the
+log's length.
+
+Threads: everything belongs to the owner's thread (the broker's loop) except `flush`, which may run
+beside it, also while the owner appends, rolls and reads. A log opens its files on first use.
+"""
+
+import zlib
+from typing import NamedTuple
+
+from headrace.records.batch import stamp
+from headrace.records.buffer import WritableBuffer
+from headrace.storage import timestamps
+from headrace.storage.aborted_txn import AbortedTxn
+from headrace.storage.config import MAX_LONG
+from headrace.storage.errors import OffsetOutOfRange
+from headrace.storage.log_files import LogFiles
+from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
+from headrace.storage.scan import read_marker
+from headrace.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from headrace.storage.timestamps import TimestampedOffset
+from headrace.storage.validation import AppendRules, Batches, validate
+
+
+class AppendResult(NamedTuple):
+    """Where the records are now; `needs_flush` asks for a flush before anyone is told."""
+
+    first_offset: int
+    last_offset: int
+    log_append_time_ms: int  # -1 with CreateTime
+    duplicate: bool
+    needs_flush: bool
+
+
+class ReadResult(NamedTuple):
+    """Whole batches, but perhaps a part of one at the end; empty at the end of the log."""
+
+    data: bytes
+    first_offset: int
+
+
+class Log(LogFiles):
+    """The records of one partition, from `log_start_offset` up to `log_end_offset`."""
+
+    __slots__ = ()
+
+    # --- appending ------------------------------------------------------------------------------
+
+    def append(
+        self,
+        buf: WritableBuffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+    ) -> AppendResult:
+        """Appends whole batches, stamping them in place; on any error nothing is appended."""
+        if self._failure or self.directory.failure or not self._loaded:
+            self._ready()
+        first_offset = self.log_end_offset
+        rules = self._rules
+        buf, batches = validate(buf, rules, origin, now_ms, first_offset)
+        markers = None
+        if batches[0][1].producer_id >= 0 or len(batches) > 1:
+            markers = _markers(buf, batches)
+            duplicate = self._check_producers(batches, markers, origin)
+            if duplicate is not None:
+                return self._duplicate(duplicate, rules)
+        if origin is Origin.REPLICATION:
+            first_offset = batches[0][1].base_offset
+            next_offset = batches[-1][1].next_offset
+        else:
+            next_offset = first_offset
+            for pos, header in batches:
+                stamp(buf, pos, next_offset, leader_epoch)
+                next_offset += header.last_offset_delta + 1
+        try:
+            segment = self._segment_for(len(buf), batches, next_offset - 1, now_ms)
+            position = segment.write(buf)
+        except OSError as error:
+            raise self.directory.fault(error, f"appending to {self.name}") from error
+        self._commit(segment, position, batches, markers, leader_epoch, origin)
+        append_time = now_ms if rules.log_append_time and origin is not Origin.REPLICATION else -1
+        needs_flush = next_offset - self._durability.recovery_point >= self.config.flush_messages
+        return AppendResult(first_offset, next_offset - 1, append_time, False, needs_flush)
+
+    def _commit(
+        self,
+        segment: Segment,
+        position: int,
+        batches: Batches,
+        markers: list[Marker | None] | None,
+        leader_epoch: int,
+        origin: Origin,
+    ) -> None:
+        """The bytes are in the file: everything else follows, and none of it can fail."""
+        base_offset = self.log_end_offset
+        interval = self.config.index_interval_bytes
+        for number, (pos, header) in enumerate(batches):
+            epoch = leader_epoch
+            if origin is Origin.REPLICATION:
+                base_offset, epoch = header.base_offset, header.partition_leader_epoch
+            if epoch != self._epochs.latest:
+                self._epochs.assign(epoch, base_offset)
+            next_offset = base_offset + header.last_offset_delta + 1
+            segment.note(
+                position + pos, header.size, next_offset - 1, header.max_timestamp, interval
+            )
+            if header.producer_id >= 0 and markers is not None:
+                marker = markers[number]
+                if marker is not None or not header.is_control:
+                    completed = self._producers.apply(header, base_offset, marker)
+                    if completed is not None and completed.aborted:
+                        segment.txns.append(self._producers.aborted(completed))
+            base_offset = next_offset
+        self.log_end_offset = base_offset
+
+    def _check_producers(
+        self, batches: Batches, markers: list[Marker | None], origin: Origin
+    ) -> BatchTrace | None:
+        """Raises if a producer may not write this; returns the batch it repeats, if it does."""
+        staged: dict[int, ProducerEntry] = {}
+        for (_, header), marker in zip(batches, markers, strict=True):
+            if header.producer_id < 0:
+                continue
+            entry = staged.get(header.producer_id) or self._producers.entry(header.producer_id)
+            if marker is not None:
+                entry.check_marker(header, marker, origin)
+            elif not header.is_control:
+                if origin is Origin.CLIENT:
+                    duplicate = entry.duplicate_of(header)
+                    if duplicate is not None:
+                        return duplicate
+                entry.check(header, origin)
+            if len(batches) > 1 and origin is not Origin.REPLICATION:
+                entry = staged[header.producer_id] = entry.copy()
+                if marker is None:
+                    entry.apply(header, self.log_end_offset)
+                else:
+                    entry.apply_marker(header, self.log_end_offset, marker)
+        return None
+
+    def _duplicate(self, trace: BatchTrace, rules: AppendRules) -> AppendResult:
+        """A retry: the answer of the first time, and the wait for the same flush."""
+        needs_flush = (
+            self.config.flush_messages != MAX_LONG
+            and trace.last_offset >= self._durability.recovery_point
+        )
+        append_time = trace.timestamp if rules.log_append_time else -1
+        return AppendResult(trace.first_offset, trace.last_offset, append_time, True, needs_flush)
+
+    def _segment_for(self, size: int, batches: Batches, last_offset: int, now_ms: int) -> Segment:
+        """The active segment, after a roll if these batches do not belong in it."""
+        active = self._segments.active
+        if active is None:
+            active = self._segments.add(self.log_end_offset)
+            self._durability.name_added()
+            return active
+        config = self.config
+        max_timestamp = batches[0][1].max_timestamp
+        if len(batches) > 1:
+            max_timestamp = max(header.max_timestamp for _, header in batches)
+        if active.size and (
+            active.size > config.segment_bytes - size
+            or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
+            or self._waited_ms(active, max_timestamp, now_ms) > config.segment_ms - self._jitter_ms
+            or active.index.is_full(config.segment_index_bytes)
+            or active.times.is_full(config.segment_index_bytes)
+        ):
+            return self.roll()
+        if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
+            return self.roll()
+        return active
+
+    def _waited_ms(self, active: Segment, timestamp: int, now_ms: int) -> int:
+        """How long the segment has been filling, by its records' time if they have one."""
+        first = active.first_timestamp
+        return timestamp - first if first >= 0 <= timestamp else 0
+
+    @property
+    def _jitter_ms(self) -> int:
+        """Spreads rolls of many partitions over time, the same for a partition at each restart."""
+        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
+        return zlib.crc32(self.name.encode()) % jitter_ms if jitter_ms > 0 else 0
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        *,
+        max_bytes: int,
+        max_offset: int | None = None,
+        min_one_message: bool = True,
+    ) -> ReadResult:
+        """Bytes from the batch that holds `offset` on, none of them at or past `max_offset`.
+
+        At least one batch is returned if there is one, even if it is larger than `max_bytes`,
+        unless `min_one_message` is off (KIP-74).
+        """
+        if self._failure or self.directory.failure:
+            self._check_usable()
+        end = self.log_end_offset
+        if not self.log_start_offset <= offset <= end:
+            raise OffsetOutOfRange(self.name, offset, self.log_start_offset, end)
+        limit = end if max_offset is None or max_offset > end else max_offset
+        if offset >= limit:
+            return ReadResult(b"", offset)
+        if not self._loaded:
+            self.load()
+        try:
+            return self._read(offset, max_bytes, limit, min_one_message)
+        except OSError as error:
+            raise self.directory.fault(error, f"reading {self.name}") from error
+
+    def _read(self, offset: int, max_bytes: int, limit: int, min_one_message: bool) -> ReadResult:
+        segments = self._segments
+        items = segments.items
+        for segment in items[segments.slot_of(offset) :]:
+            found = segment.find(offset)
+            if found is None:
+                continue  # compaction has left a gap at the segment's end
+            position, base_offset, batch_size = found
+            end = segment.size
+            if limit < self.log_end_offset:
+                cut = segment.find(limit)
+                end = cut[0] if cut else end
+            available = end - position
+            if available <= 0:
+                break
+            size = min(max_bytes, available)
+            if size < batch_size:
+                if not min_one_message:
+                    break
+                size = batch_size
+            return ReadResult(segment.read(position, size), base_offset)
+        return ReadResult(b"", offset)
+
+    @property
+    def size_bytes(self) -> int:
+        self._ready()
+        return self._segments.size_bytes
+
+    # --- transactions ---------------------------------------------------------------------------
+
+    @property
+    def producers(self) -> dict[int, ProducerEntry]:
+        """The producers that the log remembers, by id."""
+        self._ready()
+        return self._producers.by_id
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the earliest open transaction begins."""
+        return self._producers.first_ongoing_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below it no transaction is open."""
+        first = self._producers.first_ongoing_offset
+        return self.log_end_offset if first is None else first
+
+    def stable_offset(self, high_watermark: int) -> int:
+        """Below it every transaction is decided, with a marker below the high watermark."""
+        return self._producers.stable_offset(high_watermark)
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTxn]:
+        """The aborted transactions with records in [from_offset, to_offset)."""
+        self._ready()
+        aborted = []
+        for segment in self._segments.items[self._segments.slot_of(from_offset) :]:
+            for txn in segment.txns.entries:
+                if txn.last_offset >= from_offset and txn.first_offset < to_offset:
+                    aborted.append(txn)
+                if txn.last_stable_offset >= to_offset:
+                    return aborted
+        return aborted
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forgets producers that have been silent for so long; returns how many."""
+        return self._producers.expire(now_ms, expiration_ms)
+
+    # --- looking up -----------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
+        """The first record that is at least as new as `timestamp`."""
+        self._ready()
+        try:
+            return timestamps.first_at(self._segments, timestamp, self.log_start_offset)
+        except OSError as error:
+            raise self.directory.fault(error, f"reading {self.name}") from error
+
+    def max_timestamp_offset(self) -> TimestampedOffset | None:
+        """The first record that has the largest timestamp of all."""
+        self._ready()
+        try:
+            return timestamps.latest(self._segments, self.log_start_offset)
+        except OSError as error:
+            raise self.directory.fault(error, f"reading {self.name}") from error
+
+    @property
+    def latest_epoch(self) -> int:
+        self._ready()
+        return self._epochs.latest
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch that wrote `offset`, -1 if unknown."""
+        self._ready()
+        return self._epochs.at(offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """The largest epoch not after `epoch`, and where it ended; (-1, -1) if unknown."""
+        self._ready()
+        return self._epochs.end_offset(epoch, self.log_end_offset)
+
+
+def _markers(buf: WritableBuffer, batches: Batches) -> list[Marker | None]:
+    """What each batch says about the end of a transaction."""
+    if len(batches) == 1 and not batches[0][1].is_control:
+        return [None]
+    view = memoryview(buf)
+    return [
+        read_marker(view[pos : pos + header.size]) if header.is_control else None
+        for pos, header in batches
+    ]

@@ -1,0 +1,318 @@
+"""A log's files and state: opening, rolling, flushing, shrinking, closing.
+
+The order of file operations is the guarantee here: a crash after any of them leaves a directory
+that recovery opens with everything that was promised. Names that must be gone are made durable
+before the offsets they held are written again; names that must be there, before the log's end
+depends on them.
+"""
+
+import logging
+
+from headrace.storage import producer_snapshot
+from headrace.storage.config import MAX_LONG, LogConfig
+from headrace.storage.durability import Durability
+from headrace.storage.epochs import LeaderEpochs
+from headrace.storage.errors import LogClosed, LogCorrupt, OffsetOutOfRange, StorageError
+from headrace.storage.filesystem import remove_if_there, write_file
+from headrace.storage.log_dir import LogDir
+from headrace.storage.producer_recovery import rebuild_producers
+from headrace.storage.producers import ProducerStates
+from headrace.storage.recovery import Checkpointed, load_log
+from headrace.storage.retention import to_delete
+from headrace.storage.segment import Segment
+from headrace.storage.segments import Segments
+from headrace.storage.validation import AppendRules
+
+log = logging.getLogger(__name__)
+
+
+class LogFiles:
+    """What a log is made of; `Log` appends to it and reads from it."""
+
+    __slots__ = (
+        "_checkpointed",
+        "_durability",
+        "_epochs",
+        "_failure",
+        "_files",
+        "_last_flush_ms",
+        "_loaded",
+        "_producers",
+        "_rules",
+        "_segments",
+        "config",
+        "directory",
+        "log_end_offset",
+        "log_start_offset",
+        "partition",
+        "path",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        directory: LogDir,
+        topic: str,
+        partition: int,
+        *,
+        topic_id: bytes,
+        config: LogConfig,
+        checkpointed: Checkpointed,
+        new: bool = False,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.path = f"{directory.path}/{topic}-{partition}"
+        self._files = directory.files
+        self._checkpointed = checkpointed
+        self._failure: StorageError | None = None
+        self._loaded = False
+        self._segments = Segments(directory.files, self.path)
+        self._producers = ProducerStates()
+        self._epochs = LeaderEpochs()
+        self._last_flush_ms = 0
+        self.log_start_offset = checkpointed.log_start_offset
+        self.log_end_offset = max(checkpointed.log_start_offset, checkpointed.recovery_point)
+        self._durability = Durability(
+            directory, self.log_end_offset, new_directory=new or not checkpointed.clean
+        )
+        self.reconfigure(config)
+        if new:
+            self._loaded = True
+
+    def __repr__(self) -> str:
+        return f"<Log {self.name} [{self.log_start_offset}, {self.log_end_offset})>"
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def recovery_point(self) -> int:
+        """Everything below it is synced."""
+        return self._durability.recovery_point
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._loaded
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the log cannot be used."""
+        return self._failure or self.directory.failure
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Takes effect with the next append."""
+        self.config = config
+        self._rules = AppendRules(config)
+
+    # --- opening --------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Opens the files, recovering if the last stop was not clean; done once, on first use."""
+        if self._loaded:
+            return
+        self._check_usable()
+        try:
+            loaded = load_log(self._files, self.path, self.config, self._checkpointed)
+        except LogCorrupt as error:
+            self._failure = error
+            log.error("a log is offline", extra={"log": self.name, "reason": str(error)})
+            raise
+        except OSError as error:
+            raise self.directory.fault(error, f"opening {self.name}") from error
+        self._segments = loaded.segments
+        self._producers = loaded.producers
+        self._epochs = loaded.epochs
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self._durability.lower(loaded.log_end_offset)
+        if not self._checkpointed.clean:
+            self._durability.name_added()
+        self._loaded = True
+
+    def _check_usable(self) -> None:
+        failure = self._failure or self.directory.failure
+        if failure is not None:
+            raise failure
+
+    def _ready(self) -> None:
+        if self._failure or self.directory.failure or not self._loaded:
+            self._check_usable()
+            self.load()
+
+    # --- rolling --------------------------------------------------------------------------------
+
+    def roll(self) -> Segment:
+        """Closes the active segment and begins a new one at the log's end.
+
+        The order matters: a crash after any step leaves a log that recovery opens the same way.
+        """
+        self._ready()
+        segments, end = self._segments, self.log_end_offset
+        closed = segments.active
+        try:
+            if closed is not None:
+                if closed.base_offset == end:
+                    return closed
+                closed.write_indexes()
+                self._snapshot()
+            strict = self.config.flush_messages != MAX_LONG
+            return self._durability.roll(segments, closed, end, strict=strict)
+        except OSError as error:
+            raise self.directory.fault(error, f"rolling {self.name}") from error
+
+    def _snapshot(self) -> None:
+        """Writes the producers' state; only saves replaying, so it need not be synced."""
+        end = self.log_end_offset
+        if end in self._segments.snapshots:
+            return
+        data = producer_snapshot.encode(list(self._producers.by_id.values()))
+        path = self._segments.snapshot_path(end)
+        try:
+            write_file(self._files.fs, path, data, sync=False)
+        except OSError:
+            remove_if_there(self._files.fs, path)
+            raise
+        self._segments.snapshots = sorted([*self._segments.snapshots, end])
+
+    # --- flushing and closing -------------------------------------------------------------------
+
+    def flush(self, up_to: int | None = None) -> None:
+        """Syncs everything appended before the call (or below `up_to`). Safe in any thread."""
+        end = self.log_end_offset
+        if not self._loaded:
+            return
+        self._durability.flush(
+            self._segments, self._epochs, end if up_to is None else min(up_to, end)
+        )
+
+    @property
+    def unflushed_segments(self) -> int:
+        """How many closed segments reach past the recovery point."""
+        active = self._segments.active
+        if active is None or active.base_offset <= self._durability.recovery_point:
+            return 0
+        items = self._segments.items
+        return len(items) - 1 - self._segments.slot_of(self._durability.recovery_point)
+
+    def close(self, *, clean: bool = True) -> None:
+        """Ends the use of the files; `clean` completes and syncs them first."""
+        if self._failure is None and self.directory.failure is None and self._loaded and clean:
+            try:
+                if self._segments.active is not None:
+                    self._segments.active.write_indexes()
+                    self._snapshot()
+                self._sync_all()
+            except OSError as error:
+                raise self.directory.fail(f"closing {self.name}: {error}") from error
+        if self._failure is None:
+            self._failure = LogClosed(f"{self.name} is closed")
+        self._segments.close()
+
+    def _sync_all(self) -> None:
+        self.flush()
+        active = self._segments.active
+        if active is not None:
+            self._durability.sync(self._segments.fs, active, with_indexes=True)
+
+    # --- shrinking ------------------------------------------------------------------------------
+
+    def delete_before(self, offset: int) -> None:
+        """Moves the log's start up to `offset` (DeleteRecords); retention removes the segments."""
+        self._ready()
+        if not 0 <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(self.name, offset, self.log_start_offset, self.log_end_offset)
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self._epochs.truncate_from_start(offset)
+
+    def delete_old_segments(self, now_ms: int, high_watermark: int | None = None) -> int:
+        """Retires the segments that retention no longer keeps; returns how many.
+
+        Only segments wholly below the high watermark go. Their files are renamed here and removed
+        by the manager's sweep.
+        """
+        self._ready()
+        limit = self.log_end_offset if high_watermark is None else high_watermark
+        doomed = to_delete(
+            self._segments,
+            self.config,
+            now_ms,
+            log_start=self.log_start_offset,
+            log_end=self.log_end_offset,
+            high_watermark=limit,
+        )
+        if not doomed:
+            return 0
+        try:
+            if doomed[-1] is self._segments.active:
+                # An empty segment keeps the log's end: offsets are never given twice.
+                self.roll()
+                self._segments.fs.fsync_dir(self.path)
+            due_ms = now_ms + self.config.file_delete_delay_ms
+            for path in self._segments.retire(doomed):
+                self.directory.trash.add_file(path, due_ms)
+        except OSError as error:
+            raise self.directory.fault(error, f"deleting segments of {self.name}") from error
+        first = self._segments.items[0].base_offset
+        self.log_start_offset = max(self.log_start_offset, first)
+        self._epochs.truncate_from_start(self.log_start_offset)
+        return len(doomed)
+
+    def truncate_to(self, offset: int) -> None:
+        """Drops every record at or past `offset`, and the batch that holds it."""
+        self._ready()
+        if offset >= self.log_end_offset:
+            return
+        if offset <= self.log_start_offset:
+            self.truncate_fully_and_start_at(max(offset, 0))
+            return
+        with self._durability.lock:
+            try:
+                end = self._truncate(offset)
+            except OSError as error:
+                raise self.directory.fail(f"truncating {self.name}: {error}") from error
+            self.log_end_offset = end
+
+    def _truncate(self, offset: int) -> int:
+        segments = self._segments
+        self._durability.lower(offset)
+        self.directory.save_recovery_points()
+        slot = segments.slot_of(offset)
+        segments.remove(segments.items[slot + 1 :])
+        segment = segments.items[slot]
+        found = segment.find(offset)
+        end = offset
+        if found is not None:
+            end = min(found[1], offset)
+            segment.truncate(found[0], found[1])
+            segments.fs.fsync(segment.file.acquire())
+            self._durability.lower(end)
+        segments.remove_snapshots(above=end)
+        self._epochs.truncate_from_end(end)
+        segments.fs.fsync_dir(self.path)
+        self._producers = rebuild_producers(segments, self.log_start_offset, end)
+        return end
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Drops everything and goes on at `offset`, as a follower does that fell too far behind."""
+        self._ready()
+        segments = self._segments
+        with self._durability.lock:
+            try:
+                self._durability.lower(offset)
+                self.directory.save_recovery_points()
+                segments.remove(list(segments.items))
+                segments.remove_snapshots(above=-1)
+                self._producers = ProducerStates()
+                self._epochs.clear()
+                self.log_start_offset = self.log_end_offset = offset
+                segments.add(offset)
+                segments.fs.fsync_dir(self.path)
+            except OSError as error:
+                raise self.directory.fail(f"truncating {self.name}: {error}") from error
+            self._durability.name_added()

@@ -1,0 +1,205 @@
+"""Opening and closing one log directory: lock, identity, checkpoints, clean-shutdown marker.
+
+The marker says that every file in the directory is complete. It is removed, durably, before the
+first write, and written last: whoever finds it may skip recovery.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+
+from headrace.storage import directory_names
+from headrace.storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    CorruptCheckpoint,
+    read_offsets,
+    write_offsets,
+)
+from headrace.storage.directory_names import DELETE_SUFFIX, PartitionName
+from headrace.storage.errors import InconsistentLogDir, LogDirLocked
+from headrace.storage.filesystem import (
+    FileSystem,
+    exists,
+    make_directories,
+    remove_if_there,
+    replace_file,
+)
+from headrace.storage.log import Log
+from headrace.storage.log_dir import LogDir
+from headrace.storage.meta_properties import MetaProperties, read_meta, write_meta
+from headrace.storage.open_files import OpenFiles
+from headrace.storage.trash import Trash
+
+log = logging.getLogger(__name__)
+
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+NO_BROKER_EPOCH = -1
+
+
+class LogHome:
+    """One directory, and the logs in it."""
+
+    __slots__ = (
+        "_fs",
+        "_lock_fd",
+        "_on_disk",
+        "directory",
+        "high_watermarks",
+        "log_starts",
+        "logs",
+        "meta",
+        "partitions",
+        "recovery_points",
+        "strays",
+        "was_clean",
+    )
+
+    def __init__(self, path: str, files: OpenFiles, trash: Trash) -> None:
+        self._fs: FileSystem = files.fs
+        self._lock_fd = -1
+        self.directory = LogDir(path, files, trash, self.checkpoint)
+        self.logs: dict[str, Log] = {}
+        self.meta: MetaProperties | None = None
+        self.was_clean = False
+        self.recovery_points: dict[str, int] = {}
+        self.log_starts: dict[str, int] = {}
+        self.high_watermarks: dict[str, int] = {}
+        self.partitions: list[PartitionName] = []  # what was found at open
+        self.strays: list[str] = []
+        self._on_disk: set[str] = set()  # names that the checkpoint files mention
+
+    @property
+    def path(self) -> str:
+        return self.directory.path
+
+    @property
+    def is_online(self) -> bool:
+        return self.directory.failure is None
+
+    # --- opening --------------------------------------------------------------------------------
+
+    def open(self, cluster_id: str | None, node_id: int) -> None:
+        """Takes the directory; raises if it is another's, fails the directory if it is broken."""
+        try:
+            make_directories(self._fs, self.path)
+            self._take_lock()
+            self._identify(cluster_id, node_id)
+            self._read_checkpoints()
+            self._list()
+            marker = f"{self.path}/{CLEAN_SHUTDOWN}"
+            self.was_clean = exists(self._fs, marker)
+            if remove_if_there(self._fs, marker):
+                self._fs.fsync_dir(self.path)
+        except OSError as error:
+            self.directory.fail(f"opening failed: {error}")
+
+    def _take_lock(self) -> None:
+        try:
+            self._lock_fd = self._fs.lock(f"{self.path}/{LOCK}")
+        except BlockingIOError:
+            raise LogDirLocked(f"{self.path} is in use by another broker") from None
+
+    def _identify(self, cluster_id: str | None, node_id: int) -> None:
+        self.meta = meta = read_meta(self._fs, self.path)
+        if meta is None:
+            return
+        if cluster_id is not None and meta.cluster_id != cluster_id:
+            raise InconsistentLogDir(
+                f"{self.path} belongs to cluster {meta.cluster_id}, this broker to {cluster_id}"
+            )
+        if meta.node_id != node_id:
+            raise InconsistentLogDir(
+                f"{self.path} belongs to node {meta.node_id}, this broker is node {node_id}"
+            )
+
+    def claim(self, meta: MetaProperties) -> None:
+        """Makes a new directory this node's."""
+        self.meta = meta
+        write_meta(self._fs, self.path, meta)
+
+    def _read_checkpoints(self) -> None:
+        """A damaged file is as good as none: recovery then scans everything."""
+        for name, offsets in (
+            (RECOVERY_POINTS, self.recovery_points),
+            (LOG_STARTS, self.log_starts),
+            (HIGH_WATERMARKS, self.high_watermarks),
+        ):
+            try:
+                offsets.update(read_offsets(self._fs, f"{self.path}/{name}"))
+            except CorruptCheckpoint as error:
+                log.warning("ignored a damaged checkpoint", extra={"reason": str(error)})
+        self._on_disk = {*self.recovery_points, *self.log_starts}
+
+    def _list(self) -> None:
+        for name, is_dir in self._fs.list_dir(self.path):
+            if not is_dir:
+                continue
+            partition = directory_names.parse(name)
+            if name.endswith(DELETE_SUFFIX):
+                self.directory.trash.add_tree(f"{self.path}/{name}", 0)
+            elif partition is None:
+                self.strays.append(name)
+                log.warning("unknown directory", extra={"path": f"{self.path}/{name}"})
+            else:
+                self.partitions.append(partition)
+
+    # --- checkpoints ----------------------------------------------------------------------------
+
+    def forget(self, name: str) -> None:
+        """A partition of that name begins anew: what the checkpoints say of it must not last."""
+        for offsets in (self.recovery_points, self.log_starts, self.high_watermarks):
+            offsets.pop(name, None)
+        if name in self._on_disk and name not in self.logs:
+            self.checkpoint()
+
+    def checkpoint(self, high_watermarks: Mapping[str, int] | None = None) -> None:
+        """Writes where each log starts and how far it is safe. Safe beside the owner's thread."""
+        if not self.is_online:
+            return
+        logs = list(self.logs.items())
+        points = {name: each.recovery_point for name, each in logs}
+        starts = {name: each.log_start_offset for name, each in logs if each.log_start_offset}
+        try:
+            write_offsets(self._fs, f"{self.path}/{RECOVERY_POINTS}", points)
+            write_offsets(self._fs, f"{self.path}/{LOG_STARTS}", starts)
+            if high_watermarks is None:
+                high_watermarks = {name: each.log_end_offset for name, each in logs}
+            ours = {name: high_watermarks[name] for name, _ in logs if name in high_watermarks}
+            write_offsets(self._fs, f"{self.path}/{HIGH_WATERMARKS}", ours)
+        except OSError as error:
+            raise self.directory.fault(error, f"checkpointing {self.path}") from error
+        self._on_disk = {*points, *starts}
+
+    # --- closing --------------------------------------------------------------------------------
+
+    def close(self, *, clean: bool, high_watermarks: Mapping[str, int] | None) -> None:
+        """Closes every log; writes the marker if all of them closed well."""
+        complete = clean and self.is_online
+        for each in self.logs.values():
+            complete = complete and each.failure is None
+            try:
+                each.close(clean=clean)
+            except Exception:
+                log.exception("a log did not close well", extra={"log": each.name})
+                complete = False
+        if complete:
+            try:
+                self.checkpoint(high_watermarks)
+                self._write_marker()
+            except Exception:
+                log.exception("log directory did not close well", extra={"path": self.path})
+        if self._lock_fd >= 0:
+            self._fs.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def _write_marker(self) -> None:
+        text = json.dumps({"version": 0, "brokerEpoch": NO_BROKER_EPOCH})
+        replace_file(self._fs, f"{self.path}/{CLEAN_SHUTDOWN}", text.encode())
+
+
+def fewest(homes: Iterable[LogHome]) -> LogHome | None:
+    """The online directory with the fewest partitions."""
+    return min((home for home in homes if home.is_online), key=lambda h: len(h.logs), default=None)

@@ -1,0 +1,247 @@
+"""All the logs of one broker, over one or more log directories.
+
+Guarantees: a directory is used by one broker at a time; a partition has one log; after a clean stop
+opening costs a listing and a few small reads, whatever the logs hold; a failed directory takes only
+its own logs with it.
+
+Threads: `sweep` and `checkpoint` may run beside the owner's thread. Everything else belongs to it.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from headrace.clock import Clock
+from headrace.storage import directory_names
+from headrace.storage.config import LogConfig
+from headrace.storage.errors import DiskError, InconsistentTopicId, LogDirFailed, StorageError
+from headrace.storage.filesystem import FileSystem
+from headrace.storage.log import Log
+from headrace.storage.log_home import LogHome, fewest
+from headrace.storage.meta_properties import MetaProperties
+from headrace.storage.open_files import OpenFiles, default_open_files
+from headrace.storage.partition_metadata import encode_topic_id, read_topic_id, write_topic_id
+from headrace.storage.recovery import Checkpointed
+from headrace.storage.trash import Trash
+
+log = logging.getLogger(__name__)
+
+NO_TOPIC_ID = bytes(16)
+
+
+class LogManager:
+    """Opens, creates, finds and deletes logs.
+
+    `new_id` gives 16 random bytes; ids of clusters, directories and deleted partitions come
+    from it.
+    """
+
+    def __init__(
+        self,
+        dirs: Sequence[str],
+        fs: FileSystem,
+        clock: Clock,
+        *,
+        new_id: Callable[[], bytes],
+        node_id: int = 0,
+        cluster_id: str | None = None,
+        max_open_files: int | None = None,
+    ) -> None:
+        if not dirs:
+            raise ValueError("a broker needs at least one log directory")
+        self._fs = fs
+        self._clock = clock
+        self._new_id = new_id
+        self._node_id = node_id
+        self.cluster_id = cluster_id
+        self._files = OpenFiles(fs, max_open_files or default_open_files())
+        self._trash = Trash(fs)
+        self.homes = [LogHome(path.rstrip("/"), self._files, self._trash) for path in dirs]
+        self._logs: dict[tuple[str, int], Log] = {}
+
+    # --- opening --------------------------------------------------------------------------------
+
+    def open(self, config_of: Callable[[str], LogConfig] = lambda _topic: LogConfig()) -> None:
+        """Takes the directories and finds their logs; recovers those that were not closed well.
+
+        A log that cannot be recovered is there, with its `failure`. Raises only if another broker
+        holds a directory, if one is another node's, or if none works.
+        """
+        try:
+            for home in self.homes:
+                home.open(self.cluster_id, self._node_id)
+                if home.meta is not None:
+                    self.cluster_id = self.cluster_id or home.meta.cluster_id
+            self._claim()
+        except StorageError:
+            self.close(clean=False)
+            raise
+        for home in self.homes:
+            self._find_logs(home, config_of)
+        if not any(home.is_online for home in self.homes):
+            failures = "; ".join(str(home.directory.failure) for home in self.homes)
+            self.close(clean=False)
+            raise LogDirFailed(f"no log directory works: {failures}")
+
+    def _claim(self) -> None:
+        if self.cluster_id is None:
+            self.cluster_id = encode_topic_id(self._new_id())
+        for home in self.homes:
+            if home.is_online and home.meta is None:
+                directory_id = encode_topic_id(self._new_id())
+                meta = MetaProperties(self.cluster_id, self._node_id, directory_id)
+                try:
+                    home.claim(meta)
+                except OSError as error:
+                    home.directory.fault(error, f"claiming {home.path}")
+
+    def _find_logs(self, home: LogHome, config_of: Callable[[str], LogConfig]) -> None:
+        for topic, partition in home.partitions if home.is_online else ():
+            other = self._logs.get((topic, partition))
+            if other is not None:
+                raise DiskError(
+                    f"{topic}-{partition} is in {other.directory.path} and in {home.path}: "
+                    "move one of them away"
+                )
+            name = f"{topic}-{partition}"
+            found = Log(
+                home.directory,
+                topic,
+                partition,
+                topic_id=read_topic_id(self._fs, f"{home.path}/{name}") or NO_TOPIC_ID,
+                config=config_of(topic),
+                checkpointed=Checkpointed(
+                    clean=home.was_clean,
+                    recovery_point=home.recovery_points.get(name, 0),
+                    log_start_offset=home.log_starts.get(name, 0),
+                ),
+            )
+            self._add(home, found)
+            if not (home.was_clean and name in home.recovery_points):
+                try:
+                    found.load()
+                except StorageError as error:
+                    log.warning("a log did not open", extra={"log": name, "reason": str(error)})
+
+    def _add(self, home: LogHome, added: Log) -> None:
+        self._logs[added.topic, added.partition] = added
+        home.logs[added.name] = added
+
+    # --- logs -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(list(self._logs.values()))
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        return self._logs.get((topic, partition))
+
+    def get_or_create(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        *,
+        is_new: bool = False,
+    ) -> Log:
+        """The partition's log, made if there is none.
+
+        While a directory is offline a missing log may be in it: only a partition that `is_new`
+        is then made elsewhere.
+        """
+        found = self._logs.get((topic, partition))
+        if found is None:
+            return self._create(topic, partition, topic_id, config, is_new=is_new)
+        if found.topic_id == NO_TOPIC_ID:
+            write_topic_id(self._fs, found.path, topic_id)
+            found.topic_id = topic_id
+        elif found.topic_id != topic_id:
+            raise InconsistentTopicId(
+                f"{found.path} holds topic id {encode_topic_id(found.topic_id)}, "
+                f"not {encode_topic_id(topic_id)}: delete it first"
+            )
+        if found.config is not config:
+            found.reconfigure(config)
+        return found
+
+    def _create(
+        self, topic: str, partition: int, topic_id: bytes, config: LogConfig, *, is_new: bool
+    ) -> Log:
+        home = fewest(self.homes)
+        offline = next((each for each in self.homes if not each.is_online), None)
+        if offline is not None and (home is None or not is_new):
+            raise offline.directory.failure or LogDirFailed("no log directory is online")
+        assert home is not None
+        name = f"{topic}-{partition}"
+        home.forget(name)
+        path = f"{home.path}/{name}"
+        try:
+            self._fs.mkdir(path)
+            write_topic_id(self._fs, path, topic_id)
+        except OSError as error:
+            raise home.directory.fault(error, f"creating {name}") from error
+        created = Log(
+            home.directory,
+            topic,
+            partition,
+            topic_id=topic_id,
+            config=config,
+            checkpointed=Checkpointed(clean=True, recovery_point=0, log_start_offset=0),
+            new=True,
+        )
+        self._add(home, created)
+        return created
+
+    def delete(self, topic: str, partition: int) -> bool:
+        """Gives up the log; its files go with a later sweep. Whether there was one."""
+        doomed = self._logs.pop((topic, partition), None)
+        if doomed is None:
+            return False
+        home = next(each for each in self.homes if each.directory is doomed.directory)
+        del home.logs[doomed.name]
+        doomed.close(clean=False)
+        target = f"{home.path}/{directory_names.deleted(doomed.name, self._new_id().hex())}"
+        try:
+            self._fs.rename(doomed.path, target)
+        except OSError as error:
+            raise home.directory.fault(error, f"deleting {doomed.name}") from error
+        self._trash.add_tree(target, self._clock.wall_ms() + doomed.config.file_delete_delay_ms)
+        return True
+
+    # --- upkeep ---------------------------------------------------------------------------------
+
+    def sweep(self) -> int:
+        """Removes the files whose time has come; returns how many paths. Safe in a thread."""
+        return self._trash.sweep(self._clock.wall_ms())
+
+    def checkpoint(self, high_watermarks: Mapping[str, int] | None = None) -> None:
+        """Writes recovery points, log starts and high watermarks. Safe in a thread."""
+        for home in self.homes:
+            home.checkpoint(high_watermarks)
+
+    def high_watermark(self, topic: str, partition: int) -> int | None:
+        """What the checkpoint said at the last stop."""
+        name = f"{topic}-{partition}"
+        for home in self.homes:
+            if name in home.high_watermarks:
+                return home.high_watermarks[name]
+        return None
+
+    @property
+    def strays(self) -> list[str]:
+        """Directories that are no partition's; reported, never removed."""
+        return [f"{home.path}/{name}" for home in self.homes for name in home.strays]
+
+    @property
+    def open_files(self) -> int:
+        return len(self._files)
+
+    def close(
+        self, *, clean: bool = True, high_watermarks: Mapping[str, int] | None = None
+    ) -> None:
+        """Closes every log and releases the directories."""
+        for home in self.homes:
+            home.close(clean=clean, high_watermarks=high_watermarks)
+        self._logs.clear()

@@ -1,0 +1,277 @@
+"""Opening a log: from the files in a directory to a state that can be appended to.
+
+After a clean stop the files are taken at their word, with cheap checks. After any other stop, every
+segment that reaches past the recovery point is scanned: the first batch above it that does not
+hold ends the log there, and what follows is removed. A batch *below* it that does not hold was once
+promised to be safe: the log is not cut but refused (`LogCorrupt`).
+
+Indexes, producers' state and leader epochs of what was scanned are rebuilt. Opening can be
+interrupted anywhere and started again.
+"""
+
+import logging
+from dataclasses import dataclass
+
+from headrace.records.batch import BatchHeader
+from headrace.storage.checkpoints import (
+    LEADER_EPOCHS,
+    CorruptCheckpoint,
+    read_epochs,
+)
+from headrace.storage.config import LogConfig
+from headrace.storage.epochs import LeaderEpochs
+from headrace.storage.errors import LogCorrupt
+from headrace.storage.filesystem import remove_if_there
+from headrace.storage.open_files import OpenFiles
+from headrace.storage.producer_recovery import rebuild_producers
+from headrace.storage.producers import Marker, ProducerStates
+from headrace.storage.scan import BadBatch, scan
+from headrace.storage.segment import (
+    LOG,
+    OFFSET_DIGITS,
+    OFFSET_INDEX,
+    SNAPSHOT,
+    TIME_INDEX,
+    TXN_INDEX,
+    Segment,
+)
+from headrace.storage.segments import Segments
+
+log = logging.getLogger(__name__)
+
+_REMOVED_AT_OPEN = (".deleted", ".cleaned", ".tmp")
+_INDEXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpointed:
+    """What is known of a log before its files are looked at."""
+
+    clean: bool
+    recovery_point: int
+    log_start_offset: int
+
+
+@dataclass(slots=True)
+class LoadedLog:
+    """A log's state, ready for use."""
+
+    segments: Segments
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    log_start_offset: int
+    log_end_offset: int
+
+
+def load_log(
+    files: OpenFiles, path: str, config: LogConfig, checkpointed: Checkpointed
+) -> LoadedLog:
+    """Opens the log in `path`; raises `LogCorrupt` or `OSError`."""
+    return _Loader(files, path, config, checkpointed).load()
+
+
+class _Loader:
+    def __init__(
+        self, files: OpenFiles, path: str, config: LogConfig, checkpointed: Checkpointed
+    ) -> None:
+        self._fs = files.fs
+        self._path = path
+        self._config = config
+        self._recovery_point = checkpointed.recovery_point
+        self._log_start = checkpointed.log_start_offset
+        self._clean = checkpointed.clean
+        self._segments = Segments(files, path)
+        self._producers = ProducerStates()
+        self._epochs = LeaderEpochs()
+        self._names_removed = False
+
+    def load(self) -> LoadedLog:
+        self._list()
+        segments = self._segments
+        first_scanned = self._first_to_scan()
+        end = self._log_start
+        if segments.items:
+            end = segments.items[0].base_offset
+            if first_scanned is None:
+                end = segments.items[-1].next_offset()
+                if end != self._recovery_point:
+                    first_scanned = self._slot_to_recover()
+        if first_scanned is None:
+            self._producers = rebuild_producers(segments, self._log_start, end)
+        else:
+            end = self._recover(first_scanned)
+        end = self._settle(end)
+        start = max(self._log_start, segments.items[0].base_offset if segments.items else 0)
+        return LoadedLog(segments, self._producers, self._epochs, start, end)
+
+    # --- what is there --------------------------------------------------------------------------
+
+    def _list(self) -> None:
+        names = {entry.name for entry in self._fs.list_dir(self._path) if not entry.is_dir}
+        for name in names:
+            if name.endswith(_REMOVED_AT_OPEN):
+                remove_if_there(self._fs, f"{self._path}/{name}")
+            elif name.endswith(".swap"):
+                raise LogCorrupt(
+                    f"{self._path} holds an unfinished compaction ({name}); open it once with "
+                    "the broker that began it"
+                )
+        logs = sorted(name for name in names if name.endswith(LOG) and _offset_of(name) >= 0)
+        self._segments.items = [self._segment(name[: -len(LOG)], names) for name in logs]
+        self._segments.snapshots = sorted(
+            _offset_of(name) for name in names if name.endswith(SNAPSHOT) and _offset_of(name) >= 0
+        )
+        for name in names:
+            stem, dot, suffix = name.rpartition(".")
+            if dot + suffix in _INDEXES and stem + LOG not in names:
+                remove_if_there(self._fs, f"{self._path}/{name}")
+
+    def _segment(self, stem: str, names: set[str]) -> Segment:
+        def size_of(suffix: str) -> int:
+            if stem + suffix not in names:
+                return 0
+            return self._fs.stat(f"{self._path}/{stem}{suffix}").size
+
+        return Segment(
+            self._segments.files,
+            self._path,
+            int(stem),
+            size=size_of(LOG),
+            index_size=size_of(OFFSET_INDEX),
+            times_size=size_of(TIME_INDEX),
+            has_txns=stem + TXN_INDEX in names,
+        )
+
+    def _first_to_scan(self) -> int | None:
+        """The place of the first segment whose files cannot be taken at their word."""
+        items = self._segments.items
+        try:
+            self._epochs.entries = read_epochs(self._fs, f"{self._path}/{LEADER_EPOCHS}")
+        except CorruptCheckpoint as error:
+            log.warning("rebuilding leader epochs", extra={"reason": str(error)})
+            self._epochs.changed = True
+            return 0 if items else None
+        if not items:
+            return None
+        slot = len(items) if self._clean else self._slot_to_recover()
+        for place, segment in enumerate(items[:slot]):
+            if not self._is_sane(segment):
+                log.warning("rebuilding indexes", extra={"segment": segment.path})
+                return place
+        return None if slot == len(items) else slot
+
+    def _slot_to_recover(self) -> int:
+        return self._segments.slot_of(self._recovery_point)
+
+    def _is_sane(self, segment: Segment) -> bool:
+        sizes = []
+        for suffix in (OFFSET_INDEX, TIME_INDEX):
+            try:
+                sizes.append(self._fs.stat(segment.path + suffix).size)
+            except FileNotFoundError:
+                return segment.size == 0
+        return (
+            segment.index.is_sane(sizes[0], segment.size)
+            and segment.times.is_sane(sizes[1])
+            and segment.txns.is_sane(segment.base_offset)
+        )
+
+    # --- scanning -------------------------------------------------------------------------------
+
+    def _recover(self, first_scanned: int) -> int:
+        """Scans from that segment on; returns where the log ends."""
+        items = self._segments.items
+        end = items[first_scanned].base_offset
+        self._producers = rebuild_producers(self._segments, self._log_start, end)
+        self._epochs.truncate_from_end(end)
+        for place in range(first_scanned, len(items)):
+            segment = items[place]
+            if segment.base_offset < end:
+                reason = f"segment begins at {segment.base_offset}, expected {end}"
+                self._cut(segment, items[place:], end, BadBatch(0, reason))
+                break
+            end, bad = self._scan(segment)
+            if bad is not None:
+                self._cut(segment, items[place + 1 :], end, bad)
+                segment.truncate(bad.position, end)
+                break
+            if segment is not items[-1]:
+                segment.write_indexes()
+        return end
+
+    def _scan(self, segment: Segment) -> tuple[int, BadBatch | None]:
+        """Rebuilds what is derived from the segment's batches, as far as they hold."""
+        segment.clear_indexes()
+        segment.dirty = True
+        end = segment.base_offset
+        try:
+            for position, header, marker in scan(self._fs, segment, end):
+                self._take_in(segment, position, header, marker)
+                end = header.next_offset
+        except BadBatch as bad:
+            return end, bad
+        return end, None
+
+    def _take_in(
+        self, segment: Segment, position: int, header: BatchHeader, marker: Marker | None
+    ) -> None:
+        base_offset = header.base_offset
+        if header.producer_id >= 0 and (marker is not None or not header.is_control):
+            completed = self._producers.apply(header, base_offset, marker)
+            if completed is not None and completed.aborted:
+                segment.txns.append(self._producers.aborted(completed))
+        self._epochs.assign(header.partition_leader_epoch, base_offset)
+        segment.index.spill()
+        segment.times.spill()
+        segment.note(
+            position,
+            header.size,
+            header.last_offset,
+            header.max_timestamp,
+            self._config.index_interval_bytes,
+        )
+
+    def _cut(self, segment: Segment, later: list[Segment], end: int, bad: BadBatch) -> None:
+        """The log ends at `end`; refuses if more than that was promised."""
+        if end < self._recovery_point:
+            raise LogCorrupt(
+                f"{segment.file.path} is damaged at {bad}; offsets from {end} to "
+                f"{self._recovery_point - 1} were safe on disk, so the log is not cut but offline. "
+                "Restore the file, or remove the partition's directory to give them up"
+            )
+        log.warning(
+            "cut the log's torn end",
+            extra={"segment": segment.file.path, "reason": str(bad), "log_end_offset": end},
+        )
+        if later:
+            self._segments.remove(later)
+            self._names_removed = True
+
+    def _settle(self, end: int) -> int:
+        """Brings everything else in line with where the log ends, durably where it must be."""
+        segments = self._segments
+        if segments.items and end < self._recovery_point:
+            raise LogCorrupt(
+                f"{self._path} ends at offset {end}, but everything below "
+                f"{self._recovery_point} was safe on disk: the log is offline"
+            )
+        if end < self._log_start:
+            segments.remove(list(segments.items))
+            self._producers = ProducerStates()
+            self._epochs.clear()
+            self._names_removed = True
+            end = self._log_start
+        self._names_removed |= segments.remove_snapshots(above=end)
+        segments.remove_stray_snapshots()
+        self._epochs.truncate_from_end(end)
+        self._epochs.truncate_from_start(self._log_start)
+        if self._names_removed:
+            # A name that came back after the next crash would be taken for part of the log.
+            self._fs.fsync_dir(self._path)
+        return end
+
+
+def _offset_of(name: str) -> int:
+    """The offset in a file's name, -1 if there is none."""
+    stem = name.partition(".")[0]
+    return int(stem) if len(stem) == OFFSET_DIGITS and stem.isdecimal() else -1

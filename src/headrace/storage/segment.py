@@ -1,0 +1,265 @@
+"""One segment: a stretch of the log in one file, with its indexes.
+
+The file holds whole batches, back to back; `size` is where the next one goes. A write that fails
+half-way is cut off again, so the file never holds more than `size` says. Index entries are kept
+in memory first: appending is one write, and nothing that follows it can fail.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+
+from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from headrace.records.errors import RecordError
+from headrace.storage.errors import LogCorrupt
+from headrace.storage.filesystem import Buffer, read_exactly, write_all
+from headrace.storage.offset_index import OffsetIndex
+from headrace.storage.open_files import OpenFile, OpenFiles
+from headrace.storage.time_index import TimeIndex
+from headrace.storage.txn_index import TxnIndex
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+
+OFFSET_DIGITS = 20
+MAX_RELATIVE_OFFSET = 2**31 - 1
+# Reading this much finds the batch in one call when entries are index.interval.bytes apart.
+WALK_BYTES = 8192
+NO_TIMESTAMP = -1
+
+# Base offset, length and last offset delta: all that finding a batch needs of its header.
+_WALK = Struct(">qi11xi")
+
+
+def file_name(offset: int, suffix: str) -> str:
+    return f"{offset:0{OFFSET_DIGITS}d}{suffix}"
+
+
+class Segment:
+    """The batches from `base_offset` up to the next segment's."""
+
+    __slots__ = (
+        "_bytes_since_index",
+        "_files",
+        "_first_timestamp",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "base_offset",
+        "dirty",
+        "file",
+        "index",
+        "path",
+        "removed",
+        "size",
+        "times",
+        "txns",
+    )
+
+    def __init__(
+        self,
+        files: OpenFiles,
+        directory: str,
+        base_offset: int,
+        *,
+        size: int = 0,
+        index_size: int = 0,
+        times_size: int = 0,
+        has_txns: bool = False,
+    ) -> None:
+        self._files = files
+        self.base_offset = base_offset
+        self.path = f"{directory}/{file_name(base_offset, '')}"
+        self.file = OpenFile(files, self.path + LOG)
+        self.size = size
+        self.index = OffsetIndex(files, self.path + OFFSET_INDEX, index_size)
+        self.times = TimeIndex(files, self.path + TIME_INDEX, times_size)
+        self.txns = TxnIndex(files, self.path + TXN_INDEX, on_disk=has_txns)
+        self.dirty = False  # holds bytes that no flush has covered
+        self.removed = False
+        self._bytes_since_index = 0
+        self._first_timestamp: int | None = None
+        self._max_timestamp: int | None = None if size else NO_TIMESTAMP
+        self._max_timestamp_offset = base_offset
+
+    def create(self) -> None:
+        """Makes the empty file; its name is durable once the directory is synced."""
+        fd = self.file.acquire(create=True)
+        self._files.fs.truncate(fd, 0)
+        self.dirty = True
+
+    # --- appending ------------------------------------------------------------------------------
+
+    def write(self, data: Buffer) -> int:
+        """Adds bytes at the end, all or none; returns the position at which they begin."""
+        self.index.spill()
+        self.times.spill()
+        fd = self.file.acquire(create=True)
+        position = self.size
+        try:
+            write_all(self._files.fs, fd, data, position)
+        except OSError:
+            self._files.fs.truncate(fd, position)
+            raise
+        self.file.dirty = self.dirty = True
+        self.size = position + len(data)
+        return position
+
+    def note(
+        self, position: int, size: int, last_offset: int, max_timestamp: int, interval_bytes: int
+    ) -> None:
+        """Remembers a batch that stands at `position`: largest timestamp, index entries."""
+        if max_timestamp > self.max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = last_offset
+        if position == 0:
+            self._first_timestamp = max_timestamp
+        if self._bytes_since_index > interval_bytes:
+            base_offset = self.base_offset
+            self.index.append(last_offset - base_offset, position)
+            self.times.maybe_append(self.max_timestamp, self._max_timestamp_offset - base_offset)
+            self._bytes_since_index = 0
+        self._bytes_since_index += size
+
+    def write_indexes(self) -> None:
+        """Completes the index files, as a closed segment has them."""
+        self.times.maybe_append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
+        self.index.write_behind()
+        self.times.write_behind()
+        self.txns.write_behind()
+
+    # --- timestamps -----------------------------------------------------------------------------
+
+    @property
+    def max_timestamp(self) -> int:
+        """The largest timestamp in the segment, -1 if no record has one."""
+        if self._max_timestamp is None:
+            last = self.times.last()
+            timestamp, relative = last or (NO_TIMESTAMP, 0)
+            self._max_timestamp = timestamp
+            self._max_timestamp_offset = self.base_offset + relative
+        return self._max_timestamp
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """The last offset of the first batch that has the largest timestamp."""
+        return self._max_timestamp_offset if self.max_timestamp >= 0 else self.base_offset
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, from which segment.ms counts."""
+        if self._first_timestamp is None:
+            if self.size < HEADER_SIZE:
+                return NO_TIMESTAMP
+            header = read_exactly(self._files.fs, self.file.acquire(), HEADER_SIZE, 0)
+            self._first_timestamp = int.from_bytes(header[35:43], "big", signed=True)
+        return self._first_timestamp
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def find(self, offset: int) -> tuple[int, int, int] | None:
+        """Position, base offset and size of the first batch that ends at or after `offset`."""
+        position = self.index.position_before(offset - self.base_offset)
+        fd = self.file.acquire()
+        end = self.size
+        while position < end:
+            chunk = self._files.fs.pread(fd, WALK_BYTES, position)
+            at, last = 0, len(chunk) - HEADER_SIZE
+            if last < 0:
+                raise self._damaged(position)
+            while at <= last:
+                base_offset, length, delta = _WALK.unpack_from(chunk, at)
+                if length < HEADER_SIZE - LOG_OVERHEAD or delta < 0:
+                    raise self._damaged(position + at)
+                if base_offset + delta >= offset:
+                    if position + at + length + LOG_OVERHEAD > end:
+                        raise self._damaged(position + at)
+                    return position + at, base_offset, length + LOG_OVERHEAD
+                at += length + LOG_OVERHEAD
+            position += at
+        return None
+
+    def read(self, position: int, size: int) -> bytes:
+        data = self._files.fs.pread(self.file.acquire(), size, position)
+        if len(data) < size:
+            data += read_exactly(
+                self._files.fs, self.file.acquire(), size - len(data), position + len(data)
+            )
+            if len(data) < size:
+                raise self._damaged(position + len(data))
+        return data
+
+    def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        """Each batch's position and header, from the one at `position` to the end."""
+        fs = self._files.fs
+        while position < self.size:
+            chunk = fs.pread(self.file.acquire(), WALK_BYTES, position)
+            at = 0
+            while at + HEADER_SIZE <= len(chunk):
+                try:
+                    header = read_header(chunk, at)
+                except RecordError:
+                    raise self._damaged(position + at) from None
+                if position + at + header.size > self.size:
+                    raise self._damaged(position + at)
+                yield position + at, header
+                at += header.size
+            if at == 0:
+                raise self._damaged(position)
+            position += at
+
+    def next_offset(self) -> int:
+        """Where the next batch would go, by walking from the last index entry."""
+        last = self.index.last()
+        offset = self.base_offset
+        for _, header in self.headers_from(last[1] if last else 0):
+            offset = header.next_offset
+        return offset
+
+    def _damaged(self, position: int) -> LogCorrupt:
+        return LogCorrupt(
+            f"{self.file.path} is damaged at byte {position} of {self.size}: no whole batch there"
+        )
+
+    # --- shrinking ------------------------------------------------------------------------------
+
+    def truncate(self, position: int, offset: int) -> None:
+        """Cuts the file at `position`, where `offset` would have been."""
+        self._files.fs.truncate(self.file.acquire(create=True), position)
+        self.size = position
+        self.file.dirty = self.dirty = True
+        self.index.truncate_keys(offset - self.base_offset)
+        self.times.truncate_values(offset - self.base_offset)
+        self.txns.truncate(offset)
+        self._bytes_since_index = 0
+        self._max_timestamp = None
+        self._first_timestamp = None
+        self._find_max_timestamp()
+
+    def _find_max_timestamp(self) -> None:
+        """The time index lags behind the log: look at the batches after its last entry too."""
+        known = self.max_timestamp
+        start = self.index.position_before(self._max_timestamp_offset - self.base_offset)
+        for _, header in self.headers_from(start):
+            if header.max_timestamp > known:
+                known = self._max_timestamp = header.max_timestamp
+                self._max_timestamp_offset = header.last_offset
+
+    def clear_indexes(self) -> None:
+        """Forgets what the indexes say; `note` fills them again."""
+        self.index.clear()
+        self.times.clear()
+        self.txns.clear()
+        self._bytes_since_index = 0
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._first_timestamp = None
+
+    def open_files(self) -> list[OpenFile]:
+        return [self.file, self.index.file, self.times.file, self.txns.file]
+
+    def close(self) -> None:
+        for file in self.open_files():
+            file.forget()

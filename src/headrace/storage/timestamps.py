@@ -1,0 +1,56 @@
+"""Finding records by time: the time index says where to begin, the records say which one it is."""
+
+from typing import NamedTuple
+
+from headrace.records.batch import BatchHeader
+from headrace.records.errors import RecordError
+from headrace.records.record import iter_records
+from headrace.storage.errors import LogCorrupt
+from headrace.storage.segment import Segment
+from headrace.storage.segments import Segments
+from headrace.storage.validation import MAX_DECOMPRESSED_BYTES
+
+
+class TimestampedOffset(NamedTuple):
+    """A record's time and place, and the leader epoch that wrote it."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def first_at(segments: Segments, timestamp: int, log_start: int) -> TimestampedOffset | None:
+    """The first record from `log_start` on whose timestamp is at least `timestamp`."""
+    for segment in segments.items[segments.slot_of(log_start) :]:
+        if segment.size == 0 or segment.max_timestamp < timestamp:
+            continue
+        floor = segment.times.floor(timestamp)
+        start = max(log_start - segment.base_offset, floor[1] if floor else 0)
+        for position, header in segment.headers_from(segment.index.position_before(start)):
+            if header.max_timestamp >= timestamp and header.last_offset >= log_start:
+                found = _in_batch(segment, position, header, timestamp, log_start)
+                if found is not None:
+                    return found
+    return None
+
+
+def latest(segments: Segments, log_start: int) -> TimestampedOffset | None:
+    """The first record with the largest timestamp from `log_start` on."""
+    candidates = [each for each in segments.items[segments.slot_of(log_start) :] if each.size]
+    newest = max((segment.max_timestamp for segment in candidates), default=-1)
+    return first_at(segments, newest, log_start) if newest >= 0 else None
+
+
+def _in_batch(
+    segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start: int
+) -> TimestampedOffset | None:
+    batch = segment.read(position, header.size)
+    try:
+        for record in iter_records(batch, max_bytes=MAX_DECOMPRESSED_BYTES):
+            if record.timestamp >= timestamp and record.offset >= log_start:
+                return TimestampedOffset(
+                    record.timestamp, record.offset, header.partition_leader_epoch
+                )
+    except RecordError as error:
+        raise LogCorrupt(f"{segment.file.path}, byte {position}: {error}") from error
+    return None

@@ -1,0 +1,229 @@
+"""May these bytes be appended? Pure.
+
+The header answers nearly always. A batch is opened only where its records must be seen: null keys
+in a compacted topic, timestamps out of bounds, a codec that the topic changes.
+"""
+
+from headrace.records.batch import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    TimestampType,
+    check_batch,
+    read_header,
+    stamp_log_append_time,
+)
+from headrace.records.buffer import WritableBuffer
+from headrace.records.codec import Codec
+from headrace.records.deep import IssueKind, Rules, inspect
+from headrace.records.errors import (
+    CorruptBatch,
+    DecompressedTooLarge,
+    RecordError,
+    TruncatedBatch,
+    UnsupportedCodec,
+)
+from headrace.records.errors import InvalidRecord as InvalidRecordBytes
+from headrace.records.record import build_batch, iter_records
+from headrace.storage.config import COMPACT, LOG_APPEND_TIME, MAX_LONG, PRODUCER, LogConfig
+from headrace.storage.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    MessageTooLarge,
+    RecordFault,
+    RecordListTooLarge,
+    StorageError,
+    UnexpectedOffset,
+    UnsupportedCompression,
+)
+from headrace.storage.producers import Origin
+
+# What one batch may decompress to when it must be looked into: a bomb is refused, not unpacked.
+MAX_DECOMPRESSED_BYTES = 256 << 20
+
+Batches = list[tuple[int, BatchHeader]]
+
+_CODECS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+
+class AppendRules:
+    """A topic's configuration, boiled down to what each append asks."""
+
+    __slots__ = (
+        "after_max_ms",
+        "before_max_ms",
+        "codec",
+        "log_append_time",
+        "looks_inside",
+        "max_batch_bytes",
+        "needs_key",
+        "segment_bytes",
+    )
+
+    def __init__(self, config: LogConfig) -> None:
+        self.max_batch_bytes = config.max_message_bytes
+        self.segment_bytes = config.segment_bytes
+        self.log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
+        self.before_max_ms = config.message_timestamp_before_max_ms
+        self.after_max_ms = config.message_timestamp_after_max_ms
+        self.needs_key = COMPACT in config.cleanup_policy
+        compression = config.compression_type
+        self.codec = None if compression == PRODUCER else _CODECS[compression]
+        bounded_below = not self.log_append_time and self.before_max_ms != MAX_LONG
+        self.looks_inside = self.needs_key or bounded_below
+
+
+def validate(
+    buf: WritableBuffer, rules: AppendRules, origin: Origin, now_ms: int, next_offset: int
+) -> tuple[WritableBuffer, Batches]:
+    """The batches, ready to be stamped; a topic's codec or clock may have changed the bytes."""
+    try:
+        if origin is Origin.REPLICATION:
+            return buf, _replicated(buf, next_offset)
+        return _produced(buf, rules, origin, now_ms)
+    except RecordError as error:
+        raise _storage_error(error) from error
+
+
+def _produced(
+    buf: WritableBuffer, rules: AppendRules, origin: Origin, now_ms: int
+) -> tuple[WritableBuffer, Batches]:
+    batches: Batches = []
+    pos, end = 0, len(buf)
+    if end > rules.segment_bytes:
+        raise RecordListTooLarge(
+            f"{end} bytes in one append, a segment holds {rules.segment_bytes} (segment.bytes)"
+        )
+    while pos < end or not batches:
+        header = read_header(buf, pos)
+        size = header.batch_length + LOG_OVERHEAD
+        if size > rules.max_batch_bytes:
+            raise MessageTooLarge(
+                f"batch of {size} bytes, the topic's max.message.bytes is {rules.max_batch_bytes}"
+            )
+        check_batch(buf, pos, header)
+        _check_header(header, origin)
+        if not header.attributes & CONTROL_FLAG:
+            _check_records(buf, pos, header, rules, now_ms)
+            if rules.codec is not None and header.attributes & CODEC_MASK != rules.codec:
+                changed = _recompress(buf, pos, header, rules.codec)
+                buf = bytearray(b"".join((buf[:pos], changed, buf[pos + size :])))
+                header = read_header(buf, pos)
+                size, end = header.size, len(buf)
+        if rules.log_append_time:
+            header = stamp_log_append_time(buf, pos, header, now_ms)
+        batches.append((pos, header))
+        pos += size
+    return buf, batches
+
+
+def _check_header(header: BatchHeader, origin: Origin) -> None:
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta != count - 1:
+        raise InvalidRecord(
+            f"batch announces {count} records and last offset delta {header.last_offset_delta}"
+        )
+    if origin is Origin.CLIENT:
+        if header.base_offset != 0:
+            raise InvalidRecord(f"the base offset of a new batch is 0, not {header.base_offset}")
+        if header.attributes & CONTROL_FLAG:
+            raise InvalidRecord("clients may not write control records")
+        if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+            raise InvalidRecord(
+                f"batch of producer {header.producer_id} has sequence {header.base_sequence} "
+                f"and epoch {header.producer_epoch}"
+            )
+    if header.attributes & CODEC_MASK > Codec.ZSTD:
+        raise UnsupportedCodec(header.attributes & CODEC_MASK)
+
+
+def _check_records(
+    buf: WritableBuffer, pos: int, header: BatchHeader, rules: AppendRules, now_ms: int
+) -> None:
+    """What the topic asks of each record; opens the batch only if the header leaves doubt."""
+    too_new = (
+        not rules.log_append_time
+        and header.max_timestamp != NO_TIMESTAMP
+        and header.max_timestamp - now_ms > rules.after_max_ms
+    )
+    claims_append_time = header.attributes & TIMESTAMP_TYPE_FLAG
+    if claims_append_time and not rules.log_append_time:
+        reason = "producers may not set the timestamp type to LogAppendTime"
+        raise InvalidTimestamp(reason, [RecordFault(0, reason)])
+    if not (rules.looks_inside or too_new):
+        return
+    time_type = TimestampType.LOG_APPEND_TIME if rules.log_append_time else None
+    found = inspect(
+        memoryview(buf)[pos : pos + header.size],
+        Rules(
+            max_bytes=MAX_DECOMPRESSED_BYTES,
+            now_ms=now_ms,
+            needs_key=rules.needs_key,
+            timestamp_type=time_type or TimestampType.CREATE_TIME,
+            timestamp_before_max_ms=rules.before_max_ms,
+            timestamp_after_max_ms=rules.after_max_ms,
+        ),
+    )
+    faults = [RecordFault(issue.index, issue.reason) for issue in found.issues]
+    if any(issue.kind is IssueKind.INVALID_TIMESTAMP for issue in found.issues):
+        raise InvalidTimestamp("a record's timestamp is out of the topic's range", faults)
+    if faults:
+        raise InvalidRecord("a record breaks the topic's rules", faults)
+    if too_new:
+        raise InvalidTimestamp(f"batch claims a timestamp of {header.max_timestamp}")
+
+
+def _recompress(buf: WritableBuffer, pos: int, header: BatchHeader, codec: Codec) -> bytes:
+    batch = memoryview(buf)[pos : pos + header.size]
+    return build_batch(
+        iter_records(batch, max_bytes=MAX_DECOMPRESSED_BYTES),
+        codec=codec,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        leader_epoch=header.partition_leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=header.is_transactional,
+    )
+
+
+def _replicated(buf: WritableBuffer, next_offset: int) -> Batches:
+    """A leader's batches keep their offsets and must continue the log."""
+    batches: Batches = []
+    pos, end = 0, len(buf)
+    while pos < end:
+        header = read_header(buf, pos)
+        check_batch(buf, pos, header)
+        if header.base_offset < next_offset or header.last_offset_delta < 0:
+            raise UnexpectedOffset(
+                f"a replicated batch begins at {header.base_offset}, the log ends at {next_offset}"
+            )
+        batches.append((pos, header))
+        next_offset = header.next_offset
+        pos += header.size
+    if not batches:
+        raise InvalidRecord("there is no batch to append")
+    return batches
+
+
+def _storage_error(error: RecordError) -> StorageError:
+    if isinstance(error, UnsupportedCodec):
+        return UnsupportedCompression(str(error))
+    if isinstance(error, InvalidRecordBytes):
+        return InvalidRecord(str(error), [RecordFault(error.index, error.reason)])
+    if isinstance(error, TruncatedBatch):
+        return InvalidRecord(str(error))
+    if isinstance(error, CorruptBatch | DecompressedTooLarge):
+        return CorruptMessage(str(error))
+    return InvalidRecord(str(error))
