@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from headrace.cluster import broker_control, topic_control
+from headrace.cluster import broker_control, features, topic_control
 from headrace.cluster.broker_control import ProducerIdBlock, Registration
+from headrace.cluster.config_control import AlteredConfig, ConfigAlteration, ConfigControl
+from headrace.cluster.config_rules import check_topic
+from headrace.cluster.features import FeatureUpdate, initial_features
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import ApiError, Outcome, ResultT
 from headrace.cluster.records import ClusterNamed, ControllerElected, MetadataRecord
 from headrace.cluster.topic_control import (
+    ConfigCheck,
     CreatedTopic,
     DeletedTopic,
     GrownTopic,
@@ -37,7 +41,7 @@ class ControllerSettings:
     num_partitions: int = 1
     replication_factor: int = 1
     delete_topics: bool = True
-    static: Mapping[str, str] = field(default_factory=dict)
+    static: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
 
 
 class Controller:
@@ -53,6 +57,7 @@ class Controller:
         records: list[MetadataRecord] = []
         if not self.image.cluster_id:
             records.append(ClusterNamed(cluster_id or self._random_cluster_id()))
+            records.extend(initial_features())
         records.append(ControllerElected(self._settings.node_id, self.image.controller_epoch + 1))
         return tuple(records)
 
@@ -89,7 +94,7 @@ class Controller:
             defaults=TopicDefaults(
                 self._settings.num_partitions, self._settings.replication_factor
             ),
-            check_configs=self._check_topic_configs,
+            check_configs=self._topic_config_check(),
             rng=self._rng,
         )
         return _without_records(outcome) if validate_only else outcome
@@ -106,8 +111,37 @@ class Controller:
         outcome = topic_control.create_partitions(self.image, growths, rng=self._rng)
         return _without_records(outcome) if validate_only else outcome
 
-    def _check_topic_configs(self, configs: dict[str, str]) -> None:
-        del configs
+    def incremental_alter_configs(
+        self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
+    ) -> Outcome[AlteredConfig]:
+        outcome = self.configs.incremental_alter(alterations)
+        return _without_records(outcome) if validate_only else outcome
+
+    def alter_configs(
+        self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
+    ) -> Outcome[AlteredConfig]:
+        outcome = self.configs.alter(alterations)
+        return _without_records(outcome) if validate_only else outcome
+
+    def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
+    ) -> Outcome[ApiError]:
+        outcome = features.update_features(self.image, updates, node_id=self._settings.node_id)
+        return _without_records(outcome) if validate_only else outcome
+
+    @property
+    def configs(self) -> ConfigControl:
+        """Configurations as of the current image: for descriptions, too."""
+        return ConfigControl(self.image, self._settings.node_id, self._settings.static)
+
+    def _topic_config_check(self) -> ConfigCheck:
+        effective = self.configs.effective  # one view for all topics of a request
+
+        def check(configs: dict[str, str]) -> None:
+            if configs:
+                check_topic(configs, effective)
+
+        return check
 
     def _random_cluster_id(self) -> str:
         return base64.urlsafe_b64encode(self._rng.randbytes(16)).rstrip(b"=").decode()

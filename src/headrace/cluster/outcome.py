@@ -25,7 +25,7 @@ class Refused(Exception):
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
-        self.error = ApiError(code, message)
+        self.error = ApiError(code, code.message if message is None else message)
 
 
 @dataclass(frozen=True, slots=True)

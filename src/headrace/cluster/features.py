@@ -1,0 +1,127 @@
+"""Features: what this release can do, what the cluster has agreed on, and how that may change.
+
+The names and levels are those of Kafka 4.3, because clients decide by them: Java producers use
+the second transaction protocol only where `transaction.version` is finalized at 2.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome
+from headrace.cluster.records import FeatureSet, MetadataRecord
+from headrace.protocol.errors import ErrorCode
+
+METADATA_VERSION: Final = "metadata.version"
+
+
+class Feature(NamedTuple):
+    """The levels this release supports. Level 0 means: not in use."""
+
+    name: str
+    min_level: int
+    max_level: int
+
+
+SUPPORTED_FEATURES: Final = (
+    Feature("eligible.leader.replicas.version", 0, 1),
+    Feature("group.version", 0, 1),
+    Feature(METADATA_VERSION, 7, 30),
+    Feature("share.version", 0, 1),
+    Feature("streams.version", 0, 1),
+    Feature("transaction.version", 0, 2),
+)
+
+DEFAULT_LEVELS: Final[Mapping[str, int]] = {
+    METADATA_VERSION: 30,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+"""What a new cluster starts with, as Kafka 4.3 does, but for eligible leader replicas: with those
+finalized a broker's own `min.insync.replicas` could no longer be changed, and one node has no use
+for them."""
+
+_BY_NAME: Final = {feature.name: feature for feature in SUPPORTED_FEATURES}
+
+
+class UpgradeType(IntEnum):
+    """What a client allows an update to do."""
+
+    UNKNOWN = 0
+    UPGRADE = 1
+    SAFE_DOWNGRADE = 2
+    UNSAFE_DOWNGRADE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureUpdate:
+    """A wish to finalize a feature at a level; `upgrade_type` as on the wire."""
+
+    name: str
+    level: int
+    upgrade_type: int = UpgradeType.UPGRADE
+
+
+def initial_features() -> tuple[FeatureSet, ...]:
+    return tuple(FeatureSet(name, level) for name, level in DEFAULT_LEVELS.items())
+
+
+def update_features(
+    image: MetadataImage, updates: Sequence[FeatureUpdate], *, node_id: int
+) -> Outcome[ApiError]:
+    """One result for the whole request: all updates happen, or none."""
+    records: list[MetadataRecord] = []
+    seen: set[str] = set()
+    for update in updates:
+        error = _problem(image, update, node_id)
+        if update.name in seen:
+            error = ApiError(ErrorCode.INVALID_REQUEST, f"{update.name} is named twice.")
+        if error.code != ErrorCode.NONE:
+            message = (
+                "The update failed for all features since the following feature had an error: "
+                f"{error.message}"
+            )
+            return Outcome((), [ApiError(error.code, message)])
+        seen.add(update.name)
+        if image.features.get(update.name, 0) != update.level:
+            records.append(FeatureSet(update.name, update.level))
+    return Outcome(tuple(records), [NO_ERROR])
+
+
+def _problem(image: MetadataImage, update: FeatureUpdate, node_id: int) -> ApiError:
+    prefix = f"Invalid update version {update.level} for feature {update.name}."
+    feature = _BY_NAME.get(update.name)
+    if feature is None:
+        return _refused(f"{prefix} Local controller {node_id} does not support this feature.")
+    if not feature.min_level <= update.level <= feature.max_level:
+        return _refused(
+            f"{prefix} Local controller {node_id} only supports versions "
+            f"{feature.min_level}-{feature.max_level}"
+        )
+    current = image.features.get(update.name, 0)
+    if update.upgrade_type == UpgradeType.UPGRADE:
+        if update.level < current:
+            return _refused(
+                f"{prefix} Can't downgrade the version of this feature without setting the "
+                "upgrade type to either safe or unsafe downgrade."
+            )
+    elif update.upgrade_type in (UpgradeType.SAFE_DOWNGRADE, UpgradeType.UNSAFE_DOWNGRADE):
+        if update.level > current:
+            return _refused(f"{prefix} Can't downgrade to a newer version.")
+        if update.name == METADATA_VERSION and update.level < current:
+            return _refused(
+                f"Unsupported metadata.version downgrade from {current} to {update.level}. "
+                "Refusing to perform the requested downgrade because it might delete metadata "
+                "information."
+            )
+    else:
+        return _refused(f"{prefix} The controller does not support the given upgrade type.")
+    return NO_ERROR
+
+
+def _refused(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_UPDATE_VERSION, message)

@@ -1,0 +1,209 @@
+"""A broker's settings as it starts: what a person wrote, checked, and the defaults behind it.
+
+Whatever is wrong is refused before anything else happens, by a message with the name, the value
+(never a secret's) and what is allowed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from headrace.cluster.configs.catalog import BROKER, PLUGIN_PREFIXES, TOPIC, broker_definition
+from headrace.cluster.configs.definition import ConfigDef, ConfigValue, InvalidConfig
+from headrace.cluster.controller import ControllerSettings
+from headrace.cluster.listeners import (
+    BadListener,
+    Listener,
+    check_advertised,
+    read_listeners,
+    read_protocol_map,
+)
+
+FLUSH_EACH_ACK: Final = "ack"
+
+_ORDERED: Final = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+    ("group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"),
+    ("group.share.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"),
+    ("group.share.min.session.timeout.ms", "group.share.session.timeout.ms"),
+    ("group.share.session.timeout.ms", "group.share.max.session.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.socket.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+    ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+)
+"""Pairs of settings of which the first may not be larger than the second."""
+
+
+class InvalidSetting(Exception):
+    """A setting that a person must correct: its name, its value and what is allowed."""
+
+    def __init__(self, name: str, value: str, reason: str) -> None:
+        definition = broker_definition(name)
+        shown = "(hidden)" if definition is not None and definition.sensitive else value
+        super().__init__(f"{name} = {shown}: {reason}")
+        self.name = name
+        self.value = shown
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """`static` holds what was set, in canonical texts; `warnings` what has no effect."""
+
+    static: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str]) -> "BrokerSettings":
+        """Checks all values, each alone and against each other; raises `InvalidSetting`."""
+        static: dict[str, str] = {}
+        warnings: list[str] = []
+        for name, value in values.items():
+            definition = broker_definition(name)
+            if definition is None and name.startswith(PLUGIN_PREFIXES):
+                warnings.append(f"{name} belongs to a Java plugin and has no effect here")
+                continue
+            if definition is None:
+                raise InvalidSetting(name, value, _unknown(name))
+            static[name] = _canonical(definition, name, value)
+            if not definition.meaningful_here:
+                warnings.append(f"{name} has no effect here: {definition.documentation}")
+        settings = cls(_with_aliases(static), tuple(warnings))
+        settings._check()
+        return settings
+
+    # -- typed values: what was set, else the default ------------------------------------------
+
+    def raw(self, name: str) -> str | None:
+        """The text of a setting; None where it is unset and has no default."""
+        value = self.static.get(name)
+        return BROKER[name].default if value is None else value
+
+    def value(self, name: str) -> ConfigValue | None:
+        text = self.raw(name)
+        return None if text is None else BROKER[name].parse(text)
+
+    def integer(self, name: str) -> int:
+        value = self.value(name)
+        assert isinstance(value, int)
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        value = self.value(name)
+        assert value is None or isinstance(value, int)
+        return value
+
+    def number(self, name: str) -> float:
+        value = self.value(name)
+        assert isinstance(value, float)
+        return value
+
+    def boolean(self, name: str) -> bool:
+        value = self.value(name)
+        assert isinstance(value, bool)
+        return value
+
+    def string(self, name: str) -> str | None:
+        value = self.value(name)
+        assert value is None or isinstance(value, str)
+        return value
+
+    def words(self, name: str) -> tuple[str, ...]:
+        value = self.value(name)
+        assert value is None or isinstance(value, tuple)
+        return value or ()
+
+    # -- values that several settings make together --------------------------------------------
+
+    @property
+    def node_id(self) -> int:
+        return self.integer("node.id")
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        """The data directories; empty where nobody chose one."""
+        return self.words("log.dirs") or self.words("log.dir")
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        return read_listeners(self.words("listeners"), self._protocols())
+
+    @property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """What was advertised by name; empty means: what was bound."""
+        addresses = self.words("advertised.listeners")
+        return read_listeners(addresses, self._protocols()) if addresses else ()
+
+    def controller(self) -> ControllerSettings:
+        """What the controller needs to know of them."""
+        return ControllerSettings(
+            node_id=self.node_id,
+            num_partitions=self.integer("num.partitions"),
+            replication_factor=self.integer("default.replication.factor"),
+            delete_topics=self.boolean("delete.topic.enable"),
+            static=self.static,
+        )
+
+    def _protocols(self) -> dict[str, str]:
+        return read_protocol_map(self.string("listener.security.protocol.map") or "")
+
+    def _check(self) -> None:
+        if self.node_id != self.integer("broker.id"):
+            raise InvalidSetting(
+                "broker.id", str(self.raw("broker.id")), f"must equal node.id = {self.node_id}"
+            )
+        for low, high in _ORDERED:
+            if self.integer(low) > self.integer(high):
+                raise InvalidSetting(
+                    low, str(self.raw(low)), f"must not be larger than {high} = {self.raw(high)}"
+                )
+        self._check_listeners()
+
+    def _check_listeners(self) -> None:
+        name = "listener.security.protocol.map"
+        try:
+            self._protocols()
+            name = "listeners"
+            bound = self.listeners
+            name = "advertised.listeners"
+            check_advertised(self.advertised_listeners, bound)
+        except BadListener as error:
+            raise InvalidSetting(name, self.raw(name) or "", str(error)) from error
+
+
+def _canonical(definition: ConfigDef, name: str, value: str) -> str:
+    try:
+        return definition.canonical(value)
+    except InvalidConfig as error:
+        raise InvalidSetting(
+            name, value, f"{error.reason} (allowed: {definition.allowed()})"
+        ) from error
+
+
+def _with_aliases(static: dict[str, str]) -> Mapping[str, str]:
+    """Settings that stand for others, so that everything behind this reads one name."""
+    identity = static.get("node.id") or static.get("broker.id") or BROKER["node.id"].default
+    assert identity is not None
+    if identity.startswith("-"):  # broker.id = -1 asks for a chosen id
+        identity = BROKER["node.id"].default or ""
+        static.pop("broker.id", None)
+    static.setdefault("node.id", identity)
+    static.setdefault("broker.id", identity)
+    if static.get("flush") == FLUSH_EACH_ACK:
+        static.setdefault("log.flush.interval.messages", "1")
+    return static
+
+
+def _unknown(name: str) -> str:
+    topic = TOPIC.get(name)
+    if topic is not None and topic.synonyms:
+        return f"a topic's setting; for all topics set {topic.synonyms[0].name}"
+    # Imported here because only a broker that will not start needs it.
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, BROKER, n=1, cutoff=0.8)
+    return f"no such setting; did you mean {close[0]}?" if close else "no such setting"
