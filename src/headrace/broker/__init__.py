@@ -1,1 +1,1 @@
-"""The asyncio shell: listeners, connections, dispatch, delayed operations and one handler an API."""
+"""The asyncio shell: listeners, connections, dispatch, delayed operations, handlers."""

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 JOIN_BELOW_BYTES = 32 * 1024  # one small copy is cheaper than a vectored write
 WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent answers past this stop the reading of requests
-SOCKET_BUFFER_BYTES = 2 * 1024 * 1024  # measured: fewer wake-ups for megabyte-sized requests
+LINGER_S = 0.1  # how long a drained connection stays for the client to read its last answers
 
 Parts = list[bytes | bytearray | memoryview]
 Encode = Callable[[object], Parts | None]
@@ -95,7 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self._write_paused = False
         self._reading = True
         self._draining = False  # no further requests are started
-        self._ended = False  # the client will send no more
+        self._lingering = False  # all is answered; what still arrives is thrown away
 
     @property
     def in_flight(self) -> int:
@@ -117,14 +117,14 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffer.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._lingering:
+            return
         self._buffer.received(nbytes)
         self.last_active = self._owner.monotonic()
         self._serve_buffered()
 
     def eof_received(self) -> bool:
-        # A client that has finished sending may still want what it asked for.
-        self._ended = True
-        return bool(self._waiting)
+        return False  # as Kafka: a client that closes wants no more answers
 
     def connection_lost(self, exc: Exception | None) -> None:
         for waiting in self._waiting:
@@ -262,9 +262,14 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def _close_when_drained(self) -> None:
-        finished = self._draining or self._ended
-        if finished and not self._waiting and self._transport is not None:
-            self._transport.close()
+        transport = self._transport
+        if self._draining and not self._waiting and transport is not None and not self._lingering:
+            # Closing a socket with unread bytes resets it, and a reset can overtake the last
+            # answers. So say that no more will come, and give the client a moment to read.
+            self._lingering = True
+            self._read(on=True)
+            transport.write_eof()
+            self._loop.call_later(LINGER_S, transport.abort)
 
 
 def _already_encoded(_: object) -> Parts | None:

@@ -12,8 +12,8 @@ from headrace.broker.partitions import PartitionTable
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
     AbortedTransaction,
-    FetchEpochEndOffset,
     FetchableTopicResponse,
+    FetchEpochEndOffset,
     FetchPartitionData,
 )
 from headrace.replication.leader import Leader
@@ -158,7 +158,9 @@ def _read_led(
     return data
 
 
-def _failed(wanted: WantedPartition, error: ErrorCode, fetched: FetchedPartitions) -> FetchPartitionData:
+def _failed(
+    wanted: WantedPartition, error: ErrorCode, fetched: FetchedPartitions
+) -> FetchPartitionData:
     fetched.answer_now = True
     return FetchPartitionData(
         partition_index=wanted.partition,

@@ -86,7 +86,9 @@ class Hosting:
             if leader is None:
                 continue
             try:
-                self._logs.create(hosted.name, leader.index, hosted.topic_id, hosted.config)
+                self._logs.get_or_create(
+                    hosted.name, leader.index, hosted.topic_id, hosted.config, is_new=True
+                )
             except StorageError as error:
                 # The topic exists; this partition answers with its storage error.
                 log.error(

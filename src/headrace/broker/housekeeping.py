@@ -31,9 +31,12 @@ class Housekeeping:
     def start(self, chores: list[Chore]) -> None:
         self._tasks = [self._loop.create_task(_repeat(chore)) for chore in chores]
 
-    async def stop(self) -> None:
+    def cancel(self) -> None:
         for task in self._tasks:
             task.cancel()
+
+    async def stop(self) -> None:
+        self.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 

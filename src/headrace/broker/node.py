@@ -1,21 +1,23 @@
 """One broker: its parts put together, started and stopped in the right order.
 
-Start: logs, metadata, sockets bound, registration, then the first accept; a client that can
+Start: metadata, logs, sockets bound, registration, then the first accept; a client that can
 connect gets complete answers. Stop: no new requests, answers to those accepted, a flush of every
 log, the clean-shutdown marker; within a bounded time. Two brokers in one process share nothing.
 """
 
 import asyncio
 import logging
-import shutil
-import tempfile
+import socket
 from pathlib import Path
 from random import Random, SystemRandom
+from typing import Final
 
+from headrace.broker.adoption import adopt
 from headrace.broker.chores import chores_of
 from headrace.broker.config_service import ConfigService
 from headrace.broker.delayed_fetch import DelayedFetch
 from headrace.broker.dispatch import Dispatcher
+from headrace.broker.errors import StartupError
 from headrace.broker.fetch_session import FetchSessions
 from headrace.broker.flusher import Flusher
 from headrace.broker.hosting import Hosting
@@ -28,20 +30,23 @@ from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.server import Server, ServerLimits
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.controller import Controller
-from headrace.cluster.image import Endpoint
+from headrace.cluster.image import Endpoint, MetadataImage
+from headrace.cluster.listeners import ANY_ADDRESS, Listener
 from headrace.cluster.settings import BrokerSettings
+from headrace.cluster.store import StoreError
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.replication.leader import Leader
 from headrace.storage.config import LogConfig
+from headrace.storage.errors import StorageError
 from headrace.storage.filesystem import RealFileSystem
 from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
 
 log = logging.getLogger(__name__)
 
-METADATA_FILE = "metadata.sqlite"
-STOP_TIMEOUT_S = 30.0
-FLUSH_SHARE = 0.5  # of the time to stop: answers first, the rest is for the disk
+METADATA_FILE: Final = "headrace-metadata.sqlite"
+SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
+ANSWERS_SHARE: Final = 0.5  # of the time to stop; the rest is for the disk
 
 
 class Broker:
@@ -61,17 +66,16 @@ class Broker:
         self.limits = Limits.of(settings)
         self.node_id = settings.node_id
         self.stopping = False
+        self.endpoints: tuple[Endpoint, ...] = ()
         self.delayed_fetches: set[DelayedFetch] = set()
         self.fetch_sessions = FetchSessions(
             settings.integer("max.incremental.fetch.session.cache.slots"),
-            MIN_SESSION_EVICTION_S,
+            SESSION_EVICTION_S,
             self.random,
         )
-        self.endpoints: tuple[Endpoint, ...] = ()
         self.configs = ConfigService(settings)
-        self._ephemeral = ephemeral
-        self._temporary: Path | None = None
-        self._started = False
+        self.partitions = PartitionTable(self._open_log)
+        self._metadata_in_memory = ephemeral
 
     @property
     def bootstrap_servers(self) -> str:
@@ -81,6 +85,12 @@ class Broker:
     def cluster_id(self) -> str:
         return self.metadata.image.cluster_id
 
+    def high_watermarks(self) -> dict[str, int]:
+        """By log name, of the logs that are in use."""
+        return {
+            leader.log.name: leader.high_watermark for leader in self.partitions if leader.is_open
+        }
+
     # --- start ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -88,22 +98,142 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.offload = ThreadOffload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
-        self.partitions = PartitionTable(self._open_log)
-        directories = self._directories()
-        self._store = SqliteStore(
-            IN_MEMORY if self._ephemeral else directories[0] / METADATA_FILE
-        )
+        self.server = Server(self.loop, self.clock, Dispatcher(self), self._server_limits())
+        self.housekeeping = Housekeeping(self.loop)
         try:
-            await self._start(directories)
+            self._open_storage()
+            await self._join()
+        except (StorageError, StoreError, OSError) as error:
+            self.abort()
+            raise StartupError(str(error)) from error
         except BaseException:
-            self._store.close()
-            self._remove_temporary()
+            self.abort()
             raise
 
-    async def _start(self, directories: list[Path]) -> None:
+    def _open_storage(self) -> None:
+        directories = [Path(path) for path in self.settings.log_dirs]
+        if not directories:
+            msg = "no data directory: set log.dirs, or use --data or --ephemeral"
+            raise StartupError(msg)
+        for directory in directories:
+            directory.mkdir(parents=True, exist_ok=True)
+        place = IN_MEMORY if self._metadata_in_memory else directories[0] / METADATA_FILE
+        self._store = SqliteStore(place)
         image = self._store.load()
+        self.logs = LogManager(
+            [str(directory) for directory in directories],
+            RealFileSystem(),
+            self.clock,
+            new_id=lambda: self.random.randbytes(16),
+            node_id=self.node_id,
+            cluster_id=image.cluster_id or None,
+            max_open_files=self.settings.integer("headrace.max.open.files"),
+        )
+        self.logs.open(lambda topic: self._log_config(image, topic))
+        hosting = Hosting(self.node_id, self.partitions, self.logs, self._log_config)
         controller = Controller(image, self.settings.controller(), self.random)
-        hosting = Hosting(self.node_id, self.partitions, None, self._log_config)
         self.metadata = MetadataService(controller, self._store, self.offload, hosting.publish)
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
-        await self.metadata.record(controller.bootstrap())
+        self._controller = controller
+        hosting.load(image)
+
+    async def _join(self) -> None:
+        is_new = not self.metadata.image.cluster_id
+        await self.metadata.record(self._controller.bootstrap(self.logs.cluster_id))
+        if is_new:
+            await self.metadata.record(adopt(self.logs, self.node_id))
+        bound = [(listener, await self._bind(listener)) for listener in self.settings.listeners]
+        self.endpoints = self._advertised(bound)
+        clean = all(home.was_clean for home in self.logs.homes)
+        registered = await self.metadata.decide(
+            lambda controller: controller.register_broker(
+                self.node_id,
+                self.endpoints,
+                rack=self.settings.string("broker.rack"),
+                incarnation_id=self.random.randbytes(16),
+                clean_restart=clean,
+            )
+        )
+        if registered[0].error.code:
+            raise StartupError(registered[0].error.message)
+        for warning in self.settings.warnings:
+            log.warning("a setting has no effect", extra={"reason": warning})
+        self.housekeeping.start(chores_of(self))
+        await self.server.start()
+
+    async def _bind(self, listener: Listener) -> int:
+        if listener.security_protocol != "PLAINTEXT":
+            msg = f"listener {listener.name}: {listener.security_protocol} is not supported yet"
+            raise StartupError(msg)
+        try:
+            return await self.server.bind(listener.name, listener.host.strip("[]"), listener.port)
+        except OSError as error:
+            where = f"{listener.host or ANY_ADDRESS}:{listener.port}"
+            msg = (
+                f"cannot listen on {where}: {error.strerror or error}; "
+                "choose another port with --port, or --port 0 for any free one"
+            )
+            raise StartupError(msg) from error
+
+    def _advertised(self, bound: list[tuple[Listener, int]]) -> tuple[Endpoint, ...]:
+        advertised = {listener.name: listener for listener in self.settings.advertised_listeners}
+        endpoints = []
+        for listener, port in bound:
+            shown = advertised.get(listener.name)
+            host = shown.host if shown else listener.host
+            if host in ("", ANY_ADDRESS, "[::]"):
+                host = socket.getfqdn()
+            shown_port = shown.port if shown and shown.port else port
+            endpoints.append(
+                Endpoint(listener.name, host.strip("[]"), shown_port, listener.security_protocol)
+            )
+        return tuple(endpoints)
+
+    def _server_limits(self) -> ServerLimits:
+        number = self.settings.integer
+        return ServerLimits(
+            max_frame_bytes=number("socket.request.max.bytes"),
+            max_in_flight=number("headrace.max.inflight.requests.per.connection"),
+            max_connections=number("max.connections"),
+            max_connections_per_ip=number("max.connections.per.ip"),
+            max_idle_s=number("connections.max.idle.ms") / 1000,
+        )
+
+    def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        return self.configs.log_config(image, topic)
+
+    def _open_log(self, leader: Leader, config: LogConfig) -> Log:
+        opened = self.logs.get_or_create(leader.topic, leader.index, leader.topic_id, config)
+        opened.load()
+        return opened
+
+    # --- stop -----------------------------------------------------------------------------------
+
+    async def stop(self, *, timeout_s: float | None = None) -> None:
+        """Finishes what was accepted, flushes, writes the marker."""
+        if timeout_s is None:
+            timeout_s = self.settings.integer("headrace.stop.timeout.ms") / 1000
+        self.stopping = True
+        self.server.close_listeners()
+        for delayed in tuple(self.delayed_fetches):
+            delayed.finish()
+        await self.server.drain(timeout_s * ANSWERS_SHARE)
+        await self.housekeeping.stop()
+        # In a thread: thousands of fsyncs must not keep a second signal from being heard.
+        await self.offload(self.logs.close, clean=True, high_watermarks=self.high_watermarks())
+        self._release()
+
+    def abort(self) -> None:
+        """Stops at once: no answers, no flush, no marker; the next start recovers."""
+        self.stopping = True
+        self.housekeeping.cancel()
+        self.server.close_listeners()
+        self.server.abort()
+        if hasattr(self, "logs"):
+            self.logs.close(clean=False)
+        self._release()
+
+    def _release(self) -> None:
+        if hasattr(self, "_store"):
+            self._store.close()
+        self.offload.close()

@@ -41,7 +41,12 @@ class Leader:
     )
 
     def __init__(
-        self, topic: str, topic_id: bytes, index: int, epoch: int, open_log: "Callable[[Leader], Log]"
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        epoch: int,
+        open_log: "Callable[[Leader], Log]",
     ) -> None:
         self.topic = topic
         self.topic_id = topic_id
@@ -69,7 +74,7 @@ class Leader:
     @property
     def last_stable_offset(self) -> int:
         """The end of what a read_committed consumer may see."""
-        return min(self.log.last_stable_offset, self.high_watermark)
+        return self.log.stable_offset(self.high_watermark)
 
     # --- writing --------------------------------------------------------------------------------
 

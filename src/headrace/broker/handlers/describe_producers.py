@@ -41,7 +41,7 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
     if not isinstance(leader, Leader):
         return PartitionResponse(partition_index=index, error_code=leader, active_producers=[])
     try:
-        producers = leader.log.active_producers()
+        producers = list(leader.log.producers.values())
     except StorageError as error:
         code, message = failure(error)
         return PartitionResponse(
@@ -52,11 +52,11 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
         active_producers=[
             ProducerState(
                 producer_id=producer.producer_id,
-                producer_epoch=producer.producer_epoch,
+                producer_epoch=producer.epoch,
                 last_sequence=producer.last_sequence,
                 last_timestamp=producer.last_timestamp,
                 coordinator_epoch=producer.coordinator_epoch,
-                current_txn_start_offset=producer.current_txn_start_offset,
+                current_txn_start_offset=producer.txn_first_offset,
             )
             for producer in producers
         ],

@@ -12,9 +12,9 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
-    DescribeTopicPartitionsResponseCursor,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def handle(
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
         if room <= 0:
-            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(
+                topic_name=name, partition_index=0
+            )
             break
         described = _describe(image, name, first_partition, room)
         response.topics.append(described)
@@ -44,7 +46,9 @@ def handle(
         first_partition = 0
         topic = image.topics.get(name)
         if topic is not None and end < len(topic.partitions):
-            response.next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=end)
+            response.next_cursor = DescribeTopicPartitionsResponseCursor(
+                topic_name=name, partition_index=end
+            )
             break
     return response
 

@@ -20,7 +20,7 @@ from headrace.broker.fetching import (
     read_partitions,
 )
 from headrace.protocol.errors import ErrorCode
-from headrace.protocol.messages.fetch import FetchRequest, FetchResponse, FetchPartitionData
+from headrace.protocol.messages.fetch import FetchPartitionData, FetchRequest, FetchResponse
 from headrace.protocol.struct import Struct
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ async def _create_then_answer(
 ) -> MetadataResponse:
     new = [NewTopic(name) for name in missing]
     results = await broker.metadata.decide(lambda controller: controller.create_topics(new))
-    errors = {
+    errors: dict[str, ErrorCode] = {
         result.name: result.error.code
         for result in results
         # Somebody else may have created it meanwhile: then it is there, which is all that counts.

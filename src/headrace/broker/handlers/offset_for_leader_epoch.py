@@ -34,7 +34,9 @@ def handle(
     )
 
 
-def _end(broker: Broker, topic: str, asked: OffsetForLeaderPartition) -> OffsetForLeaderEpochEpochEndOffset:
+def _end(
+    broker: Broker, topic: str, asked: OffsetForLeaderPartition
+) -> OffsetForLeaderEpochEpochEndOffset:
     leader = broker.partitions.find(topic, asked.partition)
     if not isinstance(leader, Leader):
         return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, error_code=leader)

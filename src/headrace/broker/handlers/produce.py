@@ -202,7 +202,9 @@ def _invalid_records(
 ) -> PartitionProduceResponse:
     response = _refused(index, *failure(invalid))
     response.record_errors = [
-        BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)
-        for batch_index, message in invalid.record_errors
+        BatchIndexAndErrorMessage(
+            batch_index=fault.index, batch_index_error_message=fault.reason
+        )
+        for fault in invalid.record_errors
     ]
     return response

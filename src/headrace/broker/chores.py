@@ -1,0 +1,124 @@
+"""The chores of one broker and their rhythm, from its settings."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.housekeeping import Chore
+from headrace.storage.config import MAX_LONG
+from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+SWEEP_CONNECTIONS_S: Final = 5.0
+SWEEP_FILES_S: Final = 10.0
+FLUSH_LOOK_S: Final = 0.5  # how late a flush by flush.ms may come
+LOGS_PER_SLICE: Final = 64
+
+
+def chores_of(broker: Broker) -> list[Chore]:
+    seconds = broker.settings.integer
+    return [
+        Chore("connections", SWEEP_CONNECTIONS_S, _Connections(broker).run),
+        Chore("files", SWEEP_FILES_S, _Files(broker).run),
+        Chore("flush", FLUSH_LOOK_S, _TimedFlush(broker).run),
+        Chore(
+            "checkpoint",
+            seconds("log.flush.offset.checkpoint.interval.ms") / 1000,
+            _Checkpoint(broker).run,
+        ),
+        Chore(
+            "retention", seconds("log.retention.check.interval.ms") / 1000, _Retention(broker).run
+        ),
+        Chore(
+            "producers",
+            seconds("producer.id.expiration.check.interval.ms") / 1000,
+            _Producers(broker).run,
+        ),
+    ]
+
+
+class _Connections:
+    """Ends idle connections, takes back memory."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def run(self) -> None:
+        self._broker.server.sweep()
+
+
+class _Files:
+    """Removes the files of deleted topics and segments, off the loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def run(self) -> None:
+        await self._broker.offload(self._broker.logs.sweep)
+
+
+class _Checkpoint:
+    """Writes recovery points and log starts, off the loop."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def run(self) -> None:
+        await self._broker.offload(self._broker.logs.checkpoint, self._broker.high_watermarks())
+
+
+class _TimedFlush:
+    """`flush.ms`: no record waits longer than that for the disk."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._dirty_since: dict[str, float] = {}
+
+    async def run(self) -> None:
+        now = self._broker.clock.monotonic()
+        for leader in self._broker.partitions:
+            if not leader.is_open or leader.log.config.flush_ms == MAX_LONG:
+                continue
+            log = leader.log
+            if log.recovery_point >= log.log_end_offset:
+                self._dirty_since.pop(log.name, None)
+            elif now - self._dirty_since.setdefault(log.name, now) >= log.config.flush_ms / 1000:
+                self._dirty_since.pop(log.name)
+                await self._broker.flusher.flush(leader)
+
+
+class _Retention:
+    """Retires what retention no longer keeps; yields, so that many logs do not stall clients."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def run(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for number, leader in enumerate(list(self._broker.partitions), start=1):
+            if number % LOGS_PER_SLICE == 0:
+                await asyncio.sleep(0)
+            if leader.closed:
+                continue
+            try:
+                if leader.log.delete_old_segments(now_ms, leader.high_watermark):
+                    leader.interrupt()
+            except StorageError:
+                continue  # the log or its directory is offline and has said so
+
+
+class _Producers:
+    """Forgets producers that have been silent for `producer.id.expiration.ms`."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def run(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        expiration_ms = self._broker.settings.integer("producer.id.expiration.ms")
+        for leader in list(self._broker.partitions):
+            if leader.is_open:
+                leader.log.expire_producers(now_ms, expiration_ms)
