@@ -1,0 +1,80 @@
+"""Fixtures for tests with a real broker.
+
+`bootstrap` is one node that the tests of a run share; each test makes topics of its own. It is
+`headrace.testing.Broker`, or, for finding out what Apache Kafka does, whatever listens at
+HEADRACE_TEST_BOOTSTRAP. Tests that need settings, a process to measure or one to kill ask for
+`spawn`.
+"""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from support.processes import BrokerProcess, Spawn
+from support.topics import MakeTopic, create_topic
+from support.wire import Wire
+
+REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    if REFERENCE:
+        yield REFERENCE
+        return
+    from headrace.testing import Broker
+
+    with Broker() as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def wire(bootstrap: str) -> Iterator[Wire]:
+    with Wire(bootstrap) as connection:
+        yield connection
+
+
+@pytest.fixture
+def connect(bootstrap: str) -> Iterator[Callable[[], Wire]]:
+    """Further connections to the shared broker, closed with the test."""
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(Wire(bootstrap))
+
+
+@pytest.fixture
+def new_name() -> Callable[[], str]:
+    return lambda: f"t-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def make_topic(wire: Wire, new_name: Callable[[], str]) -> MakeTopic:
+    def make(partitions: int = 1, configs: Mapping[str, object] | None = None) -> str:
+        name = new_name()
+        create_topic(wire, name, partitions, configs)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def topic(make_topic: MakeTopic) -> str:
+    return make_topic()
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Iterator[Spawn]:
+    if REFERENCE:
+        pytest.skip("needs a Headrace process of its own")
+    with ExitStack() as started:
+
+        def start(
+            settings: Mapping[str, object] | None = None, *, ephemeral: bool = True
+        ) -> BrokerProcess:
+            home = tmp_path / f"broker-{uuid.uuid4().hex[:8]}"
+            broker = BrokerProcess(home, settings=settings, ephemeral=ephemeral)
+            return started.enter_context(broker)
+
+        yield start
