@@ -118,7 +118,7 @@ class _Producers:
 
     async def run(self) -> None:
         now_ms = self._broker.clock.wall_ms()
-        expiration_ms = self._broker.settings.integer("producer.id.expiration.ms")
+        expiration_ms = self._broker.limits.producer_id_expiration_ms
         for leader in list(self._broker.partitions):
             if leader.is_open:
                 leader.log.expire_producers(now_ms, expiration_ms)

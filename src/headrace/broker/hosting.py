@@ -37,11 +37,13 @@ class Hosting:
         table: PartitionTable,
         logs: LogManager,
         log_config: Callable[[MetadataImage, str], LogConfig],
+        broker_changed: Callable[[MetadataImage], None],
     ) -> None:
         self._node_id = node_id
         self._table = table
         self._logs = logs
         self._log_config = log_config
+        self._broker_changed = broker_changed
 
     def load(self, image: MetadataImage) -> None:
         """The leaders of a starting broker; their logs open on first use."""
@@ -68,6 +70,8 @@ class Hosting:
                     reconfigured.add(resource.name)
                 case ConfigChanged(resource) if resource.type is ResourceType.BROKER:
                     everything = True  # topics inherit from brokers
+        if everything:
+            self._broker_changed(image)
         names = list(self._table.by_name) if everything else sorted(reconfigured)
         for name in names:
             hosted = self._table.by_name.get(name)

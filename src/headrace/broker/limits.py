@@ -1,22 +1,38 @@
-"""The broker-wide numbers that handlers need, read once from the settings."""
+"""The broker-wide numbers that handlers and listeners need, as the current image has them."""
 
 from dataclasses import dataclass
 
-from headrace.cluster.settings import BrokerSettings
+from headrace.broker.server import ServerLimits
+from headrace.cluster.effective import EffectiveConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Named as Kafka's settings are."""
+    """Named as Kafka's settings are; made anew when a broker's configuration changes."""
 
     fetch_max_bytes: int
     auto_create_topics: bool
     max_partitions_per_page: int
+    producer_id_expiration_ms: int
+    server: ServerLimits
 
     @classmethod
-    def of(cls, settings: BrokerSettings) -> "Limits":
+    def of(cls, effective: EffectiveConfig) -> "Limits":
+        def number(name: str) -> int:
+            value = effective.broker_value(name)
+            assert isinstance(value, int)
+            return value
+
         return cls(
-            fetch_max_bytes=settings.integer("fetch.max.bytes"),
-            auto_create_topics=settings.boolean("auto.create.topics.enable"),
-            max_partitions_per_page=settings.integer("max.request.partition.size.limit"),
+            fetch_max_bytes=number("fetch.max.bytes"),
+            auto_create_topics=bool(number("auto.create.topics.enable")),
+            max_partitions_per_page=number("max.request.partition.size.limit"),
+            producer_id_expiration_ms=number("producer.id.expiration.ms"),
+            server=ServerLimits(
+                max_frame_bytes=number("socket.request.max.bytes"),
+                max_in_flight=number("headrace.max.inflight.requests.per.connection"),
+                max_connections=number("max.connections"),
+                max_connections_per_ip=number("max.connections.per.ip"),
+                max_idle_s=number("connections.max.idle.ms") / 1000,
+            ),
         )

@@ -1,11 +1,15 @@
 """From a topic's effective configuration to what its logs need."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Final
 
 from headrace.cluster.configs.definition import ConfigValue
+from headrace.cluster.effective import EffectiveConfig
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.resources import topic_resource
 from headrace.storage.config import LogConfig
 
-_NAMES: Mapping[str, str] = {
+_SCALARS: Final = {
     "segment_bytes": "segment.bytes",
     "segment_ms": "segment.ms",
     "segment_jitter_ms": "segment.jitter.ms",
@@ -31,9 +35,28 @@ _NAMES: Mapping[str, str] = {
 }
 
 
-def log_config(value: Callable[[str], ConfigValue | None]) -> LogConfig:
-    """`value` gives the effective value of a topic config."""
-    fields: dict[str, object] = {field: value(name) for field, name in _NAMES.items()}
-    policies = value("cleanup.policy")
-    fields["cleanup_policy"] = frozenset(policies if isinstance(policies, tuple) else ())
-    return LogConfig(**fields)  # type: ignore[arg-type]
+class LogConfigs:
+    """Log configurations of one image; topics without settings of their own share one object."""
+
+    def __init__(self, static: Mapping[str, str], node_id: int) -> None:
+        self._static = static
+        self._node_id = node_id
+        self._image: MetadataImage | None = None
+
+    def of(self, image: MetadataImage, topic: str) -> LogConfig:
+        if image is not self._image:
+            self._image = image
+            self._effective = EffectiveConfig(self._static, self._node_id, image)
+            self._default: LogConfig | None = None
+        if image.config(topic_resource(topic)):
+            return log_config(self._effective.topic_values(topic))
+        if self._default is None:
+            self._default = log_config(self._effective.topic_defaults)
+        return self._default
+
+
+def log_config(values: Mapping[str, ConfigValue]) -> LogConfig:
+    fields: dict[str, object] = {field: values[name] for field, name in _SCALARS.items()}
+    policies = values["cleanup.policy"]
+    assert isinstance(policies, tuple)
+    return LogConfig(cleanup_policy=frozenset(policies), **fields)  # type: ignore[arg-type]

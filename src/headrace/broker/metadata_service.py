@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from headrace.broker.offload import Offload
+from headrace.cluster.config_control import ConfigControl
 from headrace.cluster.controller import Controller
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import Outcome
@@ -35,6 +36,11 @@ class MetadataService:
     @property
     def image(self) -> MetadataImage:
         return self._controller.image
+
+    @property
+    def configs(self) -> ConfigControl:
+        """Configurations as the current image has them."""
+        return self._controller.configs
 
     async def decide(self, decision: Callable[[Controller], Outcome[T]]) -> Sequence[T]:
         """Runs one operation to its end; its results hold when this returns."""

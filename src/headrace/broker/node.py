@@ -14,7 +14,6 @@ from typing import Final
 
 from headrace.broker.adoption import adopt
 from headrace.broker.chores import chores_of
-from headrace.broker.config_service import ConfigService
 from headrace.broker.delayed_fetch import DelayedFetch
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.errors import StartupError
@@ -23,13 +22,15 @@ from headrace.broker.flusher import Flusher
 from headrace.broker.hosting import Hosting
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.limits import Limits
+from headrace.broker.log_config import LogConfigs
 from headrace.broker.metadata_service import MetadataService
 from headrace.broker.offload import ThreadOffload
 from headrace.broker.partitions import PartitionTable
 from headrace.broker.producer_ids import ProducerIds
-from headrace.broker.server import Server, ServerLimits
+from headrace.broker.server import Server
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.controller import Controller
+from headrace.cluster.effective import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
 from headrace.cluster.settings import BrokerSettings
@@ -63,7 +64,7 @@ class Broker:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         self.random: Random = random or SystemRandom()
-        self.limits = Limits.of(settings)
+        self.limits = Limits.of(self._effective(MetadataImage()))
         self.node_id = settings.node_id
         self.stopping = False
         self.endpoints: tuple[Endpoint, ...] = ()
@@ -73,7 +74,7 @@ class Broker:
             SESSION_EVICTION_S,
             self.random,
         )
-        self.configs = ConfigService(settings)
+        self._log_configs = LogConfigs(settings.static, settings.node_id)
         self.partitions = PartitionTable(self._open_log)
         self._metadata_in_memory = ephemeral
 
@@ -98,7 +99,7 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.offload = ThreadOffload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
-        self.server = Server(self.loop, self.clock, Dispatcher(self), self._server_limits())
+        self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
         self.housekeeping = Housekeeping(self.loop)
         try:
             self._open_storage()
@@ -129,13 +130,16 @@ class Broker:
             cluster_id=image.cluster_id or None,
             max_open_files=self.settings.integer("headrace.max.open.files"),
         )
-        self.logs.open(lambda topic: self._log_config(image, topic))
-        hosting = Hosting(self.node_id, self.partitions, self.logs, self._log_config)
+        self.logs.open(lambda topic: self._log_configs.of(image, topic))
+        hosting = Hosting(
+            self.node_id, self.partitions, self.logs, self._log_configs.of, self._limit
+        )
         controller = Controller(image, self.settings.controller(), self.random)
         self.metadata = MetadataService(controller, self._store, self.offload, hosting.publish)
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
         self._controller = controller
         hosting.load(image)
+        self._limit(image)
 
     async def _join(self) -> None:
         is_new = not self.metadata.image.cluster_id
@@ -189,18 +193,13 @@ class Broker:
             )
         return tuple(endpoints)
 
-    def _server_limits(self) -> ServerLimits:
-        number = self.settings.integer
-        return ServerLimits(
-            max_frame_bytes=number("socket.request.max.bytes"),
-            max_in_flight=number("headrace.max.inflight.requests.per.connection"),
-            max_connections=number("max.connections"),
-            max_connections_per_ip=number("max.connections.per.ip"),
-            max_idle_s=number("connections.max.idle.ms") / 1000,
-        )
+    def _effective(self, image: MetadataImage) -> EffectiveConfig:
+        return EffectiveConfig(self.settings.static, self.settings.node_id, image)
 
-    def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
-        return self.configs.log_config(image, topic)
+    def _limit(self, image: MetadataImage) -> None:
+        """Settings that may change while the broker runs."""
+        self.limits = Limits.of(self._effective(image))
+        self.server.limit(self.limits.server)
 
     def _open_log(self, leader: Leader, config: LogConfig) -> Log:
         opened = self.logs.get_or_create(leader.topic, leader.index, leader.topic_id, config)

@@ -41,17 +41,21 @@ class Server:
         dispatcher: Dispatcher,
         limits: ServerLimits,
     ) -> None:
-        self.max_frame_bytes = limits.max_frame_bytes
-        self.max_in_flight = limits.max_in_flight
+        self.limit(limits)
         self.monotonic = clock.monotonic
         self._loop = loop
         self._dispatcher = dispatcher
-        self._limits = limits
         self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
         self._by_ip: Counter[str] = Counter()
         self._refused = 0
         self._all_closed: asyncio.Event | None = None
+
+    def limit(self, limits: ServerLimits) -> None:
+        """Takes effect for what comes from now on."""
+        self.max_frame_bytes = limits.max_frame_bytes
+        self.max_in_flight = limits.max_in_flight
+        self._limits = limits
 
     async def bind(self, listener: str, host: str, port: int) -> int:
         """Binds without accepting yet; returns the port, which matters for port 0."""

@@ -67,6 +67,6 @@ def _result(
                 config_source=entry.source,
                 is_sensitive=entry.is_sensitive,
             )
-            for entry in broker.configs.new_topic(configs)
+            for entry in broker.metadata.configs.effective.describe_topic(configs)
         ]
     return result

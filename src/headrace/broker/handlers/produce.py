@@ -202,9 +202,7 @@ def _invalid_records(
 ) -> PartitionProduceResponse:
     response = _refused(index, *failure(invalid))
     response.record_errors = [
-        BatchIndexAndErrorMessage(
-            batch_index=fault.index, batch_index_error_message=fault.reason
-        )
+        BatchIndexAndErrorMessage(batch_index=fault.index, batch_index_error_message=fault.reason)
         for fault in invalid.record_errors
     ]
     return response

@@ -1,0 +1,45 @@
+"""AlterConfigs (key 33), versions 0-2: what is not named goes back to its default."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.config_control import ConfigAlteration, ConfigOp
+from headrace.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
+    alterations = [
+        ConfigAlteration(
+            resource.resource_type,
+            resource.resource_name,
+            [ConfigOp(config.name, config.value) for config in resource.configs],
+        )
+        for resource in request.resources
+    ]
+    results = await broker.metadata.decide(
+        lambda controller: controller.alter_configs(
+            alterations, validate_only=request.validate_only
+        )
+    )
+    return AlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=result.error.code,
+                error_message=result.error.message,
+                resource_type=result.resource_type,
+                resource_name=result.resource_name,
+            )
+            for result in results
+        ]
+    )

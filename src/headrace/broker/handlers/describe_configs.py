@@ -1,0 +1,69 @@
+"""DescribeConfigs (key 32), versions 1-4. v3 adds types and documentation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.config_control import DescribedConfig
+from headrace.cluster.effective import ConfigEntry
+from headrace.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: DescribeConfigsRequest
+) -> DescribeConfigsResponse:
+    configs = broker.metadata.configs
+    return DescribeConfigsResponse(
+        results=[
+            _result(
+                request,
+                asked,
+                configs.describe(
+                    asked.resource_type, asked.resource_name, asked.configuration_keys or None
+                ),
+            )
+            for asked in request.resources
+        ]
+    )
+
+
+def _result(
+    request: DescribeConfigsRequest, asked: DescribeConfigsResource, described: DescribedConfig
+) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=described.error.code,
+        error_message=described.error.message,
+        resource_type=asked.resource_type,
+        resource_name=asked.resource_name,
+        configs=[_entry(request, entry) for entry in described.entries],
+    )
+
+
+def _entry(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+    result = DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[],
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )
+    if request.include_synonyms:
+        result.synonyms = [
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in entry.synonyms
+        ]
+    return result

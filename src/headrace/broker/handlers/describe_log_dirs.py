@@ -1,0 +1,66 @@
+"""DescribeLogDirs (key 35), versions 1-5. v4 adds the disk's size, v5 cordoning."""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from headrace.storage.errors import StorageError
+from headrace.storage.log_home import LogHome
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+Wanted = set[tuple[str, int]] | None
+
+
+def handle(
+    broker: Broker, context: Context, request: DescribeLogDirsRequest
+) -> DescribeLogDirsResponse:
+    wanted: Wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    return DescribeLogDirsResponse(results=[_describe(home, wanted) for home in broker.logs.homes])
+
+
+def _describe(home: LogHome, wanted: Wanted) -> DescribeLogDirsResult:
+    if not home.is_online:
+        return DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=home.path, topics=[]
+        )
+    topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
+    for log in home.logs.values():
+        if wanted is not None and (log.topic, log.partition) not in wanted:
+            continue
+        try:
+            size = log.size_bytes
+        except StorageError:
+            continue  # an offline log has no size; the error belongs to its own requests
+        topics[log.topic].append(
+            DescribeLogDirsPartition(
+                partition_index=log.partition, partition_size=size, offset_lag=0
+            )
+        )
+    result = DescribeLogDirsResult(
+        log_dir=home.path,
+        topics=[
+            DescribeLogDirsTopic(name=name, partitions=partitions)
+            for name, partitions in topics.items()
+        ],
+    )
+    try:
+        disk = shutil.disk_usage(home.path)
+        result.total_bytes, result.usable_bytes = disk.total, disk.free
+    except OSError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return result

@@ -1,0 +1,48 @@
+"""IncrementalAlterConfigs (key 44), versions 0-1: set, delete, append, subtract."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.config_control import ConfigAlteration, ConfigOp
+from headrace.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    alterations = [
+        ConfigAlteration(
+            resource.resource_type,
+            resource.resource_name,
+            [
+                ConfigOp(config.name, config.value, config.config_operation)
+                for config in resource.configs
+            ],
+        )
+        for resource in request.resources
+    ]
+    results = await broker.metadata.decide(
+        lambda controller: controller.incremental_alter_configs(
+            alterations, validate_only=request.validate_only
+        )
+    )
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            IncrementalAlterConfigsAlterConfigsResourceResponse(
+                error_code=result.error.code,
+                error_message=result.error.message,
+                resource_type=result.resource_type,
+                resource_name=result.resource_name,
+            )
+            for result in results
+        ]
+    )

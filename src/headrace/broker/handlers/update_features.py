@@ -1,0 +1,43 @@
+"""UpdateFeatures (key 57), versions 0-2. v0 says allow_downgrade, later ones an upgrade type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.features import FeatureUpdate, UpgradeType
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+LAST_VERSION_WITH_RESULTS = 1
+
+
+async def handle(
+    broker: Broker, context: Context, request: UpdateFeaturesRequest
+) -> UpdateFeaturesResponse:
+    updates = [_update(context.version, update) for update in request.feature_updates]
+    results = await broker.metadata.decide(
+        lambda controller: controller.update_features(updates, validate_only=request.validate_only)
+    )
+    error = results[0]
+    response = UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
+    if context.version <= LAST_VERSION_WITH_RESULTS and error.code == ErrorCode.NONE:
+        response.results = [UpdatableFeatureResult(feature=update.name) for update in updates]
+    return response
+
+
+def _update(version: int, update: FeatureUpdateKey) -> FeatureUpdate:
+    kind: int
+    if version == 0:
+        kind = UpgradeType.UNSAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+    else:
+        kind = update.upgrade_type
+    return FeatureUpdate(update.feature, update.max_version_level, kind)
