@@ -84,9 +84,8 @@ class WriterSource:
             self._tags(tagged, owner)
 
     def _refuse(self, field: Field, owner: str) -> None:
-        default = "[]" if field.fresh_list else self._source.literal(field.default)
         self._source.line(
-            f"if {owner}.{field.name} != {default}: raise Unsupported("
+            f"if not ({self._is_default(field, owner)}): raise Unsupported("
             f"f'{{type({owner}).__name__}}.{field.name} = {{{owner}.{field.name}!r}} "
             f"cannot be written in version {self._version}')"
         )
@@ -224,7 +223,7 @@ class WriterSource:
     def _is_default(self, field: Field, owner: str) -> str:
         value = f"{owner}.{field.name}"
         if field.fresh_list:
-            return f"{value} == []"
+            return f"not {value} and {value} is not None" if field.nullable else f"not {value}"
         if field.default is None:
             return f"{value} is None"
         default = self._source.literal(field.default)
