@@ -23,7 +23,7 @@ REQUEST = {
             "type": "[]Host",
             "versions": "1+",
             "nullableVersions": "2+",
-            "fields": [{"name": "TopicIDs", "type": "[]uuid", "versions": "1+"}],
+            "fields": [{"name": "TopicIds", "type": "[]uuid", "versions": "1+"}],
         },
         {
             "name": "Rack",
