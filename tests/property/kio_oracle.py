@@ -16,10 +16,10 @@ from kio.index import UnknownEntity, load_entity_module
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
-from protocol_values import Maker
 
 from headrace.protocol.layout import Field, fields_of
 from headrace.protocol.struct import Struct
+from property.protocol_values import Maker
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LAST_DATETIME_S = 253_402_300_799

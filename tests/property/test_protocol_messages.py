@@ -2,14 +2,14 @@
 
 import random
 
-import kio_oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protocol_values import Maker, every_message, every_version, label
 
 from headrace.protocol.layout import least_size
 from headrace.protocol.struct import Struct
+from property import kio_oracle
+from property.protocol_values import Maker, every_message, every_version, label
 
 EXAMPLES = settings(max_examples=4, derandomize=True, database=None, deadline=None)
 UNKNOWN_TO_KIO: set[tuple[str, int]] = set()
