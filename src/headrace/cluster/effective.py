@@ -58,7 +58,7 @@ class ConfigEntry(NamedTuple):
     source: ConfigSource
     type: ConfigType
     read_only: bool
-    sensitive: bool
+    is_sensitive: bool
     synonyms: tuple[SynonymEntry, ...]
     documentation: str
 

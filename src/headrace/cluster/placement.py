@@ -5,7 +5,7 @@ Replicas of one partition lie in different racks where there are enough of them.
 take part only where the live ones do not suffice, and never as leader.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 from headrace.cluster.outcome import Refused
@@ -46,38 +46,82 @@ def place(
         return (new_partition((live[0].broker_id,), live_ids),) * count
     leaders = _by_rack_in_turn(live)
     spare = _by_rack_in_turn([broker for broker in brokers if broker.fenced])
-    start, shift = rng.randrange(len(leaders)), rng.randrange(len(leaders))
+    start, round_ = rng.randrange(len(leaders)), rng.randrange(len(leaders))
     return tuple(
         new_partition(
-            _replicas(leaders, spare, replication_factor, start + number, shift + number), live_ids
+            _replicas(
+                leaders, spare, replication_factor, start + number, round_ + number // len(leaders)
+            ),
+            live_ids,
         )
         for number in range(count)
     )
 
 
-def _by_rack_in_turn(brokers: Sequence[Broker]) -> list[int]:
-    """Broker ids ordered so that neighbours lie in different racks as far as possible."""
-    racks: dict[str | None, list[int]] = {}
+def assigned_partition(
+    brokers: Mapping[int, Broker], index: int, replicas: Sequence[int], factor: int | None
+) -> Partition:
+    """A partition on the brokers that a person chose; `factor` is that of the ones before."""
+    _check_assignment(replicas, brokers, factor)
+    live = frozenset(id_ for id_ in replicas if not brokers[id_].fenced)
+    if not live:
+        raise bad_assignment(
+            f"All brokers specified in the manual partition assignment for partition {index} "
+            "are fenced or in controlled shutdown."
+        )
+    return new_partition(replicas, live)
+
+
+def _check_assignment(replicas: Sequence[int], known: Collection[int], factor: int | None) -> None:
+    prefix = "The manual partition assignment includes"
+    if not replicas:
+        raise bad_assignment(f"{prefix} an empty replica list.")
+    previous: int | None = None
+    for id_ in sorted(replicas):
+        if id_ not in known:
+            raise bad_assignment(f"{prefix} broker {id_}, but no such broker is registered.")
+        if id_ == previous:
+            raise bad_assignment(f"{prefix} the broker {id_} more than once.")
+        previous = id_
+    if factor is not None and len(replicas) != factor:
+        raise bad_assignment(
+            f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
+            f"with previous partitions, which have {factor} replica(s)."
+        )
+
+
+def bad_assignment(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+
+
+def _by_rack_in_turn(brokers: Sequence[Broker]) -> list[Broker]:
+    """Brokers ordered so that neighbours lie in different racks as far as possible."""
+    racks: dict[str, list[Broker]] = {}
     for broker in sorted(brokers, key=lambda broker: broker.broker_id):
-        racks.setdefault(broker.rack, []).append(broker.broker_id)
-    queues = [racks[rack] for rack in sorted(racks, key=lambda rack: (rack is not None, rack))]
+        racks.setdefault(broker.rack or "", []).append(broker)
+    queues = [racks[rack] for rack in sorted(racks)]
     longest = max(map(len, queues), default=0)
     return [queue[turn] for turn in range(longest) for queue in queues if turn < len(queue)]
 
 
 def _replicas(
-    leaders: list[int], spare: list[int], replication_factor: int, first: int, shift: int
+    leaders: list[Broker], spare: list[Broker], replication_factor: int, first: int, round_: int
 ) -> list[int]:
     size = len(leaders)
-    chosen = [leaders[first % size]]
     # The followers' distance from the leader grows by one each time the leaders come round, so
     # that the load of a dead leader spreads over all brokers and not on one neighbour.
-    distance = 1 + (shift // size) % max(1, size - 1) if size > replication_factor else 1
-    step = distance
-    while len(chosen) < min(replication_factor, size):
-        candidate = leaders[(first + step) % size]
-        if candidate not in chosen:
-            chosen.append(candidate)
-        step += 1
-    missing = replication_factor - len(chosen)
-    return chosen + [spare[(first + number) % len(spare)] for number in range(missing)]
+    distance = 1 + round_ % max(1, size - 1)
+    others = [leaders[(first + distance + step) % size] for step in range(size)]
+    fenced = [spare[(first + step) % len(spare)] for step in range(len(spare))]
+    chosen = [leaders[first % size]]
+    racks = {chosen[0].rack}
+    # Twice: first those in racks that are still free, then whoever is left.
+    for new_rack_only in (True, False):
+        for candidate in others:
+            if len(chosen) == replication_factor:
+                break
+            if candidate not in chosen and not (new_rack_only and candidate.rack in racks):
+                chosen.append(candidate)
+                racks.add(candidate.rack)
+    chosen += fenced[: replication_factor - len(chosen)]
+    return [broker.broker_id for broker in chosen]

@@ -1,14 +1,14 @@
 """Creating, growing and deleting topics: Kafka's checks in Kafka's order, records out. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome, Refused
-from headrace.cluster.placement import new_partition, place
+from headrace.cluster.placement import assigned_partition, bad_assignment, place
 from headrace.cluster.records import (
     ConfigChanged,
     MetadataRecord,
@@ -277,49 +277,14 @@ def _assigned_partitions(image: MetadataImage, topic: NewTopic) -> tuple[Partiti
     factor: int | None = None
     for index, replicas in topic.assignments:
         if index in chosen:
-            raise _bad_assignment(
+            raise bad_assignment(
                 f"Found multiple manual partition assignments for partition {index}"
             )
-        chosen[index] = _assigned(image, index, replicas, factor)
+        chosen[index] = assigned_partition(image.brokers, index, replicas, factor)
         factor = len(replicas)
     if set(chosen) != set(range(len(chosen))):
-        raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        raise bad_assignment("partitions should be a consecutive 0-based integer sequence")
     return tuple(chosen[index] for index in range(len(chosen)))
-
-
-def _assigned(
-    image: MetadataImage, index: int, replicas: Sequence[int], factor: int | None
-) -> Partition:
-    _check_assignment(replicas, image.brokers, factor)
-    live = frozenset(id_ for id_ in replicas if not image.brokers[id_].fenced)
-    if not live:
-        raise _bad_assignment(
-            f"All brokers specified in the manual partition assignment for partition {index} "
-            "are fenced or in controlled shutdown."
-        )
-    return new_partition(replicas, live)
-
-
-def _check_assignment(replicas: Sequence[int], known: Collection[int], factor: int | None) -> None:
-    prefix = "The manual partition assignment includes"
-    if not replicas:
-        raise _bad_assignment(f"{prefix} an empty replica list.")
-    previous: int | None = None
-    for id_ in sorted(replicas):
-        if id_ not in known:
-            raise _bad_assignment(f"{prefix} broker {id_}, but no such broker is registered.")
-        if id_ == previous:
-            raise _bad_assignment(f"{prefix} the broker {id_} more than once.")
-        previous = id_
-    if factor is not None and len(replicas) != factor:
-        raise _bad_assignment(
-            f"{prefix} a partition with {len(replicas)} replica(s), but this is not consistent "
-            f"with previous partitions, which have {factor} replica(s)."
-        )
-
-
-def _bad_assignment(message: str) -> Refused:
-    return Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
 def _random_id(image: MetadataImage, rng: Random) -> bytes:
@@ -379,7 +344,7 @@ def _check_growth(topic: Topic, growth: MorePartitions, room: int) -> None:
         )
     additional = growth.count - have
     if growth.assignments is not None and len(growth.assignments) != additional:
-        raise _bad_assignment(
+        raise bad_assignment(
             f"Attempted to add {additional} additional partition(s), but only "
             f"{len(growth.assignments)} assignment(s) were specified."
         )
@@ -401,6 +366,6 @@ def _added_partitions(
             rng=rng,
         )
     return tuple(
-        _assigned(image, have + number, replicas, factor)
+        assigned_partition(image.brokers, have + number, replicas, factor)
         for number, replicas in enumerate(growth.assignments)
     )

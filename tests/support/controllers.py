@@ -1,0 +1,30 @@
+"""A controller over brokers that are registered, for tests."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import TypeVar
+
+from headrace.cluster.controller import Controller, ControllerSettings
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.outcome import Outcome
+from headrace.cluster.topology import Endpoint
+
+T = TypeVar("T")
+
+
+def controller(
+    brokers: int = 1, *, static: Mapping[str, str] | None = None, delete_topics: bool = True
+) -> Controller:
+    settings = ControllerSettings(node_id=1, delete_topics=delete_topics, static=static or {})
+    made = Controller(MetadataImage(), settings, Random(1))
+    made.image = made.image.apply(made.bootstrap("cluster"))
+    for id_ in range(1, brokers + 1):
+        commit(made, made.register_broker(id_, [Endpoint("PLAINTEXT", "localhost", 9000 + id_)]))
+    return made
+
+
+def commit(controller: Controller, outcome: Outcome[T]) -> T:
+    """Applies the outcome and returns its only result."""
+    (result,) = outcome.results
+    controller.image = controller.image.apply(outcome.records)
+    return result

@@ -1,0 +1,118 @@
+"""A broker starts with settings that hold together, or says which one does not."""
+
+import pytest
+
+from headrace.cluster.listeners import Listener
+from headrace.cluster.settings import BrokerSettings, InvalidSetting
+
+
+def test_without_any_setting_the_defaults_of_kafka_hold() -> None:
+    settings = BrokerSettings.parse({})
+    assert settings.node_id == 1
+    assert settings.integer("num.partitions") == 1
+    assert settings.boolean("auto.create.topics.enable")
+    assert settings.words("log.cleanup.policy") == ("delete",)
+    assert settings.string("broker.rack") is None
+    assert settings.optional_integer("log.retention.ms") is None
+    assert settings.number("log.cleaner.min.cleanable.ratio") == 0.5
+    assert settings.listeners == (Listener("PLAINTEXT", "", 9092, "PLAINTEXT"),)
+    assert settings.log_dirs == ()
+    assert settings.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "node_id"),
+    [({"broker.id": "7"}, 7), ({"node.id": "7"}, 7), ({"broker.id": "-1"}, 1)],
+)
+def test_broker_id_and_node_id_are_one_setting(values: dict[str, str], node_id: int) -> None:
+    settings = BrokerSettings.parse(values)
+    assert settings.node_id == settings.integer("broker.id") == node_id
+
+
+def test_flush_ack_means_a_flush_for_each_message_unless_somebody_says_otherwise() -> None:
+    assert BrokerSettings.parse({"flush": "ack"}).integer("log.flush.interval.messages") == 1
+    chosen = {"flush": "ack", "log.flush.interval.messages": "50"}
+    assert BrokerSettings.parse(chosen).integer("log.flush.interval.messages") == 50
+
+
+def test_the_data_directories_are_log_dirs_then_log_dir() -> None:
+    assert BrokerSettings.parse({"log.dir": "/a"}).log_dirs == ("/a",)
+    assert BrokerSettings.parse({"log.dir": "/a", "log.dirs": "/b,/c"}).log_dirs == ("/b", "/c")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("num.partitions", "0", r"num\.partitions = 0: .*at least 1"),
+        ("num.partitions", "many", r"Not a number of type INT \(allowed: a whole number"),
+        ("log.retenton.ms", "1", r"did you mean log\.retention\.ms\?"),
+        ("retention.ms", "5", r"for all topics set log\.retention\.ms"),
+        ("quux", "1", "quux = 1: no such setting"),
+        ("compression.type", "brotli", "one of uncompressed, zstd"),
+        ("group.min.session.timeout.ms", "9999999", r"larger than group\.max\.session"),
+        ("listeners", "localhost:9092", "NAME://host:port"),
+        ("listeners", "PLAINTEXT://:70000", "from 0 to 65535"),
+        ("listeners", "FOO://:1", r"FOO has no security protocol"),
+        ("listeners", "", "at least one listener"),
+        ("listeners", "PLAINTEXT://:1,SSL://:1", "used by more than one"),
+        ("listeners", "PLAINTEXT://:1,PLAINTEXT://:2", "used by more than one"),
+        ("listener.security.protocol.map", "A:B", "one of PLAINTEXT"),
+        ("advertised.listeners", "SSL://here:1", "not among the listeners"),
+        ("advertised.listeners", "PLAINTEXT://0.0.0.0:1", "cannot connect to"),
+        ("listener.name.plaintext.quux", "1", "no such setting"),
+    ],
+)
+def test_a_bad_setting_is_named_with_its_value_and_what_is_allowed(
+    name: str, value: str, words: str
+) -> None:
+    with pytest.raises(InvalidSetting, match=words) as caught:
+        BrokerSettings.parse({name: value})
+    assert str(caught.value).startswith(f"{name} = {value}")
+
+
+def test_two_ids_that_differ_are_refused() -> None:
+    with pytest.raises(InvalidSetting, match=r"must equal node\.id"):
+        BrokerSettings.parse({"broker.id": "1", "node.id": "2"})
+
+
+def test_secrets_are_in_no_message_and_no_repr() -> None:
+    settings = BrokerSettings.parse({"ssl.keystore.password": "hunter2"})
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in repr(settings.controller())
+    assert "hunter2" not in str(InvalidSetting("ssl.keystore.password", "hunter2", "bad"))
+
+
+def test_kafka_settings_without_effect_give_a_warning_each() -> None:
+    settings = BrokerSettings.parse(
+        {
+            "process.roles": "broker,controller",
+            "controller.quorum.voters": "1@localhost:9093",
+            "rsm.config.anything": "x",
+            "num.partitions": "3",
+        }
+    )
+    warned = [warning.split()[0] for warning in settings.warnings]
+    assert warned == ["process.roles", "controller.quorum.voters", "rsm.config.anything"]
+
+
+def test_listeners_may_have_names_of_their_own_and_overrides() -> None:
+    settings = BrokerSettings.parse(
+        {
+            "listeners": "inside://127.0.0.1:0,OUTSIDE://[::1]:9093",
+            "advertised.listeners": "OUTSIDE://example.org:443",
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:SSL",
+            "listener.name.outside.ssl.client.auth": "required",
+        }
+    )
+    inside, outside = settings.listeners
+    assert (inside.name, inside.port, outside.host) == ("INSIDE", 0, "[::1]")
+    assert settings.advertised_listeners[0].security_protocol == "SSL"
+    assert settings.static["listener.name.outside.ssl.client.auth"] == "required"
+
+
+def test_the_controller_gets_its_defaults_from_the_settings() -> None:
+    controller = BrokerSettings.parse(
+        {"num.partitions": "6", "delete.topic.enable": "false", "node.id": "3"}
+    ).controller()
+    assert (controller.node_id, controller.num_partitions) == (3, 6)
+    assert not controller.delete_topics
