@@ -1,0 +1,103 @@
+"""The full command line: help, completion, mistakes explained, and the commands beside `up`."""
+
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.options import MAX_PORT, UP_OPTIONS, Option, UpOptions, is_setting
+
+USAGE_ERROR = 2
+
+app = typer.Typer(
+    name="headrace",
+    help="Headrace: a commit log that speaks Kafka's wire protocol.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs the command line and turns its end into an exit code."""
+    try:
+        result = app(args=list(words), prog_name="headrace", standalone_mode=True)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 1
+    return result if isinstance(result, int) else 0
+
+
+@app.command()
+def version() -> None:
+    """Show the versions of Headrace, Python and the event loop."""
+    import platform
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as installed
+
+    from headrace import __version__
+
+    try:
+        loop = f"uvloop {installed('uvloop')}"
+    except PackageNotFoundError:
+        loop = "asyncio"
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    typer.echo(f"headrace {__version__} ({python}, {loop}, {sys.platform})")
+
+
+def _up(**values: object) -> None:
+    """Start a broker on this machine."""
+    if values["ephemeral"] and values["data"] is not None:
+        raise typer.BadParameter("--ephemeral keeps nothing, so it takes no --data")
+    settings = values["set"]
+    assert isinstance(settings, list)
+    for setting in settings:
+        if not is_setting(setting):
+            raise typer.BadParameter(f"--set takes NAME=VALUE, not {setting!r}")
+    values["set"] = tuple(settings)
+    chosen = values["log_format"]
+    values["log_format"] = chosen.value if isinstance(chosen, Enum) else chosen
+    from headrace.cli.up import up
+
+    options = UpOptions(**values)  # type: ignore[arg-type]  # the table's kinds are its types
+    raise typer.Exit(up(options))
+
+
+def _annotation(option: Option) -> object:
+    show = option.shown_default
+    info = typer.Option(
+        option.flag,
+        help=option.help,
+        metavar=option.metavar,
+        show_default=show if show is not None else False,
+        min=0 if option.kind == "port" else None,
+        max=MAX_PORT if option.kind == "port" else None,
+    )
+    types: dict[str, object] = {
+        "path": Path | None,
+        "text": str | None,
+        "port": int | None,
+        "flag": bool,
+        "choice": Enum(option.name, {choice: choice for choice in option.choices}),
+        "repeated": list[str],
+    }
+    return Annotated[types[option.kind], info]
+
+
+def _parameter(option: Option) -> Parameter:
+    default = getattr(UpOptions(), option.name)
+    if option.kind == "repeated":
+        default = []
+    return Parameter(
+        option.name,
+        Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=_annotation(option),
+    )
+
+
+# Typer reads a command's options from its signature: here it comes from the one table.
+_up.__signature__ = Signature([_parameter(option) for option in UP_OPTIONS])  # type: ignore[attr-defined]
+app.command("up")(_up)

@@ -1,0 +1,132 @@
+"""`headrace up`: one broker in the foreground, from the command line to a clean stop.
+
+The first signal stops gracefully and the exit code is 0; a second one ends the process at once,
+with the shell's code for it. What goes wrong at the start is one sentence on stderr and exit
+code 1.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+
+from headrace.broker.errors import StartupError
+from headrace.broker.node import Broker
+from headrace.cli.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions
+from headrace.cli.screen import welcome
+from headrace.cluster.properties import BadProperties, read_properties
+from headrace.cluster.settings import BrokerSettings, InvalidSetting
+from headrace.logs import configure
+from headrace.runtime import collect_rarely, keep_freed_memory, loop_factory
+
+FAILED = 1
+SIGNALLED = 128  # the shell's exit code for a process that a signal ended, plus its number
+
+
+class BadCommand(Exception):
+    """What was asked for cannot be done; the message says what to change."""
+
+
+def up(options: UpOptions) -> int:
+    """Runs a broker until it is told to stop."""
+    configure(log_format=options.log_format, verbose=options.verbose)
+    temporary = Path(mkdtemp(prefix="headrace-")) if options.ephemeral else None
+    try:
+        settings = settings_of(options, temporary)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_serve(settings, temporary))
+    except (BadCommand, InvalidSetting, StartupError) as error:
+        sys.stderr.write(f"headrace: {error}\n")
+        return FAILED
+    finally:
+        _remove(temporary)
+
+
+def settings_of(options: UpOptions, temporary: Path | None) -> BrokerSettings:
+    """The file's settings, then --set, then the options that have a name of their own."""
+    values = _read_file(options.config) if options.config is not None else {}
+    for setting in options.set:
+        name, _, value = setting.partition("=")
+        values[name.strip()] = value.strip()
+    if options.host is not None or options.port is not None or "listeners" not in values:
+        host = DEFAULT_HOST if options.host is None else options.host
+        port = DEFAULT_PORT if options.port is None else options.port
+        values["listeners"] = f"PLAINTEXT://{f'[{host}]' if ':' in host else host}:{port}"
+    chosen = temporary or options.data
+    if chosen is not None:
+        values["log.dirs"] = str(chosen.absolute())
+        values.pop("log.dir", None)
+    elif not values.keys() & {"log.dirs", "log.dir"}:
+        values["log.dirs"] = str(data_folder())
+    return BrokerSettings.parse(values)
+
+
+def _read_file(path: Path) -> dict[str, str]:
+    try:
+        return read_properties(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadCommand(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadCommand(f"{path} is not UTF-8 text (byte {error.start})") from error
+    except BadProperties as error:
+        raise BadCommand(f"{path}: {error}") from error
+
+
+def data_folder() -> Path:
+    """Where a user's programs keep their data, by the custom of the system."""
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "headrace"
+    chosen = os.environ.get("XDG_DATA_HOME", "")
+    base = Path(chosen) if Path(chosen).is_absolute() else Path.home() / ".local" / "share"
+    return base / "headrace"
+
+
+async def _serve(settings: BrokerSettings, temporary: Path | None) -> int:
+    broker = Broker(settings, ephemeral=temporary is not None)
+    told_to_stop = asyncio.Event()
+    _listen_to_signals(told_to_stop, temporary)
+    await broker.start()
+    _write(welcome(broker.bootstrap_servers, None if temporary else settings.log_dirs))
+    keep_freed_memory()
+    collect_rarely()
+    await told_to_stop.wait()
+    await broker.stop()
+    return 0
+
+
+def _listen_to_signals(told_to_stop: asyncio.Event, temporary: Path | None) -> None:
+    loop = asyncio.get_running_loop()
+
+    def first() -> None:
+        for number in signals:
+            loop.remove_signal_handler(number)
+            signal.signal(number, second)  # runs even while the loop is busy
+        told_to_stop.set()
+        _write("Stopping. Once more stops at once.\n")
+
+    def second(number: int, _: object) -> None:
+        # Not through the interpreter's own end: it would wait for the threads.
+        _remove(temporary)
+        os._exit(SIGNALLED + number)
+
+    # `nohup` asks for a process that outlives its terminal.
+    outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    signals = [signal.SIGINT, signal.SIGTERM] + [signal.SIGHUP] * (not outlives)
+    for number in signals:
+        loop.add_signal_handler(number, first)
+
+
+def _remove(temporary: Path | None) -> None:
+    if temporary is not None:
+        rmtree(temporary, ignore_errors=True)
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError:  # nobody reads; the broker serves all the same
+        return

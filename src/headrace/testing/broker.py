@@ -1,0 +1,202 @@
+"""A real broker for tests: its own thread, its own loop, a free port, nothing left behind.
+
+    with headrace.testing.Broker() as broker:
+        producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
+
+It is the broker that `headrace up` runs, over real sockets and real files. What goes wrong while
+it starts is raised where it was started.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Final, Literal, Self
+
+from headrace.broker import node
+from headrace.clock import Clock
+from headrace.cluster.settings import BrokerSettings
+from headrace.runtime import loop_factory
+
+HOST: Final = "127.0.0.1"
+STOP_TIMEOUT_S: Final = 30.0
+JOIN_MARGIN_S: Final = 5.0  # the loop's own end, after the broker's
+
+Ending = Literal["stop", "kill"]
+
+
+class NotRunning(RuntimeError):
+    """The broker was asked for something that only a running one has."""
+
+
+class Broker:
+    """One broker; a context manager in both kinds of code, or `start()` and `close()`.
+
+    `settings` are broker settings by Kafka's names. `data` is a directory that outlives the
+    broker; without it there is a temporary one, kept over `restart()` and removed at the end.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, str] | None = None,
+        data: Path | None = None,
+        port: int = 0,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self._settings = dict(settings or {})
+        self._data = data
+        self._port = port
+        self._clock = clock
+        self._random = random
+        self._temporary: TemporaryDirectory[str] | None = None
+        self._running: _Running | None = None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Returns when clients can connect; raises what kept the broker from starting."""
+        if self._running is None:
+            running = _Running(self._make)
+            self._port = running.broker.endpoints[0].port
+            self._running = running
+        return self
+
+    def stop(self) -> None:
+        """Stops as a signal would: answers what was accepted, flushes, writes the marker."""
+        self._end("stop")
+
+    def kill(self) -> None:
+        """Ends without a word, as a crash would: the next start has to recover the logs."""
+        self._end("kill")
+
+    def restart(self) -> Self:
+        """Stops if need be and starts again with the same data on the same port."""
+        self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        """Stops and removes what was temporary."""
+        try:
+            self.stop()
+        finally:
+            if self._temporary is not None:
+                self._temporary.cleanup()
+                self._temporary = None
+
+    # --- what a test wants to know --------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients want to be given; also right for a broker that will restart."""
+        if not self._port:
+            msg = "the broker has no port yet: use it as a context manager, or call start()"
+            raise NotRunning(msg)
+        return f"{HOST}:{self._port}"
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap_servers.rpartition(":")[2])
+
+    @property
+    def data(self) -> Path:
+        """The directory with the logs."""
+        if self._data is not None:
+            return self._data
+        if self._temporary is None:
+            self._temporary = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
+        return Path(self._temporary.name)
+
+    # --- context managers -----------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _make(self) -> node.Broker:
+        named = {
+            "listeners": f"PLAINTEXT://{HOST}:{self._port}",
+            "log.dirs": str(self.data),
+        }
+        settings = BrokerSettings.parse(named | self._settings)
+        return node.Broker(settings, clock=self._clock, random=self._random)
+
+    def _end(self, ending: Ending) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running.end(ending)
+
+
+class _Running:
+    """A started broker and the thread it lives in."""
+
+    def __init__(self, make: Callable[[], node.Broker]) -> None:
+        self._make = make
+        self._started: Future[node.Broker] = Future()
+        self._ended: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name="headrace-broker", daemon=True)
+        self._thread.start()
+        try:
+            self.broker = self._started.result()
+        except BaseException:
+            self._thread.join()
+            raise
+
+    def end(self, ending: Ending) -> None:
+        self._loop.call_soon_threadsafe(self._ending.set_result, ending)
+        self._thread.join(STOP_TIMEOUT_S + JOIN_MARGIN_S)
+        self._ended.result(timeout=0)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            self._ended.set_exception(error)
+        else:
+            self._ended.set_result(None)
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ending: asyncio.Future[Ending] = self._loop.create_future()
+        try:
+            broker = self._make()
+            await broker.start()
+        except BaseException as error:
+            self._started.set_exception(error)
+            return
+        self._started.set_result(broker)
+        if await self._ending == "kill":
+            broker.abort()
+        else:
+            await broker.stop(timeout_s=STOP_TIMEOUT_S)
+

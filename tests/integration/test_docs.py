@@ -1,0 +1,55 @@
+"""Every Python example in the README and the guide runs as it is printed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import headrace.testing
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PRINTED_ADDRESS = "127.0.0.1:9092"
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+# Written by the benchmark's --publish.
+PUBLISHED_LATER = {"benchmarks.md"}
+
+
+def examples() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for number, block in enumerate(BLOCK.findall(page.read_text()), start=1):
+            found.append((f"{page.relative_to(ROOT)}#{number}", block))
+    return found
+
+
+@pytest.mark.parametrize("example", [pytest.param(code, id=name) for name, code in examples()])
+def test_the_example_runs(example: str, tmp_path: Path) -> None:
+    with headrace.testing.Broker() as broker:
+        code = example.replace(PRINTED_ADDRESS, broker.bootstrap_servers)
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", code],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert done.returncode == 0, done.stderr
+
+
+def test_there_are_examples_to_run() -> None:
+    assert len(examples()) >= 8
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    broken = [
+        f"{page.relative_to(ROOT)} -> {target}"
+        for page in pages
+        for target in LINK.findall(page.read_text())
+        if not (page.parent / target).exists() and Path(target).name not in PUBLISHED_LATER
+    ]
+    assert not broken
