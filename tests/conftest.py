@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
 from support.processes import BrokerProcess, Spawn
 from support.topics import MakeTopic, create_topic
 from support.wire import Wire

@@ -4,19 +4,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from support.batches import (
-    FETCH_BY_NAME,
-    batch,
-    fetch,
-    fetch_request,
-    produce,
-    topic_id_of,
-    values_of,
-    whole_batches,
-)
-from support.topics import MakeTopic
-from support.waiting import wait_for
-from support.wire import Wire
 
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
@@ -44,6 +31,19 @@ from headrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from support.batches import (
+    FETCH_BY_NAME,
+    batch,
+    fetch,
+    fetch_request,
+    produce,
+    topic_id_of,
+    values_of,
+    whole_batches,
+)
+from support.topics import MakeTopic
+from support.waiting import wait_for
+from support.wire import Wire
 
 FETCH = APIS[ApiKey.FETCH]
 READ_COMMITTED = 1

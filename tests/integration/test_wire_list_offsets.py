@@ -1,9 +1,6 @@
 """ListOffsets: by time and by every special timestamp, in the versions that know them."""
 
 import pytest
-from support.batches import batch, produce
-from support.topics import MakeTopic
-from support.wire import Wire
 
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
@@ -13,6 +10,9 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+from support.batches import batch, produce
+from support.topics import MakeTopic
+from support.wire import Wire
 
 LIST_OFFSETS = APIS[ApiKey.LIST_OFFSETS]
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = range(-1, -7, -1)

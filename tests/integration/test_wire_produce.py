@@ -3,21 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from support.batches import (
-    PRODUCE_BY_NAME,
-    batch,
-    fetch,
-    fetch_request,
-    now_ms,
-    produce,
-    records_of,
-    topic_id_of,
-    values_of,
-    whole_batches,
-)
-from support.topics import MakeTopic
-from support.waiting import wait_for
-from support.wire import Wire
 
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
@@ -33,6 +18,21 @@ from headrace.protocol.messages.produce import (
 )
 from headrace.records.batch import read_header
 from headrace.records.codec import Codec
+from support.batches import (
+    PRODUCE_BY_NAME,
+    batch,
+    fetch,
+    fetch_request,
+    now_ms,
+    produce,
+    records_of,
+    topic_id_of,
+    values_of,
+    whole_batches,
+)
+from support.topics import MakeTopic
+from support.waiting import wait_for
+from support.wire import Wire
 
 PRODUCE = APIS[ApiKey.PRODUCE]
 NO_ID = bytes(16)

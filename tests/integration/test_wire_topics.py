@@ -3,11 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from support.batches import batch, produce, topic_id_of
-from support.processes import Spawn
-from support.topics import create_topic
-from support.waiting import wait_for
-from support.wire import Wire
 
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
@@ -42,6 +37,11 @@ from headrace.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from support.batches import batch, produce, topic_id_of
+from support.processes import Spawn
+from support.topics import create_topic
+from support.waiting import wait_for
+from support.wire import Wire
 
 CREATE = APIS[ApiKey.CREATE_TOPICS]
 DELETE = APIS[ApiKey.DELETE_TOPICS]

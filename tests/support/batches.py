@@ -3,8 +3,6 @@
 import struct
 import time
 
-from support.wire import Wire
-
 from headrace.protocol.messages.fetch import (
     FetchPartition,
     FetchPartitionData,
@@ -27,6 +25,7 @@ from headrace.protocol.messages.produce import (
 from headrace.records.batch import HEADER_SIZE, crc_of
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch, iter_records
+from support.wire import Wire
 
 PRODUCE_BY_NAME = 12
 """The last version that names topics; 13 has their ids."""

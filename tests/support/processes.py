@@ -10,10 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
+from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from support.waiting import wait_for
 from support.wire import ConnectionEnded, Wire
-
-from headrace.protocol.messages.api_versions import ApiVersionsRequest
 
 LOOPBACK = "127.0.0.1"
 START_DEADLINE_S = 30.0

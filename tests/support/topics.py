@@ -3,10 +3,6 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from support.batches import FETCH_BY_NAME
-from support.waiting import wait_for
-from support.wire import Wire
-
 from headrace.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -19,6 +15,9 @@ from headrace.protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
+from support.batches import FETCH_BY_NAME
+from support.waiting import wait_for
+from support.wire import Wire
 
 TIMEOUT_MS = 10_000
 

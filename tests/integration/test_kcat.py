@@ -1,0 +1,60 @@
+"""kcat: the command that people reach for first."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from support.topics import MakeTopic
+
+TIMEOUT_S = 30
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("kcat") is None, reason="kcat is not installed (Debian: apt-get install kcat)"
+)
+
+
+def kcat(bootstrap: str, *arguments: str, stdin: str | None = None) -> str:
+    done = subprocess.run(
+        ["kcat", "-b", bootstrap, *arguments],
+        input=stdin,
+        stdin=subprocess.DEVNULL if stdin is None else None,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_metadata_is_listed(bootstrap: str, make_topic: MakeTopic) -> None:
+    topic = make_topic(3)
+    listed = json.loads(kcat(bootstrap, "-L", "-J"))
+    assert len(listed["brokers"]) == 1
+    (found,) = [one for one in listed["topics"] if one["topic"] == topic]
+    assert [part["partition"] for part in found["partitions"]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_lines_go_in_and_come_out(bootstrap: str, topic: str, codec: str) -> None:
+    lines = [f"key{number}:line {number}" for number in range(300)]
+    stdin = "\n".join(lines) + "\n"
+    kcat(bootstrap, "-P", "-t", topic, "-K:", "-z", codec, "-H", "from=kcat", stdin=stdin)
+    out = kcat(bootstrap, "-C", "-t", topic, "-o", "beginning", "-e", "-q", "-K:")
+    assert out.splitlines() == lines
+
+
+def test_offsets_are_found_from_the_end_and_by_time(bootstrap: str, topic: str) -> None:
+    kcat(bootstrap, "-P", "-t", topic, stdin="a\nb\nc\n")
+    last_two = kcat(bootstrap, "-C", "-t", topic, "-p", "0", "-o", "-2", "-e", "-q")
+    assert last_two == "b\nc\n"
+    since = kcat(bootstrap, "-C", "-t", topic, "-o", "s@1000", "-e", "-q")
+    assert since == "a\nb\nc\n"
+    assert kcat(bootstrap, "-Q", "-t", f"{topic}:0:1000").strip().endswith("offset 0")
+
+
+def test_an_idempotent_kcat(bootstrap: str, topic: str) -> None:
+    kcat(bootstrap, "-P", "-t", topic, "-X", "enable.idempotence=true", stdin="a\nb\n")
+    assert kcat(bootstrap, "-C", "-t", topic, "-e", "-q") == "a\nb\n"
