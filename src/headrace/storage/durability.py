@@ -62,6 +62,7 @@ class Durability:
             if closed is not None and (strict or self.recovery_point >= base_offset):
                 try:
                     self.sync(segments.fs, closed, with_indexes=True)
+                    segments.fs.fsync_dir(segments.path)  # the names of the indexes
                 except OSError as error:
                     raise self._directory.fail(f"sync failed: {error}") from error
             added = segments.add(base_offset)

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from struct import Struct
 
 from headrace.storage.errors import CorruptIndex
-from headrace.storage.filesystem import read_exactly, write_all
+from headrace.storage.filesystem import read_exactly, remove_if_there, write_all
 from headrace.storage.open_files import OpenFile, OpenFiles
 
 # Entries kept in memory; past it, the older half goes to the file. At one entry for each 4 KiB of
@@ -41,8 +41,8 @@ class IndexFile:
         return self._on_disk + len(self._keys)
 
     @property
-    def size_bytes(self) -> int:
-        return len(self) * self._entry.size
+    def in_memory(self) -> int:
+        return len(self._keys)
 
     def append(self, key: int, value: int) -> None:
         self._keys.append(key)
@@ -91,10 +91,13 @@ class IndexFile:
         self._truncate(bisect_left(range(len(self)), key, key=lambda n: self.entry(n)[0]))
 
     def clear(self) -> None:
-        """Starts over: what is on disk is dropped too."""
-        self._truncate(0)
-        self._files.fs.truncate(self.file.acquire(create=True), 0)
-        self.file.dirty = True
+        """Starts over: what is on disk is dropped too, with the name of the file."""
+        del self._keys[:]
+        del self._values[:]
+        self._on_disk = 0
+        self._last_key = -1
+        self.file.forget()
+        remove_if_there(self._files.fs, self.file.path)
 
     def write_behind(self) -> None:
         """Completes the file, which exists then even if it is empty; lets go of the memory."""
@@ -112,11 +115,11 @@ class IndexFile:
 
     def _write(self, count: int) -> None:
         fd = self.file.acquire(create=True)
+        self.file.dirty = True
         if not count:
             return
         data = b"".join(map(self._entry.pack, self._keys[:count], self._values[:count]))
         write_all(self._files.fs, fd, data, self._on_disk * self._entry.size)
-        self.file.dirty = True
         self._on_disk += count
         del self._keys[:count]
         del self._values[:count]

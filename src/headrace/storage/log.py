@@ -8,21 +8,23 @@ Threads: everything belongs to the owner's thread (the broker's loop) except `fl
 beside it, also while the owner appends, rolls and reads. A log opens its files on first use.
 """
 
-import zlib
 from typing import NamedTuple
 
-from headrace.records.batch import stamp
+from headrace.records.batch import LOG_OVERHEAD, stamp
 from headrace.records.buffer import WritableBuffer
 from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
 from headrace.storage.config import MAX_LONG
-from headrace.storage.errors import OffsetOutOfRange
+from headrace.storage.errors import OffsetOutOfRange, UnexpectedOffset
 from headrace.storage.log_files import LogFiles
 from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
 from headrace.storage.scan import read_marker
 from headrace.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.storage.timestamps import TimestampedOffset
 from headrace.storage.validation import AppendRules, Batches, validate
+
+# The markers of an append that holds one batch and no marker.
+NO_MARKERS: list[Marker | None] = [None]
 
 
 class AppendResult(NamedTuple):
@@ -63,7 +65,7 @@ class Log(LogFiles):
         first_offset = self.log_end_offset
         rules = self._rules
         buf, batches = validate(buf, rules, origin, now_ms, first_offset)
-        markers = None
+        markers = NO_MARKERS
         if batches[0][1].producer_id >= 0 or len(batches) > 1:
             markers = _markers(buf, batches)
             duplicate = self._check_producers(batches, markers, origin)
@@ -84,7 +86,7 @@ class Log(LogFiles):
             raise self.directory.fault(error, f"appending to {self.name}") from error
         self._commit(segment, position, batches, markers, leader_epoch, origin)
         append_time = now_ms if rules.log_append_time and origin is not Origin.REPLICATION else -1
-        needs_flush = next_offset - self._durability.recovery_point >= self.config.flush_messages
+        needs_flush = next_offset - self._durability.recovery_point >= rules.flush_messages
         return AppendResult(first_offset, next_offset - 1, append_time, False, needs_flush)
 
     def _commit(
@@ -92,29 +94,32 @@ class Log(LogFiles):
         segment: Segment,
         position: int,
         batches: Batches,
-        markers: list[Marker | None] | None,
+        markers: list[Marker | None],
         leader_epoch: int,
         origin: Origin,
     ) -> None:
         """The bytes are in the file: everything else follows, and none of it can fail."""
         base_offset = self.log_end_offset
-        interval = self.config.index_interval_bytes
-        for number, (pos, header) in enumerate(batches):
+        interval = self._rules.index_interval_bytes
+        epochs = self._epochs
+        for (pos, header), marker in zip(batches, markers, strict=True):
             epoch = leader_epoch
             if origin is Origin.REPLICATION:
                 base_offset, epoch = header.base_offset, header.partition_leader_epoch
-            if epoch != self._epochs.latest:
-                self._epochs.assign(epoch, base_offset)
+            if epoch != epochs.latest:
+                epochs.assign(epoch, base_offset)
             next_offset = base_offset + header.last_offset_delta + 1
             segment.note(
-                position + pos, header.size, next_offset - 1, header.max_timestamp, interval
+                position + pos,
+                header.batch_length + LOG_OVERHEAD,
+                next_offset - 1,
+                header.max_timestamp,
+                interval,
             )
-            if header.producer_id >= 0 and markers is not None:
-                marker = markers[number]
-                if marker is not None or not header.is_control:
-                    completed = self._producers.apply(header, base_offset, marker)
-                    if completed is not None and completed.aborted:
-                        segment.txns.append(self._producers.aborted(completed))
+            if header.producer_id >= 0 and (marker is not None or not header.is_control):
+                completed = self._producers.apply(header, base_offset, marker)
+                if completed is not None and completed.aborted:
+                    segment.txns.append(self._producers.aborted(completed))
             base_offset = next_offset
         self.log_end_offset = base_offset
 
@@ -122,6 +127,11 @@ class Log(LogFiles):
         self, batches: Batches, markers: list[Marker | None], origin: Origin
     ) -> BatchTrace | None:
         """Raises if a producer may not write this; returns the batch it repeats, if it does."""
+        if len(batches) == 1 and origin is Origin.CLIENT:
+            header = batches[0][1]
+            known = self._producers.by_id.get(header.producer_id)
+            if known is not None and known.continues(header):
+                return None
         staged: dict[int, ProducerEntry] = {}
         for (_, header), marker in zip(batches, markers, strict=True):
             if header.producer_id < 0:
@@ -154,37 +164,26 @@ class Log(LogFiles):
 
     def _segment_for(self, size: int, batches: Batches, last_offset: int, now_ms: int) -> Segment:
         """The active segment, after a roll if these batches do not belong in it."""
-        active = self._segments.active
-        if active is None:
-            active = self._segments.add(self.log_end_offset)
-            self._durability.name_added()
-            return active
-        config = self.config
+        items = self._segments.items
+        if not items:
+            return self.roll()
+        active = items[-1]
+        rules = self._rules
         max_timestamp = batches[0][1].max_timestamp
         if len(batches) > 1:
             max_timestamp = max(header.max_timestamp for _, header in batches)
         if active.size and (
-            active.size > config.segment_bytes - size
+            active.size + size > rules.segment_bytes
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET
-            or self._waited_ms(active, max_timestamp, now_ms) > config.segment_ms - self._jitter_ms
-            or active.index.is_full(config.segment_index_bytes)
-            or active.times.is_full(config.segment_index_bytes)
+            or active.waited_ms(max_timestamp, now_ms) > self._roll_after_ms
+            or active.index_entries >= rules.max_index_entries
         ):
-            return self.roll()
+            active = self.roll()
         if last_offset - active.base_offset > MAX_RELATIVE_OFFSET:
-            return self.roll()
+            raise UnexpectedOffset(
+                f"offset {last_offset} is too far from {active.base_offset} for one segment"
+            )
         return active
-
-    def _waited_ms(self, active: Segment, timestamp: int, now_ms: int) -> int:
-        """How long the segment has been filling, by its records' time if they have one."""
-        first = active.first_timestamp
-        return timestamp - first if first >= 0 <= timestamp else 0
-
-    @property
-    def _jitter_ms(self) -> int:
-        """Spreads rolls of many partitions over time, the same for a partition at each restart."""
-        jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return zlib.crc32(self.name.encode()) % jitter_ms if jitter_ms > 0 else 0
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -320,7 +319,7 @@ class Log(LogFiles):
 def _markers(buf: WritableBuffer, batches: Batches) -> list[Marker | None]:
     """What each batch says about the end of a transaction."""
     if len(batches) == 1 and not batches[0][1].is_control:
-        return [None]
+        return NO_MARKERS
     view = memoryview(buf)
     return [
         read_marker(view[pos : pos + header.size]) if header.is_control else None

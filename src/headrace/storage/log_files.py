@@ -7,6 +7,7 @@ depends on them.
 """
 
 import logging
+import zlib
 
 from headrace.storage import producer_snapshot
 from headrace.storage.config import MAX_LONG, LogConfig
@@ -38,6 +39,7 @@ class LogFiles:
         "_last_flush_ms",
         "_loaded",
         "_producers",
+        "_roll_after_ms",
         "_rules",
         "_segments",
         "config",
@@ -108,6 +110,11 @@ class LogFiles:
         """Takes effect with the next append."""
         self.config = config
         self._rules = AppendRules(config)
+        # Spreads the rolls of many partitions over time, for each partition always the same.
+        jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
+        if jitter_ms > 0:
+            jitter_ms = zlib.crc32(self.name.encode()) % jitter_ms
+        self._roll_after_ms = config.segment_ms - jitter_ms
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -154,26 +161,26 @@ class LogFiles:
         self._ready()
         segments, end = self._segments, self.log_end_offset
         closed = segments.active
+        strict = self.config.flush_messages != MAX_LONG
         try:
             if closed is not None:
                 if closed.base_offset == end:
                     return closed
                 closed.write_indexes()
-                self._snapshot()
-            strict = self.config.flush_messages != MAX_LONG
+                self._snapshot(sync=strict)
             return self._durability.roll(segments, closed, end, strict=strict)
         except OSError as error:
             raise self.directory.fault(error, f"rolling {self.name}") from error
 
-    def _snapshot(self) -> None:
-        """Writes the producers' state; only saves replaying, so it need not be synced."""
+    def _snapshot(self, *, sync: bool) -> None:
+        """Writes the producers' state; a lost one only costs replaying more of the log."""
         end = self.log_end_offset
         if end in self._segments.snapshots:
             return
         data = producer_snapshot.encode(list(self._producers.by_id.values()))
         path = self._segments.snapshot_path(end)
         try:
-            write_file(self._files.fs, path, data, sync=False)
+            write_file(self._files.fs, path, data, sync=sync)
         except OSError:
             remove_if_there(self._files.fs, path)
             raise
@@ -205,7 +212,7 @@ class LogFiles:
             try:
                 if self._segments.active is not None:
                     self._segments.active.write_indexes()
-                    self._snapshot()
+                    self._snapshot(sync=True)
                 self._sync_all()
             except OSError as error:
                 raise self.directory.fail(f"closing {self.name}: {error}") from error
@@ -279,19 +286,18 @@ class LogFiles:
             self.log_end_offset = end
 
     def _truncate(self, offset: int) -> int:
+        """The promise is lowered, durably, before anything it covered is dropped."""
         segments = self._segments
-        self._durability.lower(offset)
-        self.directory.save_recovery_points()
         slot = segments.slot_of(offset)
-        segments.remove(segments.items[slot + 1 :])
         segment = segments.items[slot]
         found = segment.find(offset)
-        end = offset
+        end = offset if found is None else min(found[1], offset)
+        self._durability.lower(end)
+        self.directory.save_recovery_points()
+        segments.remove(segments.items[slot + 1 :])
         if found is not None:
-            end = min(found[1], offset)
-            segment.truncate(found[0], found[1])
+            segment.truncate(found[0], end)
             segments.fs.fsync(segment.file.acquire())
-            self._durability.lower(end)
         segments.remove_snapshots(above=end)
         self._epochs.truncate_from_end(end)
         segments.fs.fsync_dir(self.path)

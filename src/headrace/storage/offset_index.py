@@ -22,9 +22,6 @@ class OffsetIndex(IndexFile):
     def __init__(self, files: OpenFiles, path: str, size_bytes: int) -> None:
         super().__init__(files, path, ENTRY, ("i", "i"), size_bytes)
 
-    def is_full(self, max_bytes: int) -> bool:
-        return len(self) >= max_bytes // ENTRY.size
-
     def position_before(self, relative_offset: int) -> int:
         """Where to start walking to find the offset."""
         found = self.floor(relative_offset)

@@ -37,20 +37,20 @@ def default_open_files() -> int:
 class OpenFile:
     """One file that is open when it needs to be."""
 
-    __slots__ = ("_files", "_forgotten", "_pins", "_used", "dirty", "fd", "path")
+    __slots__ = ("_files", "_forgotten", "_pins", "dirty", "fd", "path", "used")
 
     def __init__(self, files: "OpenFiles", path: str) -> None:
         self.path = path
         self.fd = -1
         self.dirty = False
         self._files = files
-        self._used = False
+        self.used = False
         self._pins = 0
         self._forgotten = False
 
     def acquire(self, *, create: bool = False) -> int:
         """The descriptor, valid until the owner's thread acquires another file."""
-        self._used = True
+        self.used = True
         fd = self.fd
         return fd if fd >= 0 else self._files.open(self, create=create)
 
@@ -130,12 +130,12 @@ class OpenFiles:
         spare: OpenFile | None = None
         for _ in range(min(2 * len(self._open), MAX_LOOKS)):
             file = next(iter(self._open))
-            if not (file._used or file._pins or file.dirty):
+            if not (file.used or file._pins or file.dirty):
                 self._close_locked(file)
                 return True
-            if spare is None and not (file._used or file._pins):
+            if spare is None and not (file.used or file._pins):
                 spare = file
-            file._used = False
+            file.used = False
             del self._open[file]
             self._open[file] = None
         if spare is None:

@@ -81,8 +81,8 @@ def _remember_duplicates(segments: Segments, producers: ProducerStates, offset: 
     if not producers.by_id:
         return
     earlier: dict[int, list[BatchTrace]] = {}
-    for segment in [each for each in segments.items if each.base_offset < offset][-2:]:
-        for _, header in segment.headers_from(_window_start(segment, offset)):
+    for segment, position in _window(segments, offset):
+        for _, header in segment.headers_from(position):
             if header.base_offset >= offset:
                 break
             entry = producers.by_id.get(header.producer_id)
@@ -92,8 +92,15 @@ def _remember_duplicates(segments: Segments, producers: ProducerStates, offset: 
         producers.by_id[producer_id].prepend(traces)
 
 
-def _window_start(segment: Segment, offset: int) -> int:
-    """A batch's position, some way before `offset` or before the segment's end."""
-    found = segment.find(offset)
-    end = found[0] if found else segment.size
-    return segment.index.position_at_or_before(max(0, end - DUPLICATE_WINDOW_BYTES))
+def _window(segments: Segments, offset: int) -> list[tuple[Segment, int]]:
+    """The segments that hold the window before `offset`, and where in each to begin."""
+    window: list[tuple[Segment, int]] = []
+    wanted = DUPLICATE_WINDOW_BYTES
+    for segment in reversed(segments.items):
+        if segment.base_offset >= offset or wanted <= 0:
+            continue
+        found = segment.find(offset)
+        end = found[0] if found else segment.size
+        window.insert(0, (segment, segment.index.position_at_or_before(max(0, end - wanted))))
+        wanted -= end
+    return window

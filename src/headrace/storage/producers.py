@@ -12,7 +12,7 @@ been deleted with its records (KIP-360).
 from enum import Enum
 from typing import NamedTuple
 
-from headrace.records.batch import BatchHeader
+from headrace.records.batch import TRANSACTIONAL_FLAG, BatchHeader
 from headrace.storage.aborted_txn import AbortedTxn
 from headrace.storage.errors import (
     CoordinatorFenced,
@@ -130,6 +130,15 @@ class ProducerEntry:
                     return trace
         return None
 
+    def continues(self, header: BatchHeader) -> bool:
+        """Whether the batch is just the next one, which is nearly always so: no more to check."""
+        return (
+            header.producer_epoch == self.epoch
+            and bool(self.batches)
+            and header.base_sequence == (self.batches[-1][0] + 1) & MAX_SEQUENCE
+            and (self.txn_first_offset == NO_OFFSET or header.is_transactional)
+        )
+
     def prepend(self, traces: list[BatchTrace]) -> None:
         """Adds older batches, ascending, to those that a snapshot held."""
         if self.batches:
@@ -192,11 +201,13 @@ class ProducerEntry:
         batches = self.batches
         delta = header.last_offset_delta
         timestamp = header.max_timestamp
-        batches.append(BatchTrace(header.last_sequence, base_offset + delta, delta, timestamp))
+        batches.append(
+            BatchTrace._make((header.last_sequence, base_offset + delta, delta, timestamp))
+        )
         if len(batches) > BATCHES_REMEMBERED:
             del batches[0]
         self.last_timestamp = timestamp
-        if self.txn_first_offset == NO_OFFSET and header.is_transactional:
+        if self.txn_first_offset == NO_OFFSET and header.attributes & TRANSACTIONAL_FLAG:
             self.txn_first_offset = base_offset
 
     def apply_marker(

@@ -22,7 +22,7 @@ from headrace.storage.config import LogConfig
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.errors import LogCorrupt
 from headrace.storage.filesystem import remove_if_there
-from headrace.storage.open_files import OpenFiles
+from headrace.storage.open_files import OpenFile, OpenFiles
 from headrace.storage.producer_recovery import rebuild_producers
 from headrace.storage.producers import Marker, ProducerStates
 from headrace.storage.scan import BadBatch, scan
@@ -190,14 +190,41 @@ class _Loader:
                 reason = f"segment begins at {segment.base_offset}, expected {end}"
                 self._cut(segment, items[place:], end, BadBatch(0, reason))
                 break
+            # Below the recovery point no later opening would scan it again: repair it for good.
+            is_repair = place + 1 < len(items) and (
+                items[place + 1].base_offset <= self._recovery_point
+            )
+            if is_repair:
+                self._begin_repair(segment)
             end, bad = self._scan(segment)
             if bad is not None:
                 self._cut(segment, items[place + 1 :], end, bad)
                 segment.truncate(bad.position, end)
                 break
-            if segment is not items[-1]:
+            if is_repair:
+                self._finish_repair(segment)
+            elif segment is not items[-1]:
                 segment.write_indexes()
         return end
+
+    def _begin_repair(self, segment: Segment) -> None:
+        """Takes away the offset index, durably: an interrupted repair is then begun again."""
+        segment.index.file.forget()
+        remove_if_there(self._fs, segment.path + OFFSET_INDEX)
+        self._fs.fsync_dir(self._path)
+
+    def _finish_repair(self, segment: Segment) -> None:
+        segment.write_side_indexes()
+        self._sync(segment.times.file, segment.txns.file)
+        segment.index.write_behind()
+        self._sync(segment.index.file)
+
+    def _sync(self, *files: OpenFile) -> None:
+        for file in files:
+            if file.dirty:
+                self._fs.fsync(file.acquire())
+                file.dirty = False
+        self._fs.fsync_dir(self._path)
 
     def _scan(self, segment: Segment) -> tuple[int, BadBatch | None]:
         """Rebuilds what is derived from the segment's batches, as far as they hold."""
@@ -221,8 +248,7 @@ class _Loader:
             if completed is not None and completed.aborted:
                 segment.txns.append(self._producers.aborted(completed))
         self._epochs.assign(header.partition_leader_epoch, base_offset)
-        segment.index.spill()
-        segment.times.spill()
+        segment.spill()
         segment.note(
             position,
             header.size,

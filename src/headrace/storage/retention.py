@@ -1,5 +1,7 @@
 """Which segments a log no longer has to keep. Decides only; the log removes them."""
 
+from itertools import zip_longest
+
 from headrace.storage.config import DELETE, LogConfig
 from headrace.storage.segment import LOG, Segment
 from headrace.storage.segments import Segments
@@ -25,7 +27,7 @@ def to_delete(
     if by_policy and config.retention_bytes >= 0:
         excess = segments.size_bytes - config.retention_bytes
     doomed: list[Segment] = []
-    for segment, following in zip(items, [*items[1:], None], strict=True):
+    for segment, following in zip_longest(items, items[1:]):
         end = following.base_offset if following else None
         expired = by_policy and _is_expired(segments, segment, config, now_ms)
         too_much = by_policy and config.retention_bytes >= 0 and excess >= segment.size

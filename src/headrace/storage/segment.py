@@ -12,6 +12,7 @@ from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_
 from headrace.records.errors import RecordError
 from headrace.storage.errors import LogCorrupt
 from headrace.storage.filesystem import Buffer, read_exactly, write_all
+from headrace.storage.index_file import MAX_ENTRIES_IN_MEMORY
 from headrace.storage.offset_index import OffsetIndex
 from headrace.storage.open_files import OpenFile, OpenFiles
 from headrace.storage.time_index import TimeIndex
@@ -29,6 +30,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 # Reading this much finds the batch in one call when entries are index.interval.bytes apart.
 WALK_BYTES = 8192
 NO_TIMESTAMP = -1
+UNKNOWN = -2  # not read from the disk yet
 
 # Base offset, length and last offset delta: all that finding a batch needs of its header.
 _WALK = Struct(">qi11xi")
@@ -43,10 +45,13 @@ class Segment:
 
     __slots__ = (
         "_bytes_since_index",
+        "_created_ms",
         "_files",
         "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "_notes_in_memory",
+        "_prepared",
         "base_offset",
         "dirty",
         "file",
@@ -80,8 +85,11 @@ class Segment:
         self.dirty = False  # holds bytes that no flush has covered
         self.removed = False
         self._bytes_since_index = 0
-        self._first_timestamp: int | None = None
-        self._max_timestamp: int | None = None if size else NO_TIMESTAMP
+        self._created_ms = -1
+        self._first_timestamp = UNKNOWN if size else NO_TIMESTAMP
+        self._prepared = False
+        self._notes_in_memory = 0
+        self._max_timestamp = UNKNOWN if size else NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
 
     def create(self) -> None:
@@ -93,25 +101,38 @@ class Segment:
     # --- appending ------------------------------------------------------------------------------
 
     def write(self, data: Buffer) -> int:
-        """Adds bytes at the end, all or none; returns the position at which they begin."""
-        self.index.spill()
-        self.times.spill()
-        fd = self.file.acquire(create=True)
+        """Adds bytes at the end, all or none; returns the position at which they begin.
+
+        Whatever `note` will need from the disk is fetched before the write.
+        """
+        if not self._prepared or self._notes_in_memory > MAX_ENTRIES_IN_MEMORY:
+            self._prepare()
+        file = self.file
+        fd = file.fd if file.fd >= 0 else file.acquire(create=True)
         position = self.size
+        size = len(data)
         try:
-            write_all(self._files.fs, fd, data, position)
+            if self._files.fs.pwrite(fd, data, position) != size:
+                write_all(self._files.fs, fd, data, position)
         except OSError:
             self._files.fs.truncate(fd, position)
             raise
-        self.file.dirty = self.dirty = True
-        self.size = position + len(data)
+        file.used = file.dirty = self.dirty = True
+        self.size = position + size
         return position
+
+    def _prepare(self) -> None:
+        self.index.spill()
+        self.times.spill()
+        self._notes_in_memory = self.index.in_memory
+        # Both are read from the disk if they are not known yet.
+        self._prepared = self.max_timestamp >= NO_TIMESTAMP and self.times.last_key >= -1
 
     def note(
         self, position: int, size: int, last_offset: int, max_timestamp: int, interval_bytes: int
     ) -> None:
         """Remembers a batch that stands at `position`: largest timestamp, index entries."""
-        if max_timestamp > self.max_timestamp:
+        if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         if position == 0:
@@ -119,14 +140,40 @@ class Segment:
         if self._bytes_since_index > interval_bytes:
             base_offset = self.base_offset
             self.index.append(last_offset - base_offset, position)
-            self.times.maybe_append(self.max_timestamp, self._max_timestamp_offset - base_offset)
-            self._bytes_since_index = 0
-        self._bytes_since_index += size
+            self.times.maybe_append(self._max_timestamp, self._max_timestamp_offset - base_offset)
+            self._bytes_since_index = size
+            self._notes_in_memory += 1
+        else:
+            self._bytes_since_index += size
+
+    def spill(self) -> None:
+        """Writes index entries behind if many have gathered."""
+        if self._notes_in_memory > MAX_ENTRIES_IN_MEMORY:
+            self._prepare()
+
+    def waited_ms(self, timestamp: int, now_ms: int) -> int:
+        """How long the segment has been filling: by its records' time if they have one."""
+        first = self._first_timestamp
+        if first == UNKNOWN:
+            first = self.first_timestamp
+        if first >= 0 <= timestamp:
+            return timestamp - first
+        if self._created_ms < 0:
+            self._created_ms = now_ms
+        return now_ms - self._created_ms
+
+    @property
+    def index_entries(self) -> int:
+        return max(len(self.index), len(self.times))
 
     def write_indexes(self) -> None:
         """Completes the index files, as a closed segment has them."""
-        self.times.maybe_append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
+        self.write_side_indexes()
         self.index.write_behind()
+
+    def write_side_indexes(self) -> None:
+        """Completes all but the offset index, whose file comes last and so vouches for the rest."""
+        self.times.maybe_append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
         self.times.write_behind()
         self.txns.write_behind()
 
@@ -135,7 +182,7 @@ class Segment:
     @property
     def max_timestamp(self) -> int:
         """The largest timestamp in the segment, -1 if no record has one."""
-        if self._max_timestamp is None:
+        if self._max_timestamp == UNKNOWN:
             last = self.times.last()
             timestamp, relative = last or (NO_TIMESTAMP, 0)
             self._max_timestamp = timestamp
@@ -150,7 +197,7 @@ class Segment:
     @property
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, from which segment.ms counts."""
-        if self._first_timestamp is None:
+        if self._first_timestamp == UNKNOWN:
             if self.size < HEADER_SIZE:
                 return NO_TIMESTAMP
             header = read_exactly(self._files.fs, self.file.acquire(), HEADER_SIZE, 0)
@@ -234,8 +281,9 @@ class Segment:
         self.times.truncate_values(offset - self.base_offset)
         self.txns.truncate(offset)
         self._bytes_since_index = 0
-        self._max_timestamp = None
-        self._first_timestamp = None
+        self._max_timestamp = UNKNOWN
+        self._prepared = False
+        self._first_timestamp = UNKNOWN
         self._find_max_timestamp()
 
     def _find_max_timestamp(self) -> None:
@@ -255,7 +303,8 @@ class Segment:
         self._bytes_since_index = 0
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset
-        self._first_timestamp = None
+        self._notes_in_memory = 0
+        self._first_timestamp = UNKNOWN
 
     def open_files(self) -> list[OpenFile]:
         return [self.file, self.index.file, self.times.file, self.txns.file]

@@ -22,10 +22,6 @@ class TimeIndex(IndexFile):
     def __init__(self, files: OpenFiles, path: str, size_bytes: int) -> None:
         super().__init__(files, path, ENTRY, ("q", "i"), size_bytes)
 
-    def is_full(self, max_bytes: int) -> bool:
-        # One slot stays free for the entry that a roll adds.
-        return len(self) >= max_bytes // ENTRY.size - 1
-
     def maybe_append(self, timestamp: int, relative_offset: int) -> None:
         """Adds an entry unless the index already knows of a time as late."""
         if timestamp > self.last_key:

@@ -8,7 +8,6 @@ from headrace.records.batch import (
     CODEC_MASK,
     CONTROL_FLAG,
     LOG_OVERHEAD,
-    NO_TIMESTAMP,
     TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     TimestampType,
@@ -44,6 +43,7 @@ from headrace.storage.producers import Origin
 
 # What one batch may decompress to when it must be looked into: a bomb is refused, not unpacked.
 MAX_DECOMPRESSED_BYTES = 256 << 20
+TIME_ENTRY_BYTES = 12
 
 Batches = list[tuple[int, BatchHeader]]
 
@@ -63,9 +63,12 @@ class AppendRules:
         "after_max_ms",
         "before_max_ms",
         "codec",
+        "flush_messages",
+        "index_interval_bytes",
         "log_append_time",
         "looks_inside",
         "max_batch_bytes",
+        "max_index_entries",
         "needs_key",
         "segment_bytes",
     )
@@ -73,6 +76,10 @@ class AppendRules:
     def __init__(self, config: LogConfig) -> None:
         self.max_batch_bytes = config.max_message_bytes
         self.segment_bytes = config.segment_bytes
+        self.index_interval_bytes = config.index_interval_bytes
+        # Entries of the time index are the larger ones, and a roll adds one more.
+        self.max_index_entries = max(1, config.segment_index_bytes // TIME_ENTRY_BYTES - 1)
+        self.flush_messages = config.flush_messages
         self.log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
         self.before_max_ms = config.message_timestamp_before_max_ms
         self.after_max_ms = config.message_timestamp_after_max_ms
@@ -133,43 +140,50 @@ def _check_header(header: BatchHeader, origin: Origin) -> None:
         raise InvalidRecord(
             f"batch announces {count} records and last offset delta {header.last_offset_delta}"
         )
-    if origin is Origin.CLIENT:
-        if header.base_offset != 0:
-            raise InvalidRecord(f"the base offset of a new batch is 0, not {header.base_offset}")
-        if header.attributes & CONTROL_FLAG:
-            raise InvalidRecord("clients may not write control records")
-        if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
-            raise InvalidRecord(
-                f"batch of producer {header.producer_id} has sequence {header.base_sequence} "
-                f"and epoch {header.producer_epoch}"
-            )
-    if header.attributes & CODEC_MASK > Codec.ZSTD:
-        raise UnsupportedCodec(header.attributes & CODEC_MASK)
+    attributes = header.attributes
+    if attributes & CODEC_MASK > Codec.ZSTD:
+        raise UnsupportedCodec(attributes & CODEC_MASK)
+    if origin is not Origin.CLIENT:
+        return
+    if header.base_offset != 0:
+        raise InvalidRecord(f"the base offset of a new batch is 0, not {header.base_offset}")
+    if attributes & CONTROL_FLAG:
+        raise InvalidRecord("clients may not write control records")
+    if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
+        raise InvalidRecord(
+            f"batch of producer {header.producer_id} has sequence {header.base_sequence} "
+            f"and epoch {header.producer_epoch}"
+        )
 
 
 def _check_records(
     buf: WritableBuffer, pos: int, header: BatchHeader, rules: AppendRules, now_ms: int
 ) -> None:
     """What the topic asks of each record; opens the batch only if the header leaves doubt."""
-    too_new = (
-        not rules.log_append_time
-        and header.max_timestamp != NO_TIMESTAMP
-        and header.max_timestamp - now_ms > rules.after_max_ms
-    )
-    claims_append_time = header.attributes & TIMESTAMP_TYPE_FLAG
-    if claims_append_time and not rules.log_append_time:
+    too_new = not rules.log_append_time and header.max_timestamp - now_ms > rules.after_max_ms
+    if header.attributes & TIMESTAMP_TYPE_FLAG and not rules.log_append_time:
         reason = "producers may not set the timestamp type to LogAppendTime"
         raise InvalidTimestamp(reason, [RecordFault(0, reason)])
-    if not (rules.looks_inside or too_new):
-        return
-    time_type = TimestampType.LOG_APPEND_TIME if rules.log_append_time else None
+    if rules.looks_inside or too_new:
+        _inspect(buf, pos, header, rules, now_ms)
+    if too_new:
+        raise InvalidTimestamp(f"batch claims a timestamp of {header.max_timestamp}")
+
+
+def _inspect(
+    buf: WritableBuffer, pos: int, header: BatchHeader, rules: AppendRules, now_ms: int
+) -> None:
+    """Looks at each record; raises with all that are wrong."""
+    time_type = TimestampType.CREATE_TIME
+    if rules.log_append_time:
+        time_type = TimestampType.LOG_APPEND_TIME
     found = inspect(
         memoryview(buf)[pos : pos + header.size],
         Rules(
             max_bytes=MAX_DECOMPRESSED_BYTES,
             now_ms=now_ms,
             needs_key=rules.needs_key,
-            timestamp_type=time_type or TimestampType.CREATE_TIME,
+            timestamp_type=time_type,
             timestamp_before_max_ms=rules.before_max_ms,
             timestamp_after_max_ms=rules.after_max_ms,
         ),
@@ -179,8 +193,6 @@ def _check_records(
         raise InvalidTimestamp("a record's timestamp is out of the topic's range", faults)
     if faults:
         raise InvalidRecord("a record breaks the topic's rules", faults)
-    if too_new:
-        raise InvalidTimestamp(f"batch claims a timestamp of {header.max_timestamp}")
 
 
 def _recompress(buf: WritableBuffer, pos: int, header: BatchHeader, codec: Codec) -> bytes:
