@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 
 JOIN_BELOW_BYTES = 32 * 1024  # one small copy is cheaper than a vectored write
+FLUSH_ABOVE_BYTES = 256 * 1024  # answers past this leave at once, so that back-pressure is felt
 WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent answers past this stop the reading of requests
 LINGER_S = 0.1  # how long a drained connection stays for the client to read its last answers
 
@@ -91,6 +92,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = ReceiveBuffer(owner.max_frame_bytes)
         self._waiting: deque[Waiting] = deque()
+        self._out: Parts = []  # answers that leave together
+        self._out_bytes = 0
+        self._serving = False
         self._held = False  # a serial request is under way
         self._write_paused = False
         self._reading = True
@@ -160,7 +164,19 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests -------------------------------------------------------------------------------
 
     def _serve_buffered(self) -> None:
-        """Starts every whole request that may start now; decides whether to read on."""
+        """Starts every whole request that may start now; decides whether to read on.
+
+        The answers that are ready at once leave together: a client that sends many small
+        requests in one packet gets their answers in one.
+        """
+        self._serving = True
+        wants_more = self._serve_frames()
+        self._serving = False
+        self._flush()
+        self._read(on=wants_more)
+
+    def _serve_frames(self) -> bool:
+        """Whether the next request still needs bytes from the socket."""
         owner = self._owner
         while not (
             self._held
@@ -172,21 +188,20 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 frame = self._buffer.next_frame()
                 if frame is None:
-                    self._read(on=True)
-                    return
+                    return True
                 reply = owner.dispatch(self, frame)
             except ProtocolError as error:
                 self._refuse(error)
-                return
+                return False
             except Exception:
                 log.exception("a request failed", extra={"peer": self.peer})
                 self.close("internal error")
-                return
+                return False
             if isinstance(reply, list):
                 self._answer(reply)
             elif reply is not None:
                 self._wait_for(reply)
-        self._read(on=False)
+        return False
 
     def _refuse(self, error: ProtocolError) -> None:
         log.warning("refused a request", extra={"peer": self.peer, "error": str(error)})
@@ -242,15 +257,25 @@ class Connection(asyncio.BufferedProtocol):
                 self._write(parts)
 
     def _write(self, parts: Parts) -> None:
+        self._out += parts
+        self._out_bytes += sum(map(len, parts))
+        if not self._serving or self._out_bytes >= FLUSH_ABOVE_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._out:
+            return
+        out, size = self._out, self._out_bytes
+        self._out, self._out_bytes = [], 0
         transport = self._transport
         if transport is None:
             return
-        if len(parts) == 1:
-            transport.write(parts[0])
-        elif sum(map(len, parts)) < JOIN_BELOW_BYTES:
-            transport.write(b"".join(parts))
+        if len(out) == 1:
+            transport.write(out[0])
+        elif size < JOIN_BELOW_BYTES:
+            transport.write(b"".join(out))
         else:
-            transport.writelines(parts)
+            transport.writelines(out)
 
     def _read(self, *, on: bool) -> None:
         if self._transport is None or self._reading == on or self._transport.is_closing():

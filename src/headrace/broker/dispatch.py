@@ -44,7 +44,8 @@ HANDLERS: Mapping[ApiKey, str] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
 }
 
-_HEAD = struct.Struct(">hhi")
+_HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
+_NO_TAGS = b"\0"
 _PREFIX = struct.Struct(">ii")
 _FLEXIBLE_PREFIX = struct.Struct(">iib")  # the tagged fields of the response header: none
 
@@ -56,11 +57,10 @@ class UnsupportedRequest(ProtocolError):
 class Context:
     """What a handler may know of a request beside its body."""
 
-    __slots__ = ("client_id", "connection", "version")
+    __slots__ = ("connection", "version")
 
-    def __init__(self, connection: Connection, client_id: str | None, version: int) -> None:
+    def __init__(self, connection: Connection, version: int) -> None:
         self.connection = connection
-        self.client_id = client_id
         self.version = version
 
 
@@ -97,7 +97,7 @@ class Dispatcher:
         if len(frame) < _HEAD.size:
             msg = f"a request of {len(frame)} bytes has no header"
             raise UnsupportedRequest(msg)
-        key, version, correlation_id = _HEAD.unpack_from(frame)
+        key, version, correlation_id, id_size = _HEAD.unpack_from(frame)
         route = self._routes.get(key) or self._route(key)
         spec = route.spec
         if not spec.min_version <= version <= spec.max_version:
@@ -107,11 +107,16 @@ class Dispatcher:
                 raise UnsupportedRequest(msg)
             return encode(spec, 0, correlation_id, _unsupported_api_versions(self._broker))
         body: memoryview | bytes = frame if route.in_place else bytes(frame)
-        header, pos = read_request_header(body, 0, len(body))
+        pos = _HEAD.size + id_size
+        if id_size < 0 or (version >= spec.flexible_since and body[pos : pos + 1] != _NO_TAGS):
+            # No client id, or tagged fields after it: rare enough for the long way.
+            _, pos = read_request_header(body, 0, len(body))
+        elif version >= spec.flexible_since:
+            pos += 1
         # Bytes after the message are ignored, as Kafka does: librdkafka 2.16 sends three of them
         # after a Metadata request for all topics.
         request, _ = route.read(body, pos, len(body), version)
-        reply = route.handle(self._broker, Context(connection, header.client_id, version), request)
+        reply = route.handle(self._broker, Context(connection, version), request)
         if reply is None:
             return None
         if isinstance(reply, Struct):

@@ -20,6 +20,7 @@ from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
 
 UNKNOWN_OFFSET = -1
+UNKNOWN_EPOCH = -1
 
 
 @dataclass(slots=True)
@@ -127,12 +128,16 @@ def _read_led(
         partition_index=wanted.partition,
         high_watermark=high_watermark,
         log_start_offset=log.log_start_offset,
+        aborted_transactions=[] if limits.read_committed else None,
         records=b"",
     )
     stable = data.last_stable_offset = leader.last_stable_offset
     bound = stable if limits.read_committed else high_watermark
     if wanted.last_fetched_epoch >= 0:
         epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if epoch == UNKNOWN_EPOCH:
+            # The reader knows an epoch that this log never had: nothing can be compared.
+            return _failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, fetched)
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
             data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
             fetched.answer_now = True
@@ -144,17 +149,11 @@ def _read_led(
         min_one_message=fetched.size_bytes == 0,
     )
     data.records = result.data
-    if limits.read_committed:
-        data.aborted_transactions = (
-            [
-                AbortedTransaction(
-                    producer_id=aborted.producer_id, first_offset=aborted.first_offset
-                )
-                for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
-            ]
-            if result.data
-            else []
-        )
+    if limits.read_committed and result.data:
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
+        ]
     return data
 
 

@@ -5,9 +5,12 @@ that arrived, never the size that a frame claims; a size outside the limits is r
 anything is allocated. A frame is valid until the next call of `writable`.
 """
 
+import struct
+
 from headrace.protocol.errors import ProtocolError
 
-SIZE_BYTES = 4
+_SIZE = struct.Struct(">i")
+SIZE_BYTES = _SIZE.size
 BASE_CAPACITY_BYTES = 16 * 1024  # what an idle connection holds
 SMALL_READS_CAPACITY_BYTES = 256 * 1024  # growth for pipelined small frames stops here
 ROOM_FOR_FRAMES = 2  # a buffer that fits two large frames moves a partial one half as often
@@ -68,7 +71,7 @@ class ReceiveBuffer:
         available = self._end - start
         if available < SIZE_BYTES:
             return None
-        size = int.from_bytes(self._view[start : start + SIZE_BYTES], "big", signed=True)
+        (size,) = _SIZE.unpack_from(self._bytes, start)
         if size < 0 or size > self._max_frame:
             msg = f"frame of {size} bytes; this listener takes 0 to {self._max_frame}"
             raise FrameRefused(msg)
@@ -96,8 +99,8 @@ class ReceiveBuffer:
         """The buffer is full to its end and the last frame is not whole."""
         pending = self._end - self._start
         if pending >= SIZE_BYTES:
-            head = self._view[self._start : self._start + SIZE_BYTES]
-            wanted = (SIZE_BYTES + int.from_bytes(head, "big")) * ROOM_FOR_FRAMES
+            (size,) = _SIZE.unpack_from(self._bytes, self._start)
+            wanted = (SIZE_BYTES + size) * ROOM_FOR_FRAMES
         else:
             wanted = SMALL_READS_CAPACITY_BYTES
         capacity = self._capacity

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from dataclasses import dataclass
 
-from headrace.broker.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.connection import Connection
 from headrace.broker.dispatch import Dispatcher
 from headrace.clock import Clock
 
@@ -44,7 +44,7 @@ class Server:
         self.limit(limits)
         self.monotonic = clock.monotonic
         self._loop = loop
-        self._dispatcher = dispatcher
+        self.dispatch = dispatcher.dispatch
         self._listeners: list[asyncio.Server] = []
         self._connections: set[Connection] = set()
         self._by_ip: Counter[str] = Counter()
@@ -76,11 +76,6 @@ class Server:
             await listener.start_serving()
 
     # --- what a connection asks of its owner ----------------------------------------------------
-
-    def dispatch(
-        self, connection: Connection, frame: memoryview
-    ) -> Parts | Pipelined | Serial | None:
-        return self._dispatcher.dispatch(connection, frame)
 
     def opened(self, connection: Connection) -> bool:
         ip = _ip(connection)

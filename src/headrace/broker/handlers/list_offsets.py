@@ -39,6 +39,7 @@ SINCE_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 READ_COMMITTED: Final = 1
+FIRST_VERSION_WITH_EPOCHS: Final = 4
 UNKNOWN: Final = (-1, -1, -1)
 
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
@@ -83,7 +84,7 @@ def _find(
         partition_index=asked.partition_index,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=epoch,
+        leader_epoch=epoch if version >= FIRST_VERSION_WITH_EPOCHS else -1,
     )
 
 

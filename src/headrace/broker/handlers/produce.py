@@ -23,6 +23,7 @@ from headrace.protocol.messages.produce import (
 )
 from headrace.records.batch import HEADER_SIZE, read_header
 from headrace.records.codec import Codec
+from headrace.records.errors import RecordError, UnsupportedMagic
 from headrace.replication.leader import Leader
 from headrace.storage.errors import InvalidRecord, InvalidTimestamp, StorageError
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
-BATCH_MAGIC = 2
 
 Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
 
@@ -121,12 +121,12 @@ def _append(
 
 def _check_batch(version: int, records: memoryview) -> tuple[ErrorCode, str] | None:
     """Kafka's rules for what one partition of a request may carry: exactly one batch, magic 2."""
-    header = read_header(records)
-    if header.magic != BATCH_MAGIC:
-        return (
-            ErrorCode.INVALID_RECORD,
-            f"message format {header.magic} is not supported; record batches must have magic 2",
-        )
+    try:
+        header = read_header(records)
+    except UnsupportedMagic as error:
+        return ErrorCode.INVALID_RECORD, str(error)
+    except RecordError as error:
+        return ErrorCode.CORRUPT_MESSAGE, str(error)
     if version < FIRST_VERSION_WITH_ZSTD and header.codec is Codec.ZSTD:
         return (
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
