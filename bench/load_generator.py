@@ -10,6 +10,7 @@ from pathlib import Path
 GRACE_S = 30.0
 DEFAULT_TIMEOUT_MS = 120_000
 MS_PER_S = 1000
+MAX_SAID_CHARACTERS = 600
 
 Option = str | int
 
@@ -41,6 +42,7 @@ class LoadGenerator:
         except subprocess.TimeoutExpired as expired:
             raise LoadError(f"{mode} {' '.join(arguments)}: hung") from expired
         if done.returncode:
-            raise LoadError(f"{mode} {' '.join(arguments)}: {done.stderr.strip() or done.stdout}")
+            said = (done.stderr.strip() or done.stdout)[-MAX_SAID_CHARACTERS:]
+            raise LoadError(f"{mode} {' '.join(arguments)}: {said}")
         line = json.loads(done.stdout)
         return {name: float(value) for name, value in line.items() if name != "mode"}

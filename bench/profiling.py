@@ -28,12 +28,12 @@ def profiler(py_spy: str, directory: Path) -> Around:
 
     @contextmanager
     def around(workload: Workload, contestant: Contestant) -> Iterator[None]:
-        pid = contestant.warm_pid
-        if contestant.name != "headrace" or pid is None:
+        peer = contestant.running
+        if contestant.name != "headrace" or peer is None:
             yield
             return
         target = directory / f"{workload.name}-{next(numbers)}.svg"
-        command = [py_spy, "record", "--pid", str(pid), "--rate", str(SAMPLES_PER_S)]
+        command = [py_spy, "record", "--pid", str(peer.pid), "--rate", str(SAMPLES_PER_S)]
         sampler = subprocess.Popen(
             [*command, "--output", str(target)],
             stdout=subprocess.DEVNULL,

@@ -17,10 +17,10 @@ def number(value: float) -> str:
         return f"{value / MILLION:.2f} M"
     if size >= 100 * THOUSAND:
         return f"{value / THOUSAND:.0f} k"
-    if size >= THOUSAND:
+    if size >= 10 * THOUSAND:
         return f"{value / THOUSAND:.1f} k"
     if size >= 100:
-        return f"{value:.0f}"
+        return f"{value:,.0f}"
     return f"{value:.1f}" if size >= 10 else f"{value:.2f}"
 
 

@@ -7,6 +7,7 @@ PARTITIONS = 6
 ROUNDS = 3
 BATCHED_MESSAGES = 1_000_000
 SINGLE_MESSAGES = 10_000
+TIMEOUT_MS = 40_000
 
 
 def warm_up(peer: Peer) -> None:
@@ -19,6 +20,7 @@ def warm_up(peer: Peer) -> None:
                     topic=topic,
                     count=BATCHED_MESSAGES,
                     partitions=PARTITIONS,
+                    timeout_ms=TIMEOUT_MS,
                 )
             peer.load.run(
                 "produce",
@@ -29,4 +31,5 @@ def warm_up(peer: Peer) -> None:
                 batch_messages=1,
                 linger_ms=0,
                 in_flight=1000,
+                timeout_ms=TIMEOUT_MS,
             )

@@ -52,14 +52,20 @@ class Contestant:
     def warm(self) -> Peer:
         """The instance that the throughput workloads share: started and warmed up once."""
         if self._warm is None:
-            self._warm = self.fresh()
-            self._warm.start()
-            self._warm_up(self._warm)
+            peer = self.fresh()
+            try:
+                peer.start()
+                self._warm_up(peer)
+            except BaseException:
+                peer.discard()  # a half-warm broker would be measured as if it were warm
+                raise
+            self._warm = peer
         return self._warm
 
     @property
-    def warm_pid(self) -> int | None:
-        return self._warm.pid if self._warm is not None and self._warm.running else None
+    def running(self) -> Peer | None:
+        """The warm instance if there is one and it lives."""
+        return self._warm if self._warm is not None and self._warm.running else None
 
     def fresh(self) -> Peer:
         """A new instance with an empty data directory, not started. The caller discards it."""

@@ -37,6 +37,6 @@ class Consume:
         return pick(figures, self.metrics)
 
     def finish(self, contestant: Contestant) -> None:
-        peer = contestant.warm()
-        if peer.running:
+        peer = contestant.running
+        if peer is not None:
             topics.delete(peer, self.name)

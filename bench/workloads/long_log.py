@@ -71,8 +71,8 @@ class LongLog:
         return figures
 
     def finish(self, contestant: Contestant) -> None:
-        peer = contestant.warm()
-        if peer.running:
+        peer = contestant.running
+        if peer is not None:
             topics.delete(peer, "log-long")
 
 
