@@ -195,11 +195,15 @@ def test_a_data_directory_in_use_is_one_sentence(up: Up, tmp_path: Path) -> None
     assert data in errors
 
 
-def test_a_data_directory_that_is_a_file_is_one_sentence(up: Up, tmp_path: Path) -> None:
-    (tmp_path / "data").write_text("not a directory")
-    code, errors = failure_of(up("--port", "0", "--data", str(tmp_path / "data")))
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_a_data_directory_that_cannot_be_is_one_sentence(
+    up: Up, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    code, errors = failure_of(up("--port", "0", "--data", place))
     assert code == 1
     assert one_sentence(errors), errors
+    assert place in errors and "--data" in errors
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -51,6 +51,11 @@ def _up(**values: object) -> None:
     """Start a broker on this machine."""
     if values["ephemeral"] and values["data"] is not None:
         raise typer.BadParameter("--ephemeral keeps nothing, so it takes no --data")
+    for option in UP_OPTIONS:
+        if values[option.name] == "":
+            raise typer.BadParameter(f"{option.flag} is empty")
+        if option.kind == "path" and values[option.name] is not None:
+            values[option.name] = Path(str(values[option.name]))
     settings = values["set"]
     assert isinstance(settings, list)
     for setting in settings:
@@ -76,7 +81,7 @@ def _annotation(option: Option) -> object:
         max=MAX_PORT if option.kind == "port" else None,
     )
     types: dict[str, object] = {
-        "path": Path | None,
+        "path": str | None,
         "text": str | None,
         "port": int | None,
         "flag": bool,

@@ -126,6 +126,8 @@ def parse_up(words: Sequence[str]) -> UpOptions | None:
 
 
 def _value(option: Option, text: str) -> object | None:
+    if not text:  # more often an unset variable in a script than a wish
+        return None
     if option.kind == "path":
         return Path(text)
     if option.kind == "port":

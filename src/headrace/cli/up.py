@@ -9,9 +9,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 
 from headrace.broker.errors import StartupError
 from headrace.broker.node import Broker
@@ -33,9 +32,11 @@ class BadCommand(Exception):
 def up(options: UpOptions) -> int:
     """Runs a broker until it is told to stop."""
     configure(log_format=options.log_format, verbose=options.verbose)
-    temporary = Path(mkdtemp(prefix="headrace-")) if options.ephemeral else None
+    temporary = None
     try:
+        temporary = _temporary_directory() if options.ephemeral else None
         settings = settings_of(options, temporary)
+        _make_directories(settings.log_dirs)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(settings, temporary))
     except (BadCommand, InvalidSetting, StartupError) as error:
@@ -62,6 +63,20 @@ def settings_of(options: UpOptions, temporary: Path | None) -> BrokerSettings:
     elif not values.keys() & {"log.dirs", "log.dir"}:
         values["log.dirs"] = str(data_folder())
     return BrokerSettings.parse(values)
+
+
+def _make_directories(paths: Sequence[str]) -> None:
+    for path in paths:
+        try:
+            Path(path).mkdir(parents=True, exist_ok=True)
+            reason = None if os.access(path, os.R_OK | os.W_OK | os.X_OK) else "not writable"
+        except FileExistsError:
+            reason = "it is not a directory"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        if reason is not None:
+            msg = f"cannot keep topics in {path}: {reason}; choose a directory with --data"
+            raise BadCommand(msg)
 
 
 def _read_file(path: Path) -> dict[str, str]:
@@ -119,8 +134,21 @@ def _listen_to_signals(told_to_stop: asyncio.Event, temporary: Path | None) -> N
         loop.add_signal_handler(number, first)
 
 
+def _temporary_directory() -> Path:
+    # By hand: `tempfile` and what it imports would take longer than the rest of this module.
+    base = Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - the name below is unguessable
+    path = base / f"headrace-{os.urandom(8).hex()}"
+    try:
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise BadCommand(f"cannot make a directory in {base}: {error.strerror}") from error
+    return path
+
+
 def _remove(temporary: Path | None) -> None:
     if temporary is not None:
+        from shutil import rmtree
+
         rmtree(temporary, ignore_errors=True)
 
 

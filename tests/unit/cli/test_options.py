@@ -34,6 +34,8 @@ FOR_THE_FULL_ONE = [
     ["--set", "--ephemeral"],
     ["--set", "name"],
     ["--set", "=value"],
+    ["--data", ""],
+    ["--host="],
 ]
 
 
