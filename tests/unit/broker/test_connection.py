@@ -156,19 +156,6 @@ def test_a_malformed_request_and_a_bug_both_close_only_their_connection() -> Non
     asyncio.run(scenario())
 
 
-def test_a_client_that_stops_sending_still_gets_its_answers() -> None:
-    async def scenario() -> None:
-        owner = Owner()
-        async with connected(owner) as (reader, writer):
-            writer.write(framed(b"wait", b"A"))
-            writer.write_eof()
-            await owner.until_started(b"wait", b"A")
-            owner.futures[b"wait"].set_result("late")
-            assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b"lateA"
-
-    asyncio.run(scenario())
-
-
 def test_draining_answers_what_was_accepted_and_then_closes() -> None:
     async def scenario() -> None:
         owner = Owner()
