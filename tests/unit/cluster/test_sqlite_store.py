@@ -1,7 +1,10 @@
 """The embedded store keeps what it acknowledged and refuses what it cannot read."""
 
 import random
+import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -97,6 +100,48 @@ def test_a_batch_that_fails_half_way_leaves_no_trace() -> None:
     store.close()
 
 
+def test_a_deleted_topic_leaves_nothing_to_the_next_one() -> None:
+    store = SqliteStore(IN_MEMORY)
+    store.commit([TopicCreated("a", A, (ONE,) * 5)], expected_version=0)
+    store.commit([TopicDeleted(A), TopicCreated("a", B, (ONE,) * 2)], expected_version=1)
+    topics = store.load().topics
+    assert (topics["a"].topic_id, len(topics["a"].partitions)) == (B, 2)
+    store.commit([TopicDeleted(B)], expected_version=2)
+    assert store.load().topics == {}
+    store.close()
+
+
+def test_a_change_of_a_partition_that_is_not_there_is_refused() -> None:
+    store = SqliteStore(IN_MEMORY)
+    store.commit([TopicCreated("a", A, (ONE,))], expected_version=0)
+    with pytest.raises(StoreError, match="no partition 1"):
+        store.commit([PartitionChanged(A, 1, ONE)], expected_version=1)
+    assert store.load().version == 1
+    store.close()
+
+
+KILLED_AFTER_ITS_COMMITS = """
+import os, signal, sys
+from headrace.cluster.records import ClusterNamed
+from headrace.cluster.stores.sqlite import SqliteStore
+
+store = SqliteStore(sys.argv[1])
+for version in range(20):
+    store.commit([ClusterNamed(f"c{version}")], expected_version=version)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.db"
+    done = subprocess.run([sys.executable, "-c", KILLED_AFTER_ITS_COMMITS, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    store = SqliteStore(path)
+    image = store.load()
+    store.close()
+    assert (image.version, image.cluster_id) == (20, "c19")
+
+
 def test_a_second_opener_is_told_that_the_file_is_in_use(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "metadata.db")
     with pytest.raises(StoreInUse, match="in use by another process"):
@@ -136,6 +181,7 @@ def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
         "DELETE FROM partition WHERE number = 0",
         "UPDATE partition SET isr = 'x' WHERE number = 0",
         "DELETE FROM partition",
+        "DELETE FROM topic",
         "UPDATE meta SET value = 'x' WHERE name = 'version'",
         "INSERT INTO config VALUES (3, 'a', 'b', 'c')",
         "UPDATE broker SET endpoints = '7'",

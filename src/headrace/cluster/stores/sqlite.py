@@ -225,7 +225,9 @@ class SqliteStore:
                 partition = states[row] = _partition(row)
             found.append(partition)
         for topic, id_, name in self._db.execute("SELECT topic, id, name FROM topic"):
-            yield TopicCreated(name, id_, tuple(partitions.get(topic, ())))
+            yield TopicCreated(name, id_, tuple(partitions.pop(topic, ())))
+        if partitions:
+            raise ValueError(f"partitions of topic row {min(partitions)} have no topic")
 
     # -- writing ----------------------------------------------------------------------------
 
@@ -247,7 +249,7 @@ class SqliteStore:
                 ).fetchone()[0]
                 self._insert_partitions(row, first, partitions)
             case PartitionChanged(topic_id, index, partition):
-                self._insert_partitions(self._topic_row(topic_id), index, (partition,))
+                self._change_partition(self._topic_row(topic_id), index, partition)
             case TopicDeleted(topic_id):
                 self._delete_topic(topic_id)
             case LeaderReturned(broker_id):
@@ -287,9 +289,17 @@ class SqliteStore:
             if text is None:
                 text = texts[partition] = _row(partition)
             rows.append((topic, number, *text))
-        self._db.executemany(
-            "INSERT OR REPLACE INTO partition VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows
-        )
+        self._db.executemany("INSERT INTO partition VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+    def _change_partition(self, topic: int, index: int, partition: Partition) -> None:
+        changed = self._db.execute(
+            "UPDATE partition SET leader = ?, leader_epoch = ?, partition_epoch = ?,"
+            " replicas = ?, isr = ?, eligible = ?, adding = ?, removing = ?"
+            " WHERE topic = ? AND number = ?",
+            (*_row(partition), topic, index),
+        ).rowcount
+        if changed != 1:
+            raise StoreError(f"{self._path} has no partition {index} in topic row {topic}")
 
     def _delete_topic(self, topic_id: bytes) -> None:
         row = self._topic_row(topic_id)
