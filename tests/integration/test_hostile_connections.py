@@ -1,0 +1,73 @@
+"""Too many connections, and connections that only hang around."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from headrace.protocol.messages.api_versions import ApiVersionsRequest
+from headrace.protocol.messages.metadata import MetadataRequest
+from support.batches import batch, produce
+from support.processes import Spawn
+from support.topics import create_topic
+from support.waiting import wait_for
+from support.wire import ConnectionEnded, Wire
+
+LIMIT = 5
+
+
+@pytest.mark.parametrize("setting", ["max.connections", "max.connections.per.ip"])
+def test_connections_past_the_limit_are_refused_and_the_others_go_on(
+    spawn: Spawn, setting: str
+) -> None:
+    broker = spawn({setting: LIMIT})
+    with ExitStack() as opened:
+        # The connection that saw the broker start may not be gone yet.
+        wait_for(lambda: _served(broker.bootstrap_servers), "the start's connection is gone")
+        served = [opened.enter_context(Wire(broker.bootstrap_servers)) for _ in range(LIMIT)]
+        for wire in served:
+            wire.ask(ApiVersionsRequest(), 0)
+        for _ in range(20):
+            refused = opened.enter_context(Wire(broker.bootstrap_servers))
+            assert refused.ends()
+        for wire in served:
+            wire.ask(MetadataRequest(topics=[]), 12)
+        served[0].close()
+        wait_for(lambda: _served(broker.bootstrap_servers), "the free place is taken")
+
+
+def test_many_idle_connections_do_not_disturb_a_busy_one(spawn: Spawn) -> None:
+    broker = spawn()
+    before = broker.rss_bytes()
+    with ExitStack() as opened:
+        for _ in range(500):
+            opened.enter_context(Wire(broker.bootstrap_servers))
+        with Wire(broker.bootstrap_servers) as wire:
+            create_topic(wire, "busy")
+            for number in range(50):
+                assert produce(wire, "busy", batch(b"x")).base_offset == number
+        assert broker.rss_bytes() - before < 48 << 20
+
+
+def test_an_idle_connection_ends_after_its_time(spawn: Spawn) -> None:
+    broker = spawn({"connections.max.idle.ms": 300})
+    with Wire(broker.bootstrap_servers, timeout_s=20) as wire:
+        wire.ask(ApiVersionsRequest(), 0)
+        assert wire.ends()
+
+
+def test_a_smaller_request_limit_is_kept(spawn: Spawn) -> None:
+    broker = spawn({"socket.request.max.bytes": 100_000})
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "small")
+        assert produce(wire, "small", batch(b"x" * 50_000)).error_code == 0
+        wire.send_bytes((200_000).to_bytes(4, "big"))
+        assert wire.ends()
+
+
+def _served(bootstrap: str) -> bool:
+    try:
+        with Wire(bootstrap) as wire:
+            wire.ask(ApiVersionsRequest(), 0)
+    except (ConnectionEnded, OSError):
+        return False
+    return True
