@@ -242,7 +242,7 @@ def test_it_serves_even_if_nobody_can_read_the_screen(tmp_path: Path) -> None:
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "TMPDIR": str(tmp_path)},
+            env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONUNBUFFERED": ""},
         )
     try:
         answered = wait_until_open(port, process)

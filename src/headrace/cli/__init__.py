@@ -9,10 +9,18 @@ import gc
 import sys
 from collections.abc import Sequence
 
+INTERRUPTED = 130  # the shell's exit code for a process that Ctrl-C ended
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; the result is the exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # before or after the time in which a command listens to it
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
     if words[:1] == ["up"]:
         gc.disable()  # nothing dies while modules load; on again once the broker runs
         from headrace.cli.options import parse_up
