@@ -26,6 +26,13 @@ MAX_ELEMENTS: Final = 1 << 20
 """Structs, strings in arrays and tagged fields in one message: some 150 MB at worst. The largest
 honest message (the metadata of 200,000 partitions) has a quarter of it."""
 
+MAX_REQUEST_ELEMENTS: Final = 1 << 17
+"""The same for a request, which a stranger sends and the broker's loop reads: a tenth of a second
+at worst. The largest honest one asks for 100,000 partitions."""
+
+MAX_TAGS_PER_STRUCT: Final = 1000
+"""No version of any message has ten."""
+
 _NUMBERS_PER_ELEMENT: Final = 16
 """How many numbers in an array weigh as much as one struct."""
 
@@ -68,9 +75,16 @@ def read_uuids(buf: Buffer, pos: int, stop: int) -> list[bytes]:
 
 def check_tags(pos: int, end: int, count: int, budget: int) -> int:
     """The budget left after `count` tagged fields, each of which takes two bytes or more."""
-    if count * 2 > end - pos or count > budget:
-        raise MalformedMessage(f"{count} tagged fields claimed, {end - pos} bytes remain")
+    if count * 2 > end - pos or count > budget or count > MAX_TAGS_PER_STRUCT:
+        raise MalformedMessage(
+            f"{count} tagged fields claimed, {end - pos} bytes remain, "
+            f"{MAX_TAGS_PER_STRUCT} are allowed"
+        )
     return budget - count
+
+
+def _budget(cls: type[Struct]) -> int:
+    return MAX_REQUEST_ELEMENTS if cls.__name__.endswith("Request") else MAX_ELEMENTS
 
 
 class ReaderSource:
@@ -101,7 +115,7 @@ class ReaderSource:
         source.line("def read(buf, pos, end):")
         source.indent()
         source.line("if end != len(buf): buf = view(buf)[:end]; end = len(buf)")
-        source.line(f"budget = {MAX_ELEMENTS}")
+        source.line(f"budget = {_budget(self._cls)}")
         source.line("try:")
         source.indent()
         message = self._struct(self._cls)

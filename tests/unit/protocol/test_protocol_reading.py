@@ -8,7 +8,7 @@ from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from headrace.protocol.messages.fetch import FetchRequest, FetchTopic
 from headrace.protocol.messages.metadata import MetadataRequest
 from headrace.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from headrace.protocol.reading import MAX_ELEMENTS, read_uvarint
+from headrace.protocol.reading import MAX_REQUEST_ELEMENTS, MAX_TAGS_PER_STRUCT, read_uvarint
 from headrace.protocol.struct import Struct
 from headrace.protocol.writing import write_uvarint
 
@@ -61,17 +61,17 @@ def test_a_string_may_not_be_longer_than_an_int16_can_say() -> None:
 
 
 def test_a_large_frame_of_tiny_elements_is_refused() -> None:
-    count = MAX_ELEMENTS + 1
+    count = MAX_REQUEST_ELEMENTS + 1
     data = count.to_bytes(4, "big") + b"\0\0" * count
-    with pytest.raises(MalformedMessage, match="topics claims 1048577 elements"):
+    with pytest.raises(MalformedMessage, match=f"topics claims {count} elements"):
         MetadataRequest.decode(data, 0)
     assert len(MetadataRequest.decode(b"\0\0\0\2" + b"\0\0" * 2, 0).topics or ()) == 2
 
 
 def test_a_large_frame_of_tagged_fields_is_refused() -> None:
-    count = MAX_ELEMENTS + 1
+    count = MAX_TAGS_PER_STRUCT + 1
     data = b"\x01\x01" + write_uvarint(count) + b"\x09\x00" * count
-    with pytest.raises(MalformedMessage, match="1048577 tagged fields claimed"):
+    with pytest.raises(MalformedMessage, match=f"{count} tagged fields claimed"):
         ApiVersionsRequest.decode(data, 3)
 
 
