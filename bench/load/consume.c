@@ -30,25 +30,40 @@ rd_kafka_conf_t *consumer_conf(const options_t *options) {
         return conf;
 }
 
+static int64_t tail_offset(rd_kafka_t *client, const options_t *options, int32_t partition) {
+        int64_t low, high;
+        rd_kafka_resp_err_t error = rd_kafka_query_watermark_offsets(
+            client, options->topic, partition, &low, &high, (int)options->timeout_ms);
+        if (error)
+                die("offsets of partition %d: %s", partition, rd_kafka_err2str(error));
+        return high - low > options->tail ? high - options->tail : low;
+}
+
+/* Absolute offsets: for a logical one librdkafka asks the broker itself, and where its leader
+ * thread is not up yet it asks again only after half a second, at random. */
 rd_kafka_queue_t *start_consumer(rd_kafka_t *client, rd_kafka_topic_t *topic,
-                                 const options_t *options, int64_t offset) {
+                                 const options_t *options, const int64_t *offsets) {
         rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
-        for (int32_t partition = 0; partition < options->partitions; partition++)
+        for (int32_t partition = 0; partition < options->partitions; partition++) {
+                const int64_t offset = offsets ? offsets[partition] : 0;
                 if (rd_kafka_consume_start_queue(topic, partition, offset, queue))
                         die("consume: %s", rd_kafka_err2str(rd_kafka_last_error()));
+        }
         return queue;
 }
 
 int run_consume(const options_t *options) {
         rd_kafka_t *client = new_client(RD_KAFKA_CONSUMER, consumer_conf(options));
         rd_kafka_topic_t *topic = rd_kafka_topic_new(client, options->topic, NULL);
-        const int64_t offset =
-            options->tail ? RD_KAFKA_OFFSET_TAIL(options->tail) : RD_KAFKA_OFFSET_BEGINNING;
         received_t received = {0};
+        int64_t offsets[MAX_PARTITIONS] = {0};
         await_topic(client, topic, options);
+        if (options->tail)
+                for (int32_t partition = 0; partition < options->partitions; partition++)
+                        offsets[partition] = tail_offset(client, options, partition);
         const double cpu = cpu_seconds();
         const int64_t began = now_ns();
-        rd_kafka_queue_t *queue = start_consumer(client, topic, options, offset);
+        rd_kafka_queue_t *queue = start_consumer(client, topic, options, offsets);
         while (received.count < options->count) {
                 rd_kafka_consume_callback_queue(queue, 100, on_message, &received);
                 if (now_ns() - began > options->timeout_ms * 1000000)

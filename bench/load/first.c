@@ -180,8 +180,7 @@ static void produce_first(const options_t *options) {
 static int64_t consume_first(const options_t *options) {
         rd_kafka_t *client = new_client(RD_KAFKA_CONSUMER, consumer_conf(options));
         rd_kafka_topic_t *topic = rd_kafka_topic_new(client, options->topic, NULL);
-        rd_kafka_queue_t *queue =
-            start_consumer(client, topic, options, RD_KAFKA_OFFSET_BEGINNING);
+        rd_kafka_queue_t *queue = start_consumer(client, topic, options, NULL);
         const int64_t deadline = now_ns() + options->timeout_ms * 1000000;
         while (now_ns() < deadline) {
                 rd_kafka_message_t *message = rd_kafka_consume_queue(queue, 100);

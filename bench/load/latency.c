@@ -127,6 +127,6 @@ int run_end_to_end(const options_t *options) {
         rd_kafka_t *consumer = new_client(RD_KAFKA_CONSUMER, consumer_conf(options));
         rd_kafka_topic_t *topic = rd_kafka_topic_new(consumer, options->topic, NULL);
         await_topic(consumer, topic, options);
-        meter.queue = start_consumer(consumer, topic, options, RD_KAFKA_OFFSET_BEGINNING);
+        meter.queue = start_consumer(consumer, topic, options, NULL);
         return measure(&meter);
 }

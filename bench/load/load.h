@@ -71,9 +71,9 @@ int run_end_to_end(const options_t *options);
 int run_metadata(const options_t *options);
 int run_first_message(const options_t *options);
 
-/* consume.c: a queue that all partitions of the topic feed, started at `offset` */
+/* consume.c: a queue that all partitions of the topic feed, each from its offset (NULL: 0) */
 rd_kafka_queue_t *start_consumer(rd_kafka_t *client, rd_kafka_topic_t *topic,
-                                 const options_t *options, int64_t offset);
+                                 const options_t *options, const int64_t *offsets);
 rd_kafka_conf_t *consumer_conf(const options_t *options);
 rd_kafka_conf_t *producer_conf(const options_t *options);
 
