@@ -114,9 +114,8 @@ class ConfigControl:
         found: list[ConfigResource] = []
         if ResourceType.TOPIC in wanted:
             found += map(topic_resource, self.image.topics)
-        for type_ in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-            if type_ in wanted:
-                found += [ConfigResource(type_, str(id_)) for id_ in self.image.brokers]
+        if ResourceType.BROKER in wanted:
+            found += map(broker_resource, self.image.brokers)
         wanted &= {ResourceType.GROUP, ResourceType.CLIENT_METRICS}
         found += [resource for resource in self.image.configs if resource.type in wanted]
         return sorted(found)

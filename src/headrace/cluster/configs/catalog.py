@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from headrace.cluster.configs.definition import ConfigDef, ConfigType
+from headrace.cluster.configs.definition import ConfigDef
 from headrace.cluster.configs.table import index, read_table
 from headrace.cluster.configs.tables import (
     broker_coordinators,
@@ -70,13 +70,3 @@ def base_name(name: str) -> str:
 def broker_definition(name: str) -> ConfigDef | None:
     """The definition of a broker setting, also with a listener's prefix."""
     return BROKER.get(base_name(name))
-
-
-def is_sensitive(resource: ResourceType, name: str) -> bool:
-    """Whether a value must never be shown. What nobody knows may be a secret."""
-    definition: ConfigDef | None
-    if resource is ResourceType.BROKER:
-        definition = broker_definition(name)
-    else:
-        definition = BY_RESOURCE[resource].get(name)
-    return definition is None or definition.type is ConfigType.PASSWORD

@@ -38,8 +38,8 @@ class UpdateMode(Enum):
 class InvalidConfig(Exception):
     """A value is not allowed; the message names the config, the value and the reason."""
 
-    def __init__(self, name: str, value: object, reason: str) -> None:
-        super().__init__(f"Invalid value {value} for configuration {name}: {reason}")
+    def __init__(self, name: str, value: object, reason: str, message: str | None = None) -> None:
+        super().__init__(message or f"Invalid value {value} for configuration {name}: {reason}")
         self.name = name
         self.value = value
         self.reason = reason
@@ -154,9 +154,8 @@ class ConfigDef(NamedTuple):
     def _list(self, text: str) -> tuple[str, ...]:
         words = tuple(dict.fromkeys(word.strip() for word in text.split(","))) if text else ()
         if "" in words:
-            raise InvalidConfig(
-                self.name, text, f"Configuration '{self.name}' values must not be empty."
-            )
+            reason = f"Configuration '{self.name}' values must not be empty."
+            raise InvalidConfig(self.name, text, reason, message=reason)
         for word in words:
             self._check_choice(word)
         self._check_rule(words)
