@@ -53,3 +53,12 @@ def test_links_between_pages_lead_somewhere() -> None:
         if not (page.parent / target).exists() and Path(target).name not in PUBLISHED_LATER
     ]
     assert not broken
+
+
+def test_files_that_the_architecture_names_exist() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(r"`(?:[a-z_]+/)*([a-z_0-9]+\.py)`", page))
+    there = {path.name for path in (ROOT / "src").rglob("*.py")}
+    there |= {path.name for path in (ROOT / "tests").rglob("*.py")}
+    assert named
+    assert named <= there
