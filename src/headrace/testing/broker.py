@@ -199,4 +199,3 @@ class _Running:
             broker.abort()
         else:
             await broker.stop(timeout_s=STOP_TIMEOUT_S)
-
