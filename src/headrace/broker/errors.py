@@ -1,5 +1,9 @@
-"""Why a broker cannot start, in words for the person who started it."""
+"""Why a broker cannot start or stop, in words for the person who runs it."""
 
 
 class StartupError(Exception):
     """The broker did not start; the message says why and what to do."""
+
+
+class StopTimedOut(Exception):
+    """The disk did not take everything in time: there is no marker, the next start recovers."""

@@ -16,7 +16,7 @@ from headrace.broker.adoption import adopt
 from headrace.broker.chores import chores_of
 from headrace.broker.delayed_fetch import DelayedFetch
 from headrace.broker.dispatch import Dispatcher
-from headrace.broker.errors import StartupError
+from headrace.broker.errors import StartupError, StopTimedOut
 from headrace.broker.fetch_session import FetchSessions
 from headrace.broker.flusher import Flusher
 from headrace.broker.hosting import Hosting
@@ -219,7 +219,12 @@ class Broker:
         await self.server.drain(timeout_s * ANSWERS_SHARE)
         await self.housekeeping.stop()
         # In a thread: thousands of fsyncs must not keep a second signal from being heard.
-        await self.offload(self.logs.close, clean=True, high_watermarks=self.high_watermarks())
+        closing = self.offload(self.logs.close, clean=True, high_watermarks=self.high_watermarks())
+        done, _ = await asyncio.wait([closing], timeout=timeout_s * (1 - ANSWERS_SHARE))
+        if not done:
+            msg = f"the logs were not on disk within {timeout_s:g} s (headrace.stop.timeout.ms)"
+            raise StopTimedOut(msg)
+        closing.result()
         self._release()
 
     def abort(self) -> None:

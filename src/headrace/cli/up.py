@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.broker.errors import StartupError
+from headrace.broker.errors import StartupError, StopTimedOut
 from headrace.broker.node import Broker
 from headrace.cli.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions
 from headrace.cli.screen import welcome
@@ -108,7 +108,13 @@ async def _serve(settings: BrokerSettings, temporary: Path | None) -> int:
     keep_freed_memory()
     collect_rarely()
     await told_to_stop.wait()
-    await broker.stop()
+    try:
+        await broker.stop()
+    except StopTimedOut as error:
+        sys.stderr.write(f"headrace: {error}; the next start will recover them\n")
+        # Not through the interpreter's own end: it would wait for the threads.
+        _remove(temporary)
+        os._exit(FAILED)
     return 0
 
 

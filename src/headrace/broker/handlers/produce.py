@@ -6,6 +6,7 @@ topics by id.
 """
 
 import asyncio
+import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,14 @@ from headrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from headrace.records.batch import HEADER_SIZE, read_header
+from headrace.records.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    TRANSACTIONAL_FLAG,
+    read_header,
+)
 from headrace.records.codec import Codec
 from headrace.records.errors import RecordError, UnsupportedMagic
 from headrace.replication.leader import Leader
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+_GLANCE = struct.Struct(">8xi4xB4xH")  # of a batch: its length, magic and attributes
 
 Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
 
@@ -121,6 +130,14 @@ def _append(
 
 def _check_batch(version: int, records: memoryview) -> tuple[ErrorCode, str] | None:
     """Kafka's rules for what one partition of a request may carry: exactly one batch, magic 2."""
+    length, magic, attributes = _GLANCE.unpack_from(records)
+    if (
+        magic == MAGIC
+        and length + LOG_OVERHEAD == len(records)
+        and not attributes & TRANSACTIONAL_FLAG
+        and (version >= FIRST_VERSION_WITH_ZSTD or attributes & CODEC_MASK != Codec.ZSTD)
+    ):
+        return None  # nearly always; the rest only finds the words
     try:
         header = read_header(records)
     except UnsupportedMagic as error:
