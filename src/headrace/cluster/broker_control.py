@@ -1,8 +1,7 @@
 """Brokers join and leave, and take blocks of producer ids. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome
@@ -22,16 +21,14 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 MAX_PRODUCER_ID: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(NamedTuple):
     """The answer to a broker that registers: its epoch, which fences its earlier lives."""
 
     broker_epoch: int = -1
     error: ApiError = NO_ERROR
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(NamedTuple):
     """Producer ids from `first` up to, not including, `first + size`: this broker's alone."""
 
     first: int = -1

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.cluster.config_rules import (
     check_broker,
@@ -41,8 +41,7 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigOp:
+class ConfigOp(NamedTuple):
     """One change of one value; `operation` is the code as it came."""
 
     name: str
@@ -50,8 +49,7 @@ class ConfigOp:
     operation: int = Operation.SET
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigAlteration:
+class ConfigAlteration(NamedTuple):
     """All changes of one resource; `resource_type` is the code as it came."""
 
     resource_type: int
@@ -59,8 +57,7 @@ class ConfigAlteration:
     changes: Sequence[ConfigOp]
 
 
-@dataclass(frozen=True, slots=True)
-class AlteredConfig:
+class AlteredConfig(NamedTuple):
     """The answer for one resource."""
 
     resource_type: int
@@ -68,8 +65,7 @@ class AlteredConfig:
     error: ApiError = NO_ERROR
 
 
-@dataclass(frozen=True, slots=True)
-class DescribedConfig:
+class DescribedConfig(NamedTuple):
     """A resource's settings, or why they are not shown."""
 
     entries: Sequence[ConfigEntry] = ()

@@ -5,7 +5,6 @@ the second transaction protocol only where `transaction.version` is finalized at
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -57,8 +56,7 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureUpdate:
+class FeatureUpdate(NamedTuple):
     """A wish to finalize a feature at a level; `upgrade_type` as on the wire."""
 
     name: str

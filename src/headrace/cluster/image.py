@@ -116,7 +116,7 @@ class _Delta:
                 self._create_topic(Topic(name, topic_id, partitions))
             case PartitionsAdded(topic_id, partitions):
                 topic = self._topic(topic_id)
-                self._put_topic(replace(topic, partitions=topic.partitions + partitions))
+                self._put_topic(topic._replace(partitions=topic.partitions + partitions))
             case PartitionChanged():
                 self._change_partition(record)
             case LeaderReturned(broker_id):
@@ -129,7 +129,7 @@ class _Delta:
                 self._mutable_brokers()[broker.broker_id] = broker
             case BrokerFenced(broker_id):
                 brokers = self._mutable_brokers()
-                brokers[broker_id] = replace(brokers[broker_id], fenced=True)
+                brokers[broker_id] = brokers[broker_id]._replace(fenced=True)
             case BrokerUnregistered(broker_id):
                 self._mutable_brokers().pop(broker_id, None)
             case FeatureSet(name, level):
@@ -195,7 +195,7 @@ class _Delta:
             raise ImageError(f"topic {topic.name} has no partition {record.index}")
         partitions = list(topic.partitions)
         partitions[record.index] = record.partition
-        self._put_topic(replace(topic, partitions=tuple(partitions)))
+        self._put_topic(topic._replace(partitions=tuple(partitions)))
 
     def _lead_anew(self, broker_id: int) -> None:
         anew: dict[Partition, Partition] = {}
@@ -205,7 +205,7 @@ class _Delta:
                 for partition in topic.partitions
             )
             if partitions != topic.partitions:
-                self._put_topic(replace(topic, partitions=partitions))
+                self._put_topic(topic._replace(partitions=partitions))
 
     def _mutable_configs(self) -> dict[ConfigResource, Mapping[str, str]]:
         if self._configs is None:

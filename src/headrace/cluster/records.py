@@ -1,53 +1,49 @@
 """Changes of the cluster's metadata. The image changes only by applying these.
 
 A record says what is now true, never how it was decided, so that a store, an image and a second
-broker that apply the same records agree.
+broker that apply the same records agree. Most are named tuples, because these cost a start a
+fifth of what data classes cost it.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.cluster.resources import ConfigResource
 from headrace.cluster.topology import Broker, Partition
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterNamed:
+class ClusterNamed(NamedTuple):
     """The cluster got its id: the first record of every store."""
 
     cluster_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerElected:
+class ControllerElected(NamedTuple):
     """This broker is the controller from now on; the epoch fences every earlier one."""
 
     controller_id: int
     controller_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerRegistered:
+class BrokerRegistered(NamedTuple):
     """A broker joined, or came back, or changed its addresses."""
 
     broker: Broker
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerFenced:
+class BrokerFenced(NamedTuple):
     """A broker's session ended: it is known, and neither leads nor takes new replicas."""
 
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerUnregistered:
+class BrokerUnregistered(NamedTuple):
     """A broker was removed for good."""
 
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicCreated:
+class TopicCreated(NamedTuple):
     """A topic with all its partitions, in the order of their indexes."""
 
     name: str
@@ -55,8 +51,7 @@ class TopicCreated:
     partitions: tuple[Partition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionsAdded:
+class PartitionsAdded(NamedTuple):
     """Partitions that follow the topic's last one."""
 
     topic_id: bytes
@@ -72,8 +67,7 @@ class PartitionChanged:
     partition: Partition
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderReturned:
+class LeaderReturned(NamedTuple):
     """A leader's process came back: each partition it leads enters a new leader epoch.
 
     One record for thousands of partitions, so that a restart costs one statement.
@@ -82,15 +76,13 @@ class LeaderReturned:
     broker_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(NamedTuple):
     """A topic is gone, with its partitions and its configuration."""
 
     topic_id: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChanged:
+class ConfigChanged(NamedTuple):
     """A config of a resource has this value; None removes it."""
 
     resource: ConfigResource
@@ -98,16 +90,14 @@ class ConfigChanged:
     value: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureSet:
+class FeatureSet(NamedTuple):
     """A feature is finalized at this level; 0 removes it."""
 
     name: str
     level: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdsReserved:
+class ProducerIdsReserved(NamedTuple):
     """All producer ids below this one are taken."""
 
     next_producer_id: int

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome, Refused
@@ -33,8 +33,7 @@ UNSET: Final = -1
 """Asks for the broker's default number of partitions or replicas."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic to create. Assignments are (partition, brokers); then both counts must be UNSET."""
 
     name: str
@@ -44,8 +43,7 @@ class NewTopic:
     configs: Sequence[tuple[str, str | None]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreatedTopic:
+class CreatedTopic(NamedTuple):
     """The answer for one new topic; the id and the counts are set where there is no error."""
 
     name: str
@@ -55,16 +53,14 @@ class CreatedTopic:
     replication_factor: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRef:
+class TopicRef(NamedTuple):
     """A topic by its name or by its id; a request that gives both or none is refused."""
 
     name: str | None = None
     topic_id: bytes = ZERO_UUID
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class DeletedTopic(NamedTuple):
     """The answer for one deletion."""
 
     name: str | None
@@ -81,16 +77,14 @@ class MorePartitions:
     assignments: Sequence[Sequence[int]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GrownTopic:
+class GrownTopic(NamedTuple):
     """The answer for one growth."""
 
     name: str
     error: ApiError = NO_ERROR
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDefaults:
+class TopicDefaults(NamedTuple):
     """What a request that leaves the counts open gets."""
 
     num_partitions: int = 1

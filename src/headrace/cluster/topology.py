@@ -4,7 +4,6 @@ A `Partition` does not carry its index, so the thousands of partitions that are 
 on one node can be one object.
 """
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 NO_LEADER: Final = -1
@@ -38,8 +37,7 @@ class Partition(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(NamedTuple):
     """A topic and its partitions; the position in `partitions` is the partition's index."""
 
     name: str
@@ -70,8 +68,7 @@ class Endpoint(NamedTuple):
     security_protocol: str = "PLAINTEXT"
 
 
-@dataclass(frozen=True, slots=True)
-class Broker:
+class Broker(NamedTuple):
     """A registered broker. `epoch` grows with every registration and fences older ones."""
 
     broker_id: int

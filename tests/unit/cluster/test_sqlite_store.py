@@ -214,13 +214,13 @@ def test_ten_thousand_partitions_are_stored_and_loaded_quickly(
     records = [
         TopicCreated(f"t{n}", n.to_bytes(16, "big"), (ONE,) * partitions) for n in range(topics)
     ]
-    started = time.perf_counter()
+    started = time.process_time()
     store.commit(records, expected_version=0)
-    committed = time.perf_counter()
+    committed = time.process_time()
     image = store.load()
-    loaded = time.perf_counter()
+    loaded = time.process_time()
     store.close()
     assert image.partition_count == 10_000
-    # The goal is 200 ms for each on an idle core; the bound leaves room for a busy machine.
-    assert committed - started < 2
-    assert loaded - committed < 2
+    # The goal is 200 ms for each on an idle core. CPU time, because a busy disk is not our doing.
+    assert committed - started < 1
+    assert loaded - committed < 1
