@@ -67,6 +67,7 @@ class Owner(Protocol):
 
     max_frame_bytes: int
     max_in_flight: int
+    max_in_flight_bytes: int
 
     def dispatch(
         self, connection: "Connection", frame: memoryview
@@ -95,6 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out: Parts = []  # answers that leave together
         self._out_bytes = 0
         self._serving = False
+        self._held_bytes = 0  # of answers that are ready and wait for an earlier one
         self._held = False  # a serial request is under way
         self._write_paused = False
         self._reading = True
@@ -184,6 +186,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._draining
             or self._transport is None
             or len(self._waiting) >= owner.max_in_flight
+            or self._held_bytes > owner.max_in_flight_bytes
         ):
             try:
                 frame = self._buffer.next_frame()
@@ -226,7 +229,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is None or waiting.result.cancelled():
             return
         try:
-            waiting.parts = waiting.encode(waiting.result.result())
+            parts = waiting.encode(waiting.result.result())
         except ProtocolError as error:
             self._refuse(error)
             return
@@ -234,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("a request failed", extra={"peer": self.peer})
             self.close("internal error")
             return
-        waiting.ready = True
+        self._is_ready(waiting, parts)
         self._write_ready()
         self._serve_buffered()
         self._close_when_drained()
@@ -247,13 +250,18 @@ class Connection(asyncio.BufferedProtocol):
             return
         done: asyncio.Future[object] = self._loop.create_future()
         waiting = Waiting(done, _already_encoded)
-        waiting.parts, waiting.ready = parts, True
         self._waiting.append(waiting)
+        self._is_ready(waiting, parts)
+
+    def _is_ready(self, waiting: Waiting, parts: Parts | None) -> None:
+        waiting.parts, waiting.ready = parts, True
+        self._held_bytes += sum(map(len, parts or ()))
 
     def _write_ready(self) -> None:
         while self._waiting and self._waiting[0].ready:
             parts = self._waiting.popleft().parts
             if parts is not None:
+                self._held_bytes -= sum(map(len, parts))
                 self._write(parts)
 
     def _write(self, parts: Parts) -> None:

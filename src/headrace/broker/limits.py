@@ -31,6 +31,7 @@ class Limits:
             server=ServerLimits(
                 max_frame_bytes=number("socket.request.max.bytes"),
                 max_in_flight=number("headrace.max.inflight.requests.per.connection"),
+                max_in_flight_bytes=number("headrace.max.inflight.bytes.per.connection"),
                 max_connections=number("max.connections"),
                 max_connections_per_ip=number("max.connections.per.ip"),
                 max_idle_s=number("connections.max.idle.ms") / 1000,

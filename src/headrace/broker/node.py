@@ -6,7 +6,9 @@ log, the clean-shutdown marker; within a bounded time. Two brokers in one proces
 """
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 from pathlib import Path
 from random import Random, SystemRandom
@@ -80,7 +82,7 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"{endpoint.host}:{endpoint.port}" for endpoint in self.endpoints)
+        return ",".join(_address(endpoint.host, endpoint.port) for endpoint in self.endpoints)
 
     @property
     def cluster_id(self) -> str:
@@ -172,11 +174,14 @@ class Broker:
         try:
             return await self.server.bind(listener.name, listener.host.strip("[]"), listener.port)
         except OSError as error:
-            where = f"{listener.host or ANY_ADDRESS}:{listener.port}"
-            msg = (
-                f"cannot listen on {where}: {error.strerror or error}; "
-                "choose another port with --port, or --port 0 for any free one"
-            )
+            where = _address(listener.host.strip("[]") or ANY_ADDRESS, listener.port)
+            if error.errno == errno.EADDRINUSE:
+                reason = "the port is in use; choose another with --port, or --port 0"
+            elif isinstance(error, socket.gaierror):
+                reason = "no such host; listen on an address of this machine"
+            else:
+                reason = os.strerror(error.errno) if error.errno else str(error)
+            msg = f"cannot listen on {where}: {reason}"
             raise StartupError(msg) from error
 
     def _advertised(self, bound: list[tuple[Listener, int]]) -> tuple[Endpoint, ...]:
@@ -241,3 +246,7 @@ class Broker:
         if hasattr(self, "_store"):
             self._store.close()
         self.offload.close()
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

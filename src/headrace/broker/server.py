@@ -26,6 +26,7 @@ class ServerLimits:
 
     max_frame_bytes: int
     max_in_flight: int
+    max_in_flight_bytes: int
     max_connections: int
     max_connections_per_ip: int
     max_idle_s: float
@@ -55,6 +56,7 @@ class Server:
         """Takes effect for what comes from now on."""
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_in_flight = limits.max_in_flight
+        self.max_in_flight_bytes = limits.max_in_flight_bytes
         self._limits = limits
 
     async def bind(self, listener: str, host: str, port: int) -> int:

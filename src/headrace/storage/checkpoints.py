@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from headrace.storage.epochs import EpochEntry
 from headrace.storage.errors import DiskError
-from headrace.storage.filesystem import FileSystem, read_file, replace_file
+from headrace.storage.filesystem import FileSystem, read_file, replace_file, write_file
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -60,8 +60,14 @@ def read_epochs(fs: FileSystem, path: str) -> list[EpochEntry]:
     return entries
 
 
-def write_epochs(fs: FileSystem, path: str, entries: Iterable[EpochEntry]) -> None:
-    replace_file(fs, path, _encode([f"{epoch} {start}" for epoch, start in entries]))
+def write_epochs(
+    fs: FileSystem, path: str, entries: Iterable[EpochEntry], *, sync: bool = True
+) -> None:
+    data = _encode([f"{epoch} {start}" for epoch, start in entries])
+    if sync:
+        replace_file(fs, path, data)
+    else:
+        write_file(fs, path, data, sync=False)
 
 
 def _encode(lines: list[str]) -> bytes:
@@ -75,6 +81,8 @@ def _read_lines(fs: FileSystem, path: str) -> list[str]:
         return []
     except UnicodeDecodeError:
         raise CorruptCheckpoint(f"{path} is not text") from None
+    if not text:
+        return []  # made, but never written
     version, _, rest = text.partition("\n")
     count, _, rest = rest.partition("\n")
     lines = rest.splitlines()

@@ -12,7 +12,7 @@ import threading
 
 from headrace.storage.checkpoints import LEADER_EPOCHS, write_epochs
 from headrace.storage.epochs import LeaderEpochs
-from headrace.storage.filesystem import FileSystem, parent_of
+from headrace.storage.filesystem import FileSystem, parent_of, sync_file
 from headrace.storage.log_dir import LogDir
 from headrace.storage.open_files import OpenFile
 from headrace.storage.partition_metadata import PARTITION_METADATA
@@ -95,7 +95,7 @@ class Durability:
             self._new_names = False
             fs.fsync_dir(segments.path)
         if self._new_directory:
-            self._sync_metadata(fs, segments.path)
+            sync_file(fs, f"{segments.path}/{PARTITION_METADATA}")
             fs.fsync_dir(parent_of(segments.path))
             self._new_directory = False
         with self._point_lock:
@@ -104,6 +104,19 @@ class Durability:
                 rolled_at = segments.items[segments.items.index(items[-1]) + 1].base_offset
                 end_offset = min(end_offset, rolled_at - 1)
             self.recovery_point = max(self.recovery_point, end_offset)
+
+    def close(
+        self, segments: Segments, epochs: LeaderEpochs, end_offset: int, *, synced: bool
+    ) -> None:
+        """The last flush: with the active segment's indexes and the snapshot, unless `synced`."""
+        if synced and self._directory.failure is None:
+            self.recovery_point = end_offset
+            return
+        self.flush(segments, epochs, end_offset)
+        if segments.active is not None:
+            self.sync(segments.fs, segments.active, with_indexes=True)
+            sync_file(segments.fs, segments.snapshot_path(end_offset))
+            segments.fs.fsync_dir(segments.path)
 
     def sync(self, fs: FileSystem, segment: Segment, *, with_indexes: bool) -> None:
         """Clears each flag before syncing: a write that comes meanwhile sets it again."""
@@ -126,14 +139,3 @@ class Durability:
         except FileNotFoundError:
             if not segment.removed:  # retention may have taken it away meanwhile
                 raise
-
-    @staticmethod
-    def _sync_metadata(fs: FileSystem, path: str) -> None:
-        try:
-            fd = fs.open(f"{path}/{PARTITION_METADATA}")
-        except FileNotFoundError:
-            return
-        try:
-            fs.fsync(fd)
-        finally:
-            fs.close(fd)

@@ -8,6 +8,7 @@ layer of its own on the hot path. Every failure is an `OSError` with its `errno`
 # Plain string paths: a broker holds tens of thousands of them, and Path objects cost more than the
 # calls made with them.
 
+import ctypes
 import fcntl
 import os
 from collections.abc import Iterator
@@ -62,6 +63,10 @@ class FileSystem(Protocol):
         """Returns once the names in the directory are on stable storage."""
         ...
 
+    def sync_all(self, path: str) -> None:
+        """Returns once everything on the file system that holds `path` is on stable storage."""
+        ...
+
     def list_dir(self, path: str) -> list[DirEntry]: ...
 
     def stat(self, path: str) -> FileInfo: ...
@@ -111,6 +116,18 @@ class RealFileSystem:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_all(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+            if syncfs is None:
+                os.sync()
+            elif syncfs(fd) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), path)
         finally:
             os.close(fd)
 
@@ -187,6 +204,18 @@ def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool) -> None:
         write_all(fs, fd, data, 0)
         if sync:
             fs.fsync(fd)
+    finally:
+        fs.close(fd)
+
+
+def sync_file(fs: FileSystem, path: str) -> None:
+    """Syncs a file that is not open, if it is there."""
+    try:
+        fd = fs.open(path)
+    except FileNotFoundError:
+        return
+    try:
+        fs.fsync(fd)
     finally:
         fs.close(fd)
 

@@ -10,6 +10,7 @@ import logging
 import zlib
 
 from headrace.storage import producer_snapshot
+from headrace.storage.checkpoints import LEADER_EPOCHS, write_epochs
 from headrace.storage.config import MAX_LONG, LogConfig
 from headrace.storage.durability import Durability
 from headrace.storage.epochs import LeaderEpochs
@@ -206,25 +207,52 @@ class LogFiles:
         items = self._segments.items
         return len(items) - 1 - self._segments.slot_of(self._durability.recovery_point)
 
-    def close(self, *, clean: bool = True) -> None:
-        """Ends the use of the files; `clean` completes and syncs them first."""
-        if self._failure is None and self.directory.failure is None and self._loaded and clean:
+    @property
+    def is_flushed(self) -> bool:
+        """Whether closing has nothing to sync."""
+        return not self._loaded or (
+            self._durability.recovery_point == self.log_end_offset and not self._epochs.changed
+        )
+
+    def complete(self) -> None:
+        """Completes the files for a clean stop; they still have to be synced."""
+        if self.failure is not None or not self._loaded:
+            return
+        try:
+            active = self._segments.active
+            if active is not None:
+                active.write_indexes()
+                active.close()
+                if self._producers.by_id or self._segments.snapshots:
+                    self._snapshot(sync=False)
+        except OSError as error:
+            raise self.directory.fail(f"closing {self.name}: {error}") from error
+
+    def write_epochs(self) -> None:
+        """Writes the leader epochs; a sync of the whole file system is to follow."""
+        if self._loaded and self._epochs.changed:
+            write_epochs(
+                self._files.fs, f"{self.path}/{LEADER_EPOCHS}", self._epochs.entries, sync=False
+            )
+            self._epochs.changed = False
+
+    def close(self, *, clean: bool = True, everything_synced: bool = False) -> None:
+        """Ends the use of the files; `clean` completes and syncs them first.
+
+        Whoever has completed many logs and synced their file system says `everything_synced`.
+        """
+        if clean and self._loaded and self.failure is None:
+            if not everything_synced:
+                self.complete()
             try:
-                if self._segments.active is not None:
-                    self._segments.active.write_indexes()
-                    self._snapshot(sync=True)
-                self._sync_all()
+                self._durability.close(
+                    self._segments, self._epochs, self.log_end_offset, synced=everything_synced
+                )
             except OSError as error:
                 raise self.directory.fail(f"closing {self.name}: {error}") from error
         if self._failure is None:
             self._failure = LogClosed(f"{self.name} is closed")
         self._segments.close()
-
-    def _sync_all(self) -> None:
-        self.flush()
-        active = self._segments.active
-        if active is not None:
-            self._durability.sync(self._segments.fs, active, with_indexes=True)
 
     # --- shrinking ------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from headrace.storage.checkpoints import (
     write_offsets,
 )
 from headrace.storage.directory_names import DELETE_SUFFIX, PartitionName
-from headrace.storage.errors import InconsistentLogDir, LogDirLocked
+from headrace.storage.errors import InconsistentLogDir, LogDirLocked, StorageError
 from headrace.storage.filesystem import (
     FileSystem,
     exists,
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 NO_BROKER_EPOCH = -1
+# From this many on, syncing the file system once beats syncing each log's files.
+MANY_LOGS = 64
 
 
 class LogHome:
@@ -177,23 +179,40 @@ class LogHome:
 
     def close(self, *, clean: bool, high_watermarks: Mapping[str, int] | None) -> None:
         """Closes every log; writes the marker if all of them closed well."""
-        complete = clean and self.is_online
+        complete = (
+            clean and self.is_online and all(each.failure is None for each in self.logs.values())
+        )
+        synced = clean and self.is_online and self._sync_together()
         for each in self.logs.values():
-            complete = complete and each.failure is None
             try:
-                each.close(clean=clean)
-            except Exception:
+                each.close(clean=clean, everything_synced=synced)
+            except StorageError:
                 log.exception("a log did not close well", extra={"log": each.name})
                 complete = False
         if complete:
             try:
                 self.checkpoint(high_watermarks)
                 self._write_marker()
-            except Exception:
+            except (StorageError, OSError):
                 log.exception("log directory did not close well", extra={"path": self.path})
         if self._lock_fd >= 0:
             self._fs.close(self._lock_fd)
             self._lock_fd = -1
+
+    def _sync_together(self) -> bool:
+        """Syncs the whole file system if that is quicker than many files; whether it did."""
+        unflushed = [each for each in self.logs.values() if not each.is_flushed]
+        if len(unflushed) < MANY_LOGS:
+            return False
+        try:
+            for each in self.logs.values():
+                each.complete()
+                each.write_epochs()
+            self._fs.sync_all(self.path)
+        except (StorageError, OSError) as error:
+            self.directory.fail(f"sync failed: {error}")
+            return False
+        return True
 
     def _write_marker(self) -> None:
         text = json.dumps({"version": 0, "brokerEpoch": NO_BROKER_EPOCH})

@@ -11,6 +11,7 @@ room, so a descriptor it has just acquired stays valid while it uses it. Other t
 
 import resource
 import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -77,7 +78,9 @@ class OpenFiles:
         self.fs = fs
         self.limit = limit
         self._lock = threading.Lock()
-        self._open: dict[OpenFile, None] = {}  # in the order in which they are looked at
+        # In the order in which they are looked at. A plain dict finds its first key slowly once
+        # many have been removed.
+        self._open: OrderedDict[OpenFile, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -136,8 +139,7 @@ class OpenFiles:
             if spare is None and not (file.used or file._pins):
                 spare = file
             file.used = False
-            del self._open[file]
-            self._open[file] = None
+            self._open.move_to_end(file)
         if spare is None:
             spare = next((file for file in self._open if not file._pins), None)
         if spare is not None:

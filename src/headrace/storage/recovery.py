@@ -96,7 +96,10 @@ class _Loader:
                 end = segments.items[-1].next_offset()
                 if end != self._recovery_point:
                     first_scanned = self._slot_to_recover()
-        if first_scanned is None:
+        if first_scanned is None and not segments.snapshots:
+            # A clean stop leaves a snapshot unless there were no producers.
+            self._producers = ProducerStates()
+        elif first_scanned is None:
             self._producers = rebuild_producers(segments, self._log_start, end)
         else:
             end = self._recover(first_scanned)

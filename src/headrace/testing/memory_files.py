@@ -249,6 +249,12 @@ class MemoryFileSystem:
             directory.sync()
         self._done()
 
+    def sync_all(self, path: str) -> None:
+        self._step("fsync")
+        if self.sync_works:
+            _sync_tree(self._directory(path))
+        self._done()
+
     # --- names ----------------------------------------------------------------------------------
 
     def list_dir(self, path: str) -> list[DirEntry]:
@@ -326,6 +332,13 @@ def _rename(names: dict[str, Node], change: dict[str, Node | None]) -> None:
             names.pop(name, None)
         else:
             names[name] = node
+
+
+def _sync_tree(node: Node) -> None:
+    node.sync()
+    if isinstance(node, MemoryDir):
+        for each in node.names.values():
+            _sync_tree(each)
 
 
 def _size_of(node: Node) -> int:

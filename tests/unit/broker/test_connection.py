@@ -20,6 +20,7 @@ class Owner:
     def __init__(self, max_in_flight: int = 10) -> None:
         self.max_frame_bytes = 1000
         self.max_in_flight = max_in_flight
+        self.max_in_flight_bytes = 100
         self.started: list[bytes] = []
         self.futures: dict[bytes, asyncio.Future[object]] = {}
         self.gone = asyncio.Event()
@@ -130,6 +131,19 @@ def test_requests_past_the_bound_do_not_start_until_one_is_answered() -> None:
             owner.futures[b"wait1"].set_result("one")
             assert await read(reader, 3) == b"one"
             await owner.until_started(b"wait1", b"wait2", b"wait3")
+
+    asyncio.run(scenario())
+
+
+def test_answers_that_pile_up_behind_an_earlier_request_are_bounded() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            large = b"x" * 101
+            writer.write(framed(b"wait", large, b"A"))
+            await owner.until_started(b"wait", large)
+            owner.futures[b"wait"].set_result("done")
+            assert await read(reader, 106) == b"done" + large + b"A"
 
     asyncio.run(scenario())
 

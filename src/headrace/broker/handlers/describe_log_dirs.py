@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -21,25 +22,31 @@ from headrace.storage.log_home import LogHome
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
+LOGS_PER_SLICE = 64
+
 Wanted = set[tuple[str, int]] | None
 
 
-def handle(
+async def handle(
     broker: Broker, context: Context, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     wanted: Wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(results=[_describe(home, wanted) for home in broker.logs.homes])
+    return DescribeLogDirsResponse(
+        results=[await _describe(home, wanted) for home in broker.logs.homes]
+    )
 
 
-def _describe(home: LogHome, wanted: Wanted) -> DescribeLogDirsResult:
+async def _describe(home: LogHome, wanted: Wanted) -> DescribeLogDirsResult:
     if not home.is_online:
         return DescribeLogDirsResult(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=home.path, topics=[]
         )
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    for log in home.logs.values():
+    for number, log in enumerate(list(home.logs.values()), start=1):
+        if number % LOGS_PER_SLICE == 0:
+            await asyncio.sleep(0)  # the first look opens each log
         if wanted is not None and (log.topic, log.partition) not in wanted:
             continue
         try:

@@ -1,4 +1,4 @@
-"""InitProducerId (key 22), versions 0-6: an id for an idempotent producer."""
+"""InitProducerId (key 22), versions 0-5: an id for an idempotent producer."""
 
 from __future__ import annotations
 

@@ -24,10 +24,8 @@ flush string os in=os|ack
     When acknowledged records are on disk: `os` leaves it to the system, `ack` fsyncs before
     each acknowledgement (flush.messages is 1 unless log.flush.interval.messages or the
     topic says otherwise).
-headrace.max.decompressed.batch.bytes int 134217728 min=1048576
-    Bytes that one compressed batch may unfold to when the broker must look inside it.
 headrace.max.inflight.bytes.per.connection long 134217728 min=1048576
-    Bytes of requests of one connection that may be under way; past it the socket is not
+    Bytes of answers of one connection that wait for an earlier one; past it the socket is not
     read.
 headrace.max.inflight.requests.per.connection int 128 min=1
     Requests of one connection that may be under way; past it the socket is not read.
