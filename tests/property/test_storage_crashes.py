@@ -6,6 +6,7 @@ on. What the disk kept is drawn at random within what it promised: files torn at
 sector, names and removals there or not.
 """
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -307,7 +308,7 @@ def verify_retries(log: Log, model: Model) -> None:
                 assert result.duplicate and result.first_offset == first
             else:
                 assert result.first_offset == end
-    found = [value for value in contents(log).values()]
+    found = list(contents(log).values())
     assert len(set(found)) == len(found), "a retry was written twice"
 
 
@@ -323,10 +324,8 @@ def crash_at(seed: int, point: int, *, sync_works: bool = True) -> tuple[MemoryF
     fs.sync_works = sync_works
     fs.power_fails_at = point
     model = Model()
-    try:
+    with contextlib.suppress(PowerLoss):
         Broker(fs, seed, model).run(STEPS)
-    except PowerLoss:
-        pass
     return fs, model
 
 
