@@ -1,4 +1,4 @@
-"""Memory follows what arrived, never what was claimed: a broker process under attack is measured."""
+"""Memory follows what arrived, never what was claimed: an attacked broker is measured."""
 
 import struct
 from collections.abc import Iterator

@@ -1,0 +1,158 @@
+"""kill -9 under load: every acknowledged record is there afterwards, once and in order.
+
+An idempotent producer with acks=all sends without pause while the broker is killed at random
+moments and started again on the same port and data. HEADRACE_KILLS sets how often (50 for a full
+run), HEADRACE_KILL_SEED which moments.
+"""
+
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from support.batches import fetch, fetch_request, records_of
+from support.processes import BrokerProcess
+from support.topics import create_topic
+from support.waiting import wait_for
+from support.wire import Wire
+
+KILLS = int(os.environ.get("HEADRACE_KILLS", "5"))
+SEED = int(os.environ.get("HEADRACE_KILL_SEED", str(random.randrange(2**32))))
+PARTITIONS = 3
+MAX_QUIET_S = 0.8
+"""The longest time between two kills; the shortest is none at all."""
+MAX_WAITING = 5_000
+SECONDS_PER_KILL = 15
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(60 + KILLS * SECONDS_PER_KILL),
+    pytest.mark.skipif(
+        bool(os.environ.get("HEADRACE_TEST_BOOTSTRAP")), reason="needs a broker that it may kill"
+    ),
+]
+
+
+class Load(threading.Thread):
+    """Produces numbered values to every partition until it is told to stop."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        super().__init__(name="load", daemon=True)
+        self.topic = topic
+        self.stopping = threading.Event()
+        self.acknowledged: list[dict[int, int]] = [{} for _ in range(PARTITIONS)]
+        self.sent = [0] * PARTITIONS
+        self.failures: list[KafkaError] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 1,
+                "batch.num.messages": 50,
+                "message.timeout.ms": 300_000,
+                "reconnect.backoff.ms": 10,
+                "reconnect.backoff.max.ms": 100,
+                "log_level": 0,
+            }
+        )
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            if len(self._producer) >= MAX_WAITING:
+                self._producer.poll(0.01)
+                continue
+            for partition in range(PARTITIONS):
+                number = self.sent[partition]
+                self.sent[partition] += 1
+                self._producer.produce(
+                    self.topic,
+                    b"%d" % number,
+                    partition=partition,
+                    on_delivery=self._delivered,
+                )
+            self._producer.poll(0)
+        assert self._producer.flush(60) == 0
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.failures.append(error)
+            return
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        self.acknowledged[partition][int(message.value() or b"")] = offset
+
+    @property
+    def acks(self) -> int:
+        return sum(map(len, self.acknowledged))
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    # Small segments, so that kills meet rolls, indexes and snapshots too.
+    settings = {"log.segment.bytes": 1_048_576}
+    with BrokerProcess(tmp_path / "broker", settings=settings) as started:
+        yield started
+
+
+def test_every_acknowledged_record_is_there_once_and_in_order(broker: BrokerProcess) -> None:
+    generator = random.Random(SEED)
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "load", PARTITIONS)
+    load = Load(broker.bootstrap_servers, "load")
+    load.start()
+    for _ in range(KILLS):
+        acks = load.acks
+        wait_for(lambda acks=acks: load.acks > acks, "the load is acknowledged", deadline_s=60)
+        time.sleep(generator.random() * MAX_QUIET_S)  # the random moment, not a wait
+        broker.kill()
+        broker.start()
+    acks = load.acks
+    wait_for(lambda: load.acks > acks, "the load goes on", deadline_s=60)
+    load.stopping.set()
+    load.join(90)
+    assert not load.is_alive()
+    assert not load.failures, f"seed {SEED}: {load.failures[:3]}"
+    for partition in range(PARTITIONS):
+        _check(broker, load, partition)
+    assert load.acks == sum(load.sent) > 0
+
+
+def _check(broker: BrokerProcess, load: Load, partition: int) -> None:
+    """Compares what a consumer reads with what was acknowledged."""
+    expected = load.sent[partition]
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "unused",
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    consumer.assign([TopicPartition(load.topic, partition, 0)])
+    found: list[tuple[int, int]] = []
+
+    def all_read() -> bool:
+        for message in consumer.consume(10_000, timeout=0.2):
+            assert message.error() is None
+            offset = message.offset()
+            assert offset is not None
+            found.append((int(message.value() or b""), offset))
+        return len(found) >= expected
+
+    wait_for(all_read, f"seed {SEED}: {expected} records in partition {partition}", deadline_s=60)
+    with Wire(broker.bootstrap_servers) as wire:
+        end = fetch(wire, fetch_request(load.topic, found[-1][1], partition=partition))
+    assert end.high_watermark == expected, f"seed {SEED}: more records than were sent"
+    assert records_of(end.records)
+    assert [value for value, _ in found] == list(range(expected)), f"seed {SEED}"
+    acknowledged = load.acknowledged[partition]
+    wrong = [pair for pair in found if acknowledged.get(pair[0], pair[1]) != pair[1]]
+    assert not wrong, f"seed {SEED}: acknowledged at another offset: {wrong[:5]}"
+    consumer.close()

@@ -1,0 +1,54 @@
+"""One Headrace process for all of Kafka's tools; everything here needs Java and Kafka's jars."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from support.java import run
+from support.processes import BrokerProcess
+
+Tool = Callable[..., str]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.java)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kafka_lib() -> str:
+    lib = os.environ.get("HEADRACE_KAFKA_LIB")
+    if not lib:
+        pytest.skip("HEADRACE_KAFKA_LIB names no directory with Kafka's jars: script/conformance")
+    return lib
+
+
+@pytest.fixture(scope="session")
+def broker(kafka_lib: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("conformance") / "broker") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def bootstrap(broker: BrokerProcess) -> str:
+    return os.environ.get("HEADRACE_TEST_BOOTSTRAP") or broker.bootstrap_servers
+
+
+@pytest.fixture
+def tool(bootstrap: str) -> Tool:
+    """Runs a class of Kafka's with --bootstrap-server."""
+
+    def start(name: str, *arguments: str, stdin: str | None = None) -> str:
+        return run(name, "--bootstrap-server", bootstrap, *arguments, stdin=stdin)
+
+    return start
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t-{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,96 @@
+"""A disk that fills up: a retriable error, reads go on, and so do writes once there is room."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.batches import batch, fetch, fetch_request, produce, records_of
+from support.processes import BrokerProcess, is_root
+from support.topics import create_topic
+from support.waiting import wait_for
+from support.wire import Wire
+
+from headrace.protocol.errors import ErrorCode
+
+DISK_BYTES = 16 << 20
+FILLER_BYTES = 8 << 20
+RECORD_BYTES = 100_000
+MOUNT = f'mount -t tmpfs -o size={DISK_BYTES} tmpfs "$0" && exec "$@"'
+
+
+def _can_mount() -> bool:
+    """Whether this machine lets us mount in a namespace of our own."""
+    if not is_root() or shutil.which("unshare") is None:
+        return False
+    trial = ["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt"]
+    return subprocess.run(trial, capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    if not _can_mount():
+        pytest.skip("needs root and mount namespaces for a small disk of its own")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    before = ["unshare", "-m", "sh", "-c", MOUNT, str(disk)]
+    with BrokerProcess(tmp_path / "broker", before=before, data=disk / "data") as started:
+        yield started
+
+
+@pytest.fixture
+def filler(broker: BrokerProcess) -> Path:
+    """A file that takes half of the broker's disk, seen through its mount namespace."""
+    disk = Path(f"/proc/{broker.pid}/root{broker.data.parent}")
+    path = disk / "filler"
+    path.write_bytes(bytes(FILLER_BYTES))
+    return path
+
+
+def test_a_full_disk_refuses_writes_serves_reads_and_recovers(
+    broker: BrokerProcess, filler: Path
+) -> None:
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "full")
+        create_topic(wire, "other")
+        acknowledged: list[bytes] = []
+        refused = ErrorCode.NONE
+        while not refused:
+            value = b"%08d" % len(acknowledged) * (RECORD_BYTES // 8)
+            result = produce(wire, "full", batch(value))
+            refused = ErrorCode(result.error_code)
+            if not refused:
+                assert result.base_offset == len(acknowledged)
+                acknowledged.append(value)
+            assert len(acknowledged) * RECORD_BYTES < DISK_BYTES
+        assert refused.retriable, refused
+        assert acknowledged
+        assert _read(wire) == acknowledged
+
+        # Another connection and another topic are served too.
+        with Wire(broker.bootstrap_servers) as neighbour:
+            assert fetch(neighbour, fetch_request("other")).error_code == 0
+
+        filler.unlink()
+
+        def accepted() -> bool:
+            return produce(wire, "full", batch(b"room again")).error_code == 0
+
+        wait_for(accepted, "writes work again without a restart")
+        assert _read(wire)[: len(acknowledged) + 1] == [*acknowledged, b"room again"]
+        assert broker.running
+
+
+def _read(wire: Wire) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    while True:
+        data = fetch(wire, fetch_request("full", len(values)))
+        assert data.error_code == 0
+        found = records_of(data.records)
+        if not found:
+            return values
+        assert [record.offset for record in found] == list(
+            range(len(values), len(values) + len(found))
+        )
+        values += [record.value for record in found]
