@@ -84,6 +84,8 @@ class Log(LogFiles):
             position = segment.write(buf)
         except OSError as error:
             raise self.directory.fault(error, f"appending to {self.name}") from error
+        if self._durability.recovery_point >= first_offset:
+            self._unflushed_since_ms = now_ms
         self._commit(segment, position, batches, markers, leader_epoch, origin)
         append_time = now_ms if rules.log_append_time and origin is not Origin.REPLICATION else -1
         needs_flush = next_offset - self._durability.recovery_point >= rules.flush_messages

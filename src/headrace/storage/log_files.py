@@ -17,6 +17,7 @@ from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.errors import LogClosed, LogCorrupt, OffsetOutOfRange, StorageError
 from headrace.storage.filesystem import remove_if_there, write_file
 from headrace.storage.log_dir import LogDir
+from headrace.storage.partition_metadata import write_topic_id
 from headrace.storage.producer_recovery import rebuild_producers
 from headrace.storage.producers import ProducerStates
 from headrace.storage.recovery import Checkpointed, load_log
@@ -37,12 +38,13 @@ class LogFiles:
         "_epochs",
         "_failure",
         "_files",
-        "_last_flush_ms",
+        "_knows_topic",
         "_loaded",
         "_producers",
         "_roll_after_ms",
         "_rules",
         "_segments",
+        "_unflushed_since_ms",
         "config",
         "directory",
         "log_end_offset",
@@ -72,19 +74,18 @@ class LogFiles:
         self._files = directory.files
         self._checkpointed = checkpointed
         self._failure: StorageError | None = None
-        self._loaded = False
         self._segments = Segments(directory.files, self.path)
         self._producers = ProducerStates()
         self._epochs = LeaderEpochs()
-        self._last_flush_ms = 0
+        self._unflushed_since_ms = 0
         self.log_start_offset = checkpointed.log_start_offset
         self.log_end_offset = max(checkpointed.log_start_offset, checkpointed.recovery_point)
         self._durability = Durability(
             directory, self.log_end_offset, new_directory=new or not checkpointed.clean
         )
         self.reconfigure(config)
-        if new:
-            self._loaded = True
+        self._knows_topic = not new  # whether partition.metadata is written
+        self._loaded = new
 
     def __repr__(self) -> str:
         return f"<Log {self.name} [{self.log_start_offset}, {self.log_end_offset})>"
@@ -117,6 +118,17 @@ class LogFiles:
             jitter_ms = zlib.crc32(self.name.encode()) % jitter_ms
         self._roll_after_ms = config.segment_ms - jitter_ms
 
+    def adopt(self, topic_id: bytes) -> None:
+        """Takes the topic's id if the directory names none, as before the first record."""
+        self.topic_id = topic_id
+        self._knows_topic = False
+        if self._segments.items or self.log_end_offset:
+            self._write_topic_id()
+
+    def _write_topic_id(self) -> None:
+        write_topic_id(self._files.fs, self.path, self.topic_id)
+        self._knows_topic = True
+
     # --- opening --------------------------------------------------------------------------------
 
     def load(self) -> None:
@@ -126,6 +138,8 @@ class LogFiles:
         self._check_usable()
         try:
             loaded = load_log(self._files, self.path, self.config, self._checkpointed)
+            if loaded.segments.items and not self._knows_topic:
+                self._write_topic_id()
         except LogCorrupt as error:
             self._failure = error
             log.error("a log is offline", extra={"log": self.name, "reason": str(error)})
@@ -169,6 +183,10 @@ class LogFiles:
                     return closed
                 closed.write_indexes()
                 self._snapshot(sync=strict)
+            elif not self._knows_topic:
+                # Before the first record and not earlier: ten thousand new partitions are made
+                # in half the time, and an empty directory belongs to any topic.
+                self._write_topic_id()
             return self._durability.roll(segments, closed, end, strict=strict)
         except OSError as error:
             raise self.directory.fault(error, f"rolling {self.name}") from error
@@ -197,6 +215,16 @@ class LogFiles:
         self._durability.flush(
             self._segments, self._epochs, end if up_to is None else min(up_to, end)
         )
+
+    def flush_is_due(self, now_ms: int) -> bool:
+        """Whether flush.ms has passed, or a closed segment waits to be made safe.
+
+        The latter keeps recovery short: it scans only what no flush has covered.
+        """
+        if self._durability.recovery_point >= self.log_end_offset:
+            return False
+        waited_ms = now_ms - self._unflushed_since_ms
+        return waited_ms >= self.config.flush_ms or self.unflushed_segments > 0
 
     @property
     def unflushed_segments(self) -> int:

@@ -19,7 +19,7 @@ from headrace.storage.log import Log
 from headrace.storage.log_home import LogHome, fewest
 from headrace.storage.meta_properties import MetaProperties
 from headrace.storage.open_files import OpenFiles, default_open_files
-from headrace.storage.partition_metadata import encode_topic_id, read_topic_id, write_topic_id
+from headrace.storage.partition_metadata import encode_topic_id, read_topic_id
 from headrace.storage.recovery import Checkpointed
 from headrace.storage.trash import Trash
 
@@ -155,8 +155,10 @@ class LogManager:
         if found is None:
             return self._create(topic, partition, topic_id, config, is_new=is_new)
         if found.topic_id == NO_TOPIC_ID:
-            write_topic_id(self._fs, found.path, topic_id)
-            found.topic_id = topic_id
+            try:
+                found.adopt(topic_id)
+            except OSError as error:
+                raise found.directory.fault(error, f"opening {found.name}") from error
         elif found.topic_id != topic_id:
             raise InconsistentTopicId(
                 f"{found.path} holds topic id {encode_topic_id(found.topic_id)}, "
@@ -179,7 +181,6 @@ class LogManager:
         path = f"{home.path}/{name}"
         try:
             self._fs.mkdir(path)
-            write_topic_id(self._fs, path, topic_id)
         except OSError as error:
             raise home.directory.fault(error, f"creating {name}") from error
         created = Log(
@@ -215,6 +216,29 @@ class LogManager:
     def sweep(self) -> int:
         """Removes the files whose time has come; returns how many paths. Safe in a thread."""
         return self._trash.sweep(self._clock.wall_ms())
+
+    def flush_due(self, now_ms: int) -> list[Log]:
+        """The logs that want a flush (flush.ms, closed segments), to be flushed in a thread."""
+        return [each for each in self._logs.values() if each.flush_is_due(now_ms)]
+
+    def delete_old_segments(
+        self, now_ms: int, high_watermarks: Mapping[str, int] | None = None
+    ) -> int:
+        """Applies retention to every log; returns how many segments were retired.
+
+        Opens logs that were not used since a clean stop, so call it for a few logs at a time
+        (`Log.delete_old_segments`) where that matters.
+        """
+        retired = 0
+        for each in self:
+            if each.failure is None and each.log_end_offset > each.log_start_offset:
+                limit = (high_watermarks or {}).get(each.name)
+                retired += each.delete_old_segments(now_ms, limit)
+        return retired
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forgets idle producers of the logs that are open; returns how many."""
+        return sum(each.expire_producers(now_ms, expiration_ms) for each in self._logs.values())
 
     def checkpoint(self, high_watermarks: Mapping[str, int] | None = None) -> None:
         """Writes recovery points, log starts and high watermarks. Safe in a thread."""
