@@ -108,8 +108,9 @@ class Dispatcher:
             return encode(spec, 0, correlation_id, _unsupported_api_versions(self._broker))
         body: memoryview | bytes = frame if route.in_place else bytes(frame)
         pos = _HEAD.size + id_size
-        if id_size < 0 or (version >= spec.flexible_since and body[pos : pos + 1] != _NO_TAGS):
-            # No client id, or tagged fields after it: rare enough for the long way.
+        tagged = version >= spec.flexible_since and body[pos : pos + 1] != _NO_TAGS
+        if id_size < 0 or pos > len(body) or tagged:
+            # No client id, one that does not fit, or tagged fields: rare, so the long way.
             _, pos = read_request_header(body, 0, len(body))
         elif version >= spec.flexible_since:
             pos += 1
