@@ -1,8 +1,10 @@
 """`python -m bench`: runs the workloads in pairs and reports."""
 
 import argparse
+import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -11,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from bench import artifacts, machine, report, results
 from bench.chart import chart
@@ -34,19 +37,43 @@ PAGE, CHART, DATA = "benchmarks.md", "benchmarks.svg", "benchmarks.json"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
+    signal.signal(signal.SIGTERM, leave)
     try:
         if options.merge:
             measured = results.merge(results.load(path) for path in options.merge)
             complete = True
         else:
             measured, complete = measure(options)
-    except (artifacts.MissingToolError, PeerError) as problem:
+    except (artifacts.MissingToolError, PeerError, results.MixedRunsError) as problem:
         print(problem, file=sys.stderr)
         return 1
     print(report.table(measured))
     if options.publish:
+        refusal = why_not_publish(measured, complete=complete)
+        if refusal:
+            print(f"Not published: {refusal}", file=sys.stderr)
+            return 1
         publish(measured, ROOT / "docs")
     return 0 if complete else 1
+
+
+def leave(_signal: int, _frame: object) -> NoReturn:
+    """SIGTERM unwinds, so that brokers end and data goes; a second one must not cut that short."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
+
+
+def why_not_publish(measured: results.Results, *, complete: bool) -> str:
+    """What would mislead a reader of the page; empty if nothing would."""
+    expected = {workload.name for workload in catalogue(scale=1, big_log_gb=1)}
+    absent = sorted(expected - {workload.name for workload in measured.workloads})
+    if measured.contestants != PEERS:
+        return "the page compares headrace with kafka."
+    if measured.settings["scale"] != 1 or measured.settings["pairs"] < DEFAULT_PAIRS:
+        return f"the page takes full-sized runs of at least {DEFAULT_PAIRS} pairs."
+    if absent or not complete:
+        return f"these workloads have no result: {', '.join(absent)}."
+    return ""
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -65,8 +92,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.pairs = options.pairs or (QUICK_PAIRS if options.quick else DEFAULT_PAIRS)
     options.big_log_gb = options.big_log_gb or (QUICK_LOG_GB if options.quick else 10.0)
-    if options.publish and tuple(options.peers) != PEERS:
-        parser.error("only a comparison of headrace with kafka can be published")
     if options.profile and find_py_spy() is None:
         parser.error("--profile needs py-spy: install it into .venv or on the PATH")
     return options
@@ -99,6 +124,7 @@ def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
 
     with contest(options.peers, options.work) as contestants:
         for workload in workloads:
+            load_average = round(os.getloadavg()[0], 2)
             try:
                 pairs = run_pairs(
                     workload,
@@ -110,7 +136,7 @@ def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
             except (LoadError, PeerError, DiskSpaceError) as problem:
                 print(f"{workload.name}: {problem}", file=sys.stderr)
                 continue
-            done.append(results.result_of(workload, pairs))
+            done.append(results.result_of(workload, pairs, load_average))
             results.save(so_far(), options.json)
     return so_far(), len(done) == len(workloads)
 

@@ -22,7 +22,6 @@ class Machine:
     java: str
     librdkafka: str
     kafka: str
-    load_average: float  # over the last minute, before the first run
 
 
 def describe(work: Path) -> Machine:
@@ -37,7 +36,6 @@ def describe(work: Path) -> Machine:
         java=_first(r'version "([^"]+)"', _output("java", "-version")),
         librdkafka=_output("pkg-config", "--modversion", "rdkafka"),
         kafka=KAFKA_VERSION,
-        load_average=round(os.getloadavg()[0], 2),
     )
 
 

@@ -113,7 +113,8 @@ def _machine(results: Results) -> list[str]:
         f"  {machine.memory_gb:g} GB of memory, {machine.system}, {machine.file_system}",
         f"- Apache Kafka {machine.kafka} on Java {machine.java}: one KRaft node, 1 GB of heap,",
         "  the JVM flags of its own start script, logging cut to warnings",
-        f"- Headrace on Python {machine.python}, one process, its defaults",
+        f"- Headrace on Python {machine.python}, its defaults",
+        "- both with `log.segment.delete.delay.ms=1000`, so that runs do not pile up on the disk",
         f"- load generator: `bench/load` in C on librdkafka {machine.librdkafka}; clients and",
         "  brokers share the cores and talk over the loopback interface",
     ]
@@ -122,15 +123,17 @@ def _machine(results: Results) -> list[str]:
 def _method(results: Results) -> list[str]:
     pairs = int(results.settings.get("pairs", 0))
     return [
-        f"- {pairs} pairs of runs a workload, interleaved (A B, B A, ...), after warming both up.",
-        "- Throughput: six partitions; both brokers stay up and warm; a new topic for each run.",
-        "- The client is near its own limit in the produce and consume rates: its CPU is in the",
-        "  table, and the broker's CPU is the figure that tells the brokers apart.",
+        f"- {pairs} pairs of runs a workload, interleaved (A B, B A, ...).",
+        "- Throughput and latency: six partitions; both brokers stay up and are warmed up first; a",
+        "  new topic for each run, except that consuming reads the same messages every time.",
+        "- The client's CPU is in the table: where it fills a core, the client sets the rate,",
+        "  and the broker's CPU is the figure that tells the brokers apart.",
         "- Broker CPU counts all threads and child processes, from /proc, around the run.",
         "- Latency: one producer paced by the clock, never waiting for an answer; the first second",
         "  is left out.",
         "- Start-up, memory and partitions: a new broker process and data directory every time;",
         "  formatting Kafka's storage is not timed.",
+        f"- The long log holds {results.settings.get('big_log_gb', 0):g} GB, one partition.",
         "- Both brokers answer from the page cache, as both do by default: neither forces the disk",
         "  before acknowledging.",
     ]
@@ -141,12 +144,14 @@ def _noise(results: Results) -> list[str]:
         (spread(figure.ours).interquartile_share, spread(figure.theirs).interquartile_share)
         for workload in results.workloads
         for figure in workload.figures
-        if figure.metric.unit == "msg/s"
+        if figure.metric.unit == "msg/s" and len(figure.ours) > 1
     ]
+    loads = [workload.load_average for workload in results.workloads] or [0.0]
     lines = [
-        f"The load average was {results.machine.load_average:g} before the first run. A ratio",
-        "whose middle half straddles 1 is a draw. `script/bench --peers kafka kafka` compares",
-        "Kafka with itself, and shows what this method makes of no difference at all.",
+        "A ratio whose middle half straddles 1 is a draw. `script/bench --peers kafka kafka`",
+        "compares Kafka with itself, and shows what this method makes of no difference at all.",
+        f"Before a workload the load average was {min(loads):g} to {max(loads):g}; it counts the",
+        "benchmark's own earlier runs too.",
     ]
     if shares:
         ours = statistics.median(share for share, _ in shares)

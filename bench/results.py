@@ -41,9 +41,16 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResult:
+    """`load_average` is the machine's before this workload: what else was running."""
+
     name: str
     title: str
     figures: tuple[Figure, ...]
+    load_average: float
+
+
+class MixedRunsError(Exception):
+    """Runs that were not made alike cannot stand in one table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,7 @@ class Results:
     workloads: tuple[WorkloadResult, ...]
 
 
-def result_of(workload: Workload, pairs: Pairs) -> WorkloadResult:
+def result_of(workload: Workload, pairs: Pairs, load_average: float) -> WorkloadResult:
     figures = tuple(
         Figure(
             metric,
@@ -64,7 +71,7 @@ def result_of(workload: Workload, pairs: Pairs) -> WorkloadResult:
         )
         for metric in workload.metrics
     )
-    return WorkloadResult(workload.name, workload.title, figures)
+    return WorkloadResult(workload.name, workload.title, figures, load_average)
 
 
 def merge(runs: Iterable[Results]) -> Results:
@@ -72,6 +79,9 @@ def merge(runs: Iterable[Results]) -> Results:
     every = list(runs)
     if not every:
         raise ValueError("nothing to merge")
+    alike = {(repr(run.settings), run.contestants, run.machine) for run in every}
+    if len(alike) > 1:
+        raise MixedRunsError("These runs differ in settings, contestants or machine.")
     workloads = {workload.name: workload for run in every for workload in run.workloads}
     last = every[-1]
     return Results(
@@ -101,6 +111,7 @@ def load(path: Path) -> Results:
                     )
                     for figure in entry["figures"]
                 ),
+                entry["load_average"],
             )
             for entry in raw["workloads"]
         ),

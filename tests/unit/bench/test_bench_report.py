@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench import results
+from bench.__main__ import why_not_publish
 from bench.chart import chart, times_better
 from bench.machine import Machine
 from bench.report import document, number, table
@@ -16,7 +17,7 @@ from bench.workloads.catalogue import catalogue
 RATE = Metric("rate", "rate", "msg/s", "higher", Goal("ratio", 1.05), headline=True)
 COST = Metric("cpu", "broker CPU", "s", "lower", Goal("ratio", 0.6), headline=True)
 START = Metric("start", "first answer", "ms", "lower", Goal("value", 300.0), headline=True)
-MACHINE = Machine("A processor", 2, 8.0, "Linux 6", "ext4", "3.11", "17", "2.0.2", "4.3.1", 0.1)
+MACHINE = Machine("A processor", 2, 8.0, "Linux 6", "ext4", "3.11", "17", "2.0.2", "4.3.1")
 
 
 def sample_results() -> Results:
@@ -25,7 +26,7 @@ def sample_results() -> Results:
         Figure(COST, (0.3, 0.3, 0.3), (0.6, 0.6, 0.6)),
         Figure(START, (310.0, 320.0, 330.0), (3000.0, 3100.0, 3200.0)),
     )
-    workload = WorkloadResult("produce", "Produce <100 B>", figures)
+    workload = WorkloadResult("produce", "Produce <100 B>", figures, 0.1)
     return Results(MACHINE, "2026-01-01", ("headrace", "kafka"), {"pairs": 3}, (workload,))
 
 
@@ -46,6 +47,35 @@ def test_a_later_run_replaces_only_the_workloads_it_repeats() -> None:
         ("produce", "again"),
         ("consume", other.title),
     ]
+
+
+def test_runs_made_differently_do_not_share_a_table() -> None:
+    full = sample_results()
+    with pytest.raises(results.MixedRunsError):
+        results.merge([full, replace(full, settings={"pairs": 1})])
+
+
+@pytest.mark.parametrize(
+    ("settings", "contestants"),
+    [
+        ({"pairs": 7, "scale": 0.1}, ("headrace", "kafka")),
+        ({"pairs": 2, "scale": 1.0}, ("headrace", "kafka")),
+        ({"pairs": 7, "scale": 1.0}, ("kafka", "kafka")),
+        ({"pairs": 7, "scale": 1.0}, ("headrace", "kafka")),  # most workloads are missing
+    ],
+)
+def test_what_would_mislead_is_not_published(
+    settings: dict[str, float], contestants: tuple[str, str]
+) -> None:
+    run = replace(sample_results(), settings=settings, contestants=contestants)
+    assert why_not_publish(run, complete=True)
+
+
+def test_a_full_run_of_every_workload_is_published() -> None:
+    part = sample_results().workloads[0]
+    every = tuple(replace(part, name=each.name) for each in catalogue(scale=1, big_log_gb=10))
+    run = replace(sample_results(), settings={"pairs": 7, "scale": 1.0}, workloads=every)
+    assert why_not_publish(run, complete=True) == ""
 
 
 def test_a_goal_is_judged_by_the_median_in_its_own_direction() -> None:
