@@ -339,6 +339,31 @@ def test_topics_can_be_described_in_pages(wire: Wire, new_name: Callable[[], str
     assert seen == [0, 1, 2, 3, 4]
 
 
+def test_a_description_names_what_is_unknown_or_no_name(
+    wire: Wire, new_name: Callable[[], str]
+) -> None:
+    def ask(name: str, cursor: DescribeTopicPartitionsRequestCursor | None = None) -> list[int]:
+        request = DescribeTopicPartitionsRequest(
+            topics=[DescribeTopicPartitionsTopicRequest(name=name)], cursor=cursor
+        )
+        answer = wire.call(request, DescribeTopicPartitionsResponse)
+        return [topic.error_code for topic in answer.topics]
+
+    assert ask(new_name()) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert ask("not a name") == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    start = DescribeTopicPartitionsRequestCursor(topic_name="", partition_index=0)
+    assert ask("", start) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    before = DescribeTopicPartitionsRequestCursor(topic_name="a", partition_index=-1)
+    assert ask("a", before) == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("version", [10, 11])
+def test_metadata_by_id_is_refused_before_version_12(wire: Wire, topic: str, version: int) -> None:
+    asked = MetadataRequestTopic(name=None, topic_id=topic_id_of(wire, topic))
+    (told,) = wire.call(MetadataRequest(topics=[asked]), MetadataResponse, version).topics
+    assert told.error_code == ErrorCode.INVALID_REQUEST
+
+
 # --- auto-creation ----------------------------------------------------------------------------
 
 
