@@ -43,8 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measured = results.merge(results.load(path) for path in options.merge)
             complete = True
         else:
-            measured, complete = measure(options)
-    except (artifacts.MissingToolError, PeerError, results.MixedRunsError) as problem:
+            with artifacts.alone():
+                measured, complete = measure(options)
+    except (
+        artifacts.MissingToolError,
+        artifacts.BusyError,
+        PeerError,
+        results.MixedRunsError,
+    ) as problem:
         print(problem, file=sys.stderr)
         return 1
     print(report.table(measured))

@@ -4,6 +4,7 @@ Both live in the user's cache directory, are made once, and appear there whole: 
 beside their final place and renamed.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -21,6 +22,10 @@ COMPILE_TIMEOUT_S = 120
 
 class MissingToolError(Exception):
     """Something that script/bench could not install; the message says what to do."""
+
+
+class BusyError(Exception):
+    """Another benchmark runs on this machine."""
 
 
 def cache_directory() -> Path:
@@ -80,6 +85,18 @@ def run(command: list[str], timeout_s: float) -> None:
         raise MissingToolError(
             f"{command[0]} failed:\n{(done.stdout + done.stderr).strip()[-4000:]}"
         )
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Holds the machine for one benchmark: two at once would measure each other."""
+    cache_directory().mkdir(parents=True, exist_ok=True)
+    with (cache_directory() / "bench.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError("Another benchmark is running here; wait until it is done.") from None
+        yield
 
 
 @contextmanager
