@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from headrace.protocol.errors import ErrorCode
 from support.batches import batch, fetch, fetch_request, produce, records_of
 from support.processes import BrokerProcess, is_root
 from support.topics import create_topic
 from support.waiting import wait_for
 from support.wire import Wire
-
-from headrace.protocol.errors import ErrorCode
 
 DISK_BYTES = 16 << 20
 FILLER_BYTES = 8 << 20

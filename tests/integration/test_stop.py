@@ -1,0 +1,62 @@
+"""Stopping: what was accepted is answered, the stop is bounded, a second signal ends at once."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from headrace.protocol.api import APIS, ApiKey
+from support.batches import batch, fetch_request, produce
+from support.processes import Spawn
+from support.topics import create_topic
+from support.waiting import wait_for
+from support.wire import ConnectionEnded, Wire
+
+
+def test_a_waiting_fetch_does_not_hold_up_a_stop(spawn: Spawn) -> None:
+    broker = spawn()
+    with Wire(broker.bootstrap_servers, timeout_s=20) as wire:
+        create_topic(wire, "quiet")
+        wire.send(fetch_request("quiet", max_wait_ms=60_000, min_bytes=1), 12)
+        began = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - began < 10
+        # It is answered, or told that the broker has gone.
+        try:
+            wire.receive(APIS[ApiKey.FETCH], 12)
+        except ConnectionEnded:
+            return
+        assert wire.ends()
+
+
+def test_a_clean_stop_leaves_the_marker_and_a_kill_does_not(spawn: Spawn) -> None:
+    broker = spawn(ephemeral=False)
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "kept")
+        produce(wire, "kept", batch(b"a"))
+    marker = broker.data / ".kafka_cleanshutdown"
+    assert not marker.exists()
+    assert broker.stop() == 0
+    assert marker.exists()
+    broker.start()
+    assert not marker.exists()  # a crash from now on must not look clean
+    broker.kill()
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_both_signals_stop_it(spawn: Spawn, sent: signal.Signals) -> None:
+    broker = spawn()
+    os.kill(broker.pid, sent)
+    wait_for(lambda: not broker.running, "the broker has stopped")
+
+
+def test_a_half_sent_request_does_not_hold_up_a_stop(spawn: Spawn) -> None:
+    broker = spawn()
+    with Wire(broker.bootstrap_servers) as wire:
+        wire.send_bytes(b"\0\0\1\0half")
+        began = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - began < 10
+        assert wire.ends()
