@@ -84,25 +84,19 @@ class Durability:
 
     def _flush(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> None:
         fs = segments.fs
-        items = segments.items
+        items = segments.from_offset(self.recovery_point)
         for segment in items:
             if segment.base_offset < end_offset:
                 self.sync(fs, segment, with_indexes=segment is not items[-1])
         if epochs.changed:
             epochs.changed = False
             write_epochs(fs, f"{segments.path}/{LEADER_EPOCHS}", list(epochs.entries))
-        if self._new_names:
-            self._new_names = False
-            fs.fsync_dir(segments.path)
-        if self._new_directory:
-            sync_file(fs, f"{segments.path}/{PARTITION_METADATA}")
-            fs.fsync_dir(parent_of(segments.path))
-            self._new_directory = False
+        self.sync_names(segments)
         with self._point_lock:
-            if items and items[-1] is not segments.active:
+            following = segments.following(items[-1]) if items else None
+            if following is not None:
                 # Rolled while we synced: its indexes are not covered, so it must be scanned again.
-                rolled_at = segments.items[segments.items.index(items[-1]) + 1].base_offset
-                end_offset = min(end_offset, rolled_at - 1)
+                end_offset = min(end_offset, following.base_offset - 1)
             self.recovery_point = max(self.recovery_point, end_offset)
 
     def close(
@@ -117,6 +111,17 @@ class Durability:
             self.sync(segments.fs, segments.active, with_indexes=True)
             sync_file(segments.fs, segments.snapshot_path(end_offset))
             segments.fs.fsync_dir(segments.path)
+
+    def sync_names(self, segments: Segments) -> None:
+        """Makes the names of the log's files durable, and of its directory if that is new."""
+        fs = segments.fs
+        if self._new_names:
+            self._new_names = False
+            fs.fsync_dir(segments.path)
+        if self._new_directory:
+            sync_file(fs, f"{segments.path}/{PARTITION_METADATA}")
+            fs.fsync_dir(parent_of(segments.path))
+            self._new_directory = False
 
     def sync(self, fs: FileSystem, segment: Segment, *, with_indexes: bool) -> None:
         """Clears each flag before syncing: a write that comes meanwhile sets it again."""

@@ -315,7 +315,7 @@ class LogFiles:
             if doomed[-1] is self._segments.active:
                 # An empty segment keeps the log's end: offsets are never given twice.
                 self.roll()
-                self._segments.fs.fsync_dir(self.path)
+                self._durability.sync_names(self._segments)
             due_ms = now_ms + self.config.file_delete_delay_ms
             for path in self._segments.retire(doomed):
                 self.directory.trash.add_file(path, due_ms)

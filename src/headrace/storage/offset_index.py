@@ -22,15 +22,10 @@ class OffsetIndex(IndexFile):
     def __init__(self, files: OpenFiles, path: str, size_bytes: int) -> None:
         super().__init__(files, path, ENTRY, ("i", "i"), size_bytes)
 
-    def position_before(self, relative_offset: int) -> int:
-        """Where to start walking to find the offset."""
-        found = self.floor(relative_offset)
-        return found[1] if found else 0
-
-    def position_at_or_before(self, position: int) -> int:
-        """The largest batch position in the index that is not past `position`."""
+    def floor_value(self, position: int) -> tuple[int, int] | None:
+        """The last entry whose position is at most `position`."""
         count = bisect_right(range(len(self)), position, key=lambda n: self.entry(n)[1])
-        return self.entry(count - 1)[1] if count else 0
+        return self.entry(count - 1) if count else None
 
     def is_sane(self, size_bytes: int, log_size: int) -> bool:
         """Cheap signs of damage: a torn entry, a last entry that cannot be."""

@@ -101,6 +101,6 @@ def _window(segments: Segments, offset: int) -> list[tuple[Segment, int]]:
             continue
         found = segment.find(offset)
         end = found[0] if found else segment.size
-        window.insert(0, (segment, segment.index.position_at_or_before(max(0, end - wanted))))
+        window.insert(0, (segment, segment.start_before_position(max(0, end - wanted))))
         wanted -= end
     return window

@@ -28,6 +28,7 @@ from headrace.storage.producers import Marker, ProducerStates
 from headrace.storage.scan import BadBatch, scan
 from headrace.storage.segment import (
     LOG,
+    MAX_RELATIVE_OFFSET,
     OFFSET_DIGITS,
     OFFSET_INDEX,
     SNAPSHOT,
@@ -199,7 +200,7 @@ class _Loader:
             )
             if is_repair:
                 self._begin_repair(segment)
-            end, bad = self._scan(segment)
+            end, bad = self._scan(segment, self._limit(place))
             if bad is not None:
                 self._cut(segment, items[place + 1 :], end, bad)
                 segment.truncate(bad.position, end)
@@ -229,13 +230,21 @@ class _Loader:
                 file.dirty = False
         self._fs.fsync_dir(self._path)
 
-    def _scan(self, segment: Segment) -> tuple[int, BadBatch | None]:
+    def _limit(self, place: int) -> int:
+        """The first offset that cannot be in that segment."""
+        items = self._segments.items
+        limit = items[place].base_offset + MAX_RELATIVE_OFFSET + 1
+        if place + 1 < len(items):
+            limit = min(limit, items[place + 1].base_offset)
+        return limit
+
+    def _scan(self, segment: Segment, limit: int) -> tuple[int, BadBatch | None]:
         """Rebuilds what is derived from the segment's batches, as far as they hold."""
         segment.clear_indexes()
         segment.dirty = True
         end = segment.base_offset
         try:
-            for position, header, marker in scan(self._fs, segment, end):
+            for position, header, marker in scan(self._fs, segment, limit):
                 self._take_in(segment, position, header, marker)
                 end = header.next_offset
         except BadBatch as bad:

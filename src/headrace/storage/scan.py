@@ -43,15 +43,20 @@ class Scanned(NamedTuple):
     marker: Marker | None
 
 
-def scan(fs: FileSystem, segment: Segment, next_offset: int) -> Iterator[Scanned]:
-    """Every batch of the segment; none may begin before `next_offset`."""
+def scan(fs: FileSystem, segment: Segment, limit: int) -> Iterator[Scanned]:
+    """Every batch of the segment, whose offsets all lie below `limit`."""
+    next_offset = segment.base_offset
     fd = segment.file.acquire()
     position, size = 0, segment.size
     start, chunk = 0, b""
     while position < size:
         if start + len(chunk) - position < HEADER_SIZE:
             start, chunk = position, read_exactly(fs, fd, SCAN_BYTES, position)
-        header = _header(chunk, position - start, position, size, next_offset)
+        header = _header(chunk, position - start, position, size)
+        if not next_offset <= header.base_offset <= header.last_offset < limit:
+            raise BadBatch(
+                position, f"offset {header.base_offset} is not in [{next_offset}, {limit})"
+            )
         batch_size = header.size
         if start + len(chunk) - position < batch_size <= SCAN_BYTES:
             start, chunk = position, read_exactly(fs, fd, SCAN_BYTES, position)
@@ -70,15 +75,13 @@ def scan(fs: FileSystem, segment: Segment, next_offset: int) -> Iterator[Scanned
         position += batch_size
 
 
-def _header(chunk: bytes, at: int, position: int, size: int, next_offset: int) -> BatchHeader:
+def _header(chunk: bytes, at: int, position: int, size: int) -> BatchHeader:
     try:
         header = read_header(chunk, at)
     except RecordError as error:
         raise BadBatch(position, str(error)) from None
     if header.size > size - position:
         raise BadBatch(position, f"{header.size} bytes announced, {size - position} remain")
-    if header.base_offset < next_offset or header.last_offset_delta < 0:
-        raise BadBatch(position, f"offset {header.base_offset}, expected {next_offset}")
     return header
 
 

@@ -5,10 +5,11 @@ half-way is cut off again, so the file never holds more than `size` says. Index 
 in memory first: appending is one write, and nothing that follows it can fail.
 """
 
+import logging
 from collections.abc import Iterator
 from struct import Struct
 
-from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, read_header
+from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 from headrace.records.errors import RecordError
 from headrace.storage.errors import LogCorrupt
 from headrace.storage.filesystem import Buffer, read_exactly, write_all
@@ -34,6 +35,9 @@ UNKNOWN = -2  # not read from the disk yet
 
 # Base offset, length and last offset delta: all that finding a batch needs of its header.
 _WALK = Struct(">qi11xi")
+_MAGIC_AT = 16
+
+log = logging.getLogger(__name__)
 
 
 def file_name(offset: int, suffix: str) -> str:
@@ -208,11 +212,18 @@ class Segment:
 
     def find(self, offset: int) -> tuple[int, int, int] | None:
         """Position, base offset and size of the first batch that ends at or after `offset`."""
-        position = self.index.position_before(offset - self.base_offset)
-        fd = self.file.acquire()
+        entry = self.index.floor(offset - self.base_offset)
         end = self.size
+        position = entry[1] if entry and entry[1] < end else 0
+        if position == 0:
+            entry = None
+        fd = self.file.acquire()
         while position < end:
             chunk = self._files.fs.pread(fd, WALK_BYTES, position)
+            if entry is not None and not self._is_meant(entry, chunk):
+                entry, position = None, 0
+                continue
+            entry = None
             at, last = 0, len(chunk) - HEADER_SIZE
             if last < 0:
                 raise self._damaged(position)
@@ -227,6 +238,34 @@ class Segment:
                 at += length + LOG_OVERHEAD
             position += at
         return None
+
+    def start_before(self, offset: int) -> int:
+        """The position of a batch at or before `offset`, from which to walk."""
+        return self._start(self.index.floor(offset - self.base_offset))
+
+    def start_before_position(self, position: int) -> int:
+        """The position of a batch that is not past `position`."""
+        return self._start(self.index.floor_value(position))
+
+    def _start(self, entry: tuple[int, int] | None) -> int:
+        """An index entry's position if that can be trusted, else 0."""
+        if entry is None:
+            return 0
+        head = self._files.fs.pread(self.file.acquire(), HEADER_SIZE, entry[1])
+        return entry[1] if self._is_meant(entry, head) else 0
+
+    def _is_meant(self, entry: tuple[int, int], head: bytes) -> bool:
+        """Whether `head` begins the batch that an index entry points at.
+
+        Its offsets tell: a damaged index then costs a longer walk, not a wrong answer.
+        """
+        if len(head) >= HEADER_SIZE and head[_MAGIC_AT] == MAGIC:
+            first = self.base_offset
+            base_offset, _, delta = _WALK.unpack_from(head)
+            if first <= base_offset <= base_offset + delta <= first + entry[0]:
+                return True
+        log.warning("an index entry is damaged", extra={"segment": self.path})
+        return False
 
     def read(self, position: int, size: int) -> bytes:
         data = self._files.fs.pread(self.file.acquire(), size, position)
@@ -259,9 +298,8 @@ class Segment:
 
     def next_offset(self) -> int:
         """Where the next batch would go, by walking from the last index entry."""
-        last = self.index.last()
         offset = self.base_offset
-        for _, header in self.headers_from(last[1] if last else 0):
+        for _, header in self.headers_from(self._start(self.index.last())):
             offset = header.next_offset
         return offset
 
@@ -289,7 +327,7 @@ class Segment:
     def _find_max_timestamp(self) -> None:
         """The time index lags behind the log: look at the batches after its last entry too."""
         known = self.max_timestamp
-        start = self.index.position_before(self._max_timestamp_offset - self.base_offset)
+        start = self.start_before(self._max_timestamp_offset)
         for _, header in self.headers_from(start):
             if header.max_timestamp > known:
                 known = self._max_timestamp = header.max_timestamp

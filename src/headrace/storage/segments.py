@@ -1,6 +1,7 @@
 """A log's segments in order, and the files beside them in the partition's directory."""
 
 from bisect import bisect_right
+from operator import attrgetter
 
 from headrace.storage.filesystem import FileSystem, remove_if_there
 from headrace.storage.open_files import OpenFiles
@@ -14,6 +15,8 @@ from headrace.storage.segment import (
     Segment,
     file_name,
 )
+
+_base_offset = attrgetter("base_offset")
 
 
 class Segments:
@@ -48,7 +51,18 @@ class Segments:
         items = self.items
         if items and items[-1].base_offset <= offset:
             return len(items) - 1
-        return max(0, bisect_right(items, offset, key=lambda segment: segment.base_offset) - 1)
+        return max(0, bisect_right(items, offset, key=_base_offset) - 1)
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that holds `offset`, and all after it."""
+        items = self.items
+        return items[max(0, bisect_right(items, offset, key=_base_offset) - 1) :]
+
+    def following(self, segment: Segment) -> Segment | None:
+        """The segment after `segment`, which may itself be gone."""
+        items = self.items
+        place = bisect_right(items, segment.base_offset, key=_base_offset)
+        return items[place] if place < len(items) else None
 
     def add(self, base_offset: int) -> Segment:
         """Makes an empty active segment; its name is durable once the directory is synced."""

@@ -25,8 +25,8 @@ def first_at(segments: Segments, timestamp: int, log_start: int) -> TimestampedO
         if segment.size == 0 or segment.max_timestamp < timestamp:
             continue
         floor = segment.times.floor(timestamp)
-        start = max(log_start - segment.base_offset, floor[1] if floor else 0)
-        for position, header in segment.headers_from(segment.index.position_before(start)):
+        start = max(log_start, segment.base_offset + (floor[1] if floor else 0))
+        for position, header in segment.headers_from(segment.start_before(start)):
             if header.max_timestamp >= timestamp and header.last_offset >= log_start:
                 found = _in_batch(segment, position, header, timestamp, log_start)
                 if found is not None:

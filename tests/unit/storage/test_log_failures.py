@@ -1,0 +1,164 @@
+"""A disk that fills up, fails or lies: the right error, nothing acknowledged is lost."""
+
+import errno
+
+import pytest
+
+from headrace.protocol.errors import ErrorCode
+from headrace.storage.config import LogConfig
+from headrace.storage.errors import DiskError, DiskFull, LogDirFailed
+from headrace.testing.memory_files import MemoryFileSystem
+from unit.storage.storage_rig import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    batch,
+    open_log,
+    open_manager,
+    values,
+)
+
+SMALL = LogConfig(segment_bytes=900, index_interval_bytes=150)
+
+
+def test_a_full_disk_refuses_appends_serves_reads_and_heals_without_a_restart() -> None:
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs, SMALL)
+    sent = {}
+    fs.capacity_bytes = fs.used_bytes() + 2000
+    refusals = 0
+    for number in range(60):
+        value = b"%d" % number * 40
+        try:
+            sent[append(log, batch(value)).first_offset] = value
+        except DiskFull as error:
+            assert error.code is ErrorCode.KAFKA_STORAGE_ERROR and error.code.retriable
+            refusals += 1
+        assert values(log) == sent
+        if refusals == 20:
+            fs.capacity_bytes = None
+    assert refusals == 20 and len(sent) == 40
+    manager.close()
+    _, log = open_log(fs.after_kill(), SMALL)
+    assert values(log) == sent
+
+
+def test_a_half_written_batch_is_cut_off_again() -> None:
+    fs = MemoryFileSystem()
+    _, log = open_log(fs)
+    append(log, batch(b"first"))
+    fs.capacity_bytes = fs.used_bytes() + 30
+    with pytest.raises(DiskFull):
+        append(log, batch(b"second" * 50))
+    assert log.size_bytes == fs.stat("data/t-0/00000000000000000000.log").size
+    fs.capacity_bytes = None
+    append(log, batch(b"third"))
+    assert values(log) == {0: b"first", 1: b"third"}
+
+
+def test_running_out_of_descriptors_is_not_the_disks_fault() -> None:
+    fs = MemoryFileSystem()
+    _, log = open_log(fs)
+    fs.fault_at, fs.fault_errno = fs.operations + 1, errno.EMFILE
+    with pytest.raises(DiskError) as caught:
+        append(log, batch(b"x"))
+    assert not isinstance(caught.value, LogDirFailed)
+    append(log, batch(b"x"))
+    assert values(log) == {0: b"x"}
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.EROFS])
+def test_a_failed_write_takes_the_directory_offline_and_no_other(code: int) -> None:
+    fs = MemoryFileSystem()
+    manager = open_manager(fs, dirs=("one", "two"))
+    logs = [manager.get_or_create("t", n, TOPIC_ID, LogConfig()) for n in range(4)]
+    for log in logs:
+        append(log, batch(b"x"))
+    fs.fault_at, fs.fault_errno = fs.operations + 1, code
+    with pytest.raises(LogDirFailed):
+        append(logs[0], batch(b"y"))
+    sick = [log for log in logs if log.directory is logs[0].directory]
+    well = [log for log in logs if log.directory is not logs[0].directory]
+    assert len(sick) == len(well) == 2
+    for log in sick:
+        with pytest.raises(LogDirFailed):
+            append(log, batch(b"z"))
+        with pytest.raises(LogDirFailed):
+            log.read(0, max_bytes=100)
+        with pytest.raises(LogDirFailed):
+            log.flush()
+    for log in well:
+        append(log, batch(b"z"))
+        assert values(log) == {0: b"x", 1: b"z"}
+    with pytest.raises(LogDirFailed):
+        manager.get_or_create("t", 9, TOPIC_ID, LogConfig())
+    made = manager.get_or_create("t", 9, TOPIC_ID, LogConfig(), is_new=True)
+    assert made.directory is well[0].directory
+    manager.close()
+    assert not any(
+        name == ".kafka_cleanshutdown" for name, _ in fs.list_dir(sick[0].directory.path)
+    )
+
+
+def test_nothing_is_flushed_after_a_failed_fsync() -> None:
+    """The second fsync might succeed without the first one's bytes: it must not be tried."""
+    fs = MemoryFileSystem()
+    _, log = open_log(fs, LogConfig(flush_messages=1))
+    append(log, batch(b"x"))
+    fs.fault_on = lambda operation: operation == "fsync"
+    fs.fault_at = fs.operations + 1
+    with pytest.raises(LogDirFailed):
+        log.flush()
+    fs.fault_at = None
+    with pytest.raises(LogDirFailed):
+        log.flush()
+    assert log.recovery_point == 0
+    with pytest.raises(LogDirFailed):
+        append(log, batch(b"y"))
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+def test_a_fault_at_any_operation_raises_storage_errors_and_loses_nothing(code: int) -> None:
+    """Runs a small script with a fault at each operation in turn."""
+    point, finished = 0, False
+    while not finished:
+        point += 1
+        fs = MemoryFileSystem()
+        manager, log = open_log(fs, LogConfig(segment_bytes=400, flush_messages=1))
+        fs.fault_at, fs.fault_errno = fs.operations + point, code
+        acked = {}
+        finished = True
+        for number in range(12):
+            value = b"%d" % number * 10
+            try:
+                first = append(log, batch(value, producer_id=1, sequence=len(acked))).first_offset
+                log.flush()
+                acked[first] = value
+            except DiskError:
+                finished = False
+                if log.directory.failure is not None:
+                    break
+        fs.fault_at = None
+        manager.close()
+        _, log = open_log(fs.after_kill(), LogConfig(segment_bytes=400))
+        found = values(log)
+        assert all(found.get(offset) == value for offset, value in acked.items())
+    assert point > 20
+
+
+def test_a_directory_that_cannot_be_opened_leaves_the_others_working() -> None:
+    fs = MemoryFileSystem()
+    fs.mkdir("good")
+    fs.open("bad", create=True)  # a file where a directory should be
+    manager = open_manager(fs, dirs=("bad", "good"))
+    assert [home.is_online for home in manager.homes] == [False, True]
+    log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig(), is_new=True)
+    append(log, batch(b"x"), now_ms=NOW_MS)
+    assert log.directory.path == "good"
+
+
+def test_no_working_directory_at_all_is_an_error() -> None:
+    fs = MemoryFileSystem()
+    fs.open("bad", create=True)
+    with pytest.raises(LogDirFailed):
+        open_manager(fs, dirs=("bad",))
