@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 
 JOIN_BELOW_BYTES = 32 * 1024  # one small copy is cheaper than a vectored write
+SMALL_PART_BYTES = 4 * 1024  # so is the copy of a small part beside large ones
 FLUSH_ABOVE_BYTES = 256 * 1024  # answers past this leave at once, so that back-pressure is felt
 WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent answers past this stop the reading of requests
 LINGER_S = 0.1  # how long a drained connection stays for the client to read its last answers
@@ -283,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
         elif size < JOIN_BELOW_BYTES:
             transport.write(b"".join(out))
         else:
-            transport.writelines(out)
+            transport.writelines(_merge_small(out))
 
     def _read(self, *, on: bool) -> None:
         if self._transport is None or self._reading == on or self._transport.is_closing():
@@ -303,6 +304,23 @@ class Connection(asyncio.BufferedProtocol):
             self._read(on=True)
             transport.write_eof()
             self._loop.call_later(LINGER_S, transport.abort)
+
+
+def _merge_small(parts: Parts) -> Parts:
+    """Payloads stay as they are; what lies between them becomes one buffer each."""
+    merged: Parts = []
+    small: Parts = []
+    for part in parts:
+        if len(part) < SMALL_PART_BYTES:
+            small.append(part)
+            continue
+        if small:
+            merged.append(b"".join(small))
+            small = []
+        merged.append(part)
+    if small:
+        merged.append(b"".join(small))
+    return merged
 
 
 def _already_encoded(_: object) -> Parts | None:

@@ -46,6 +46,7 @@ HANDLERS: Mapping[ApiKey, str] = {
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"
+_API_VERSIONS = ApiKey.API_VERSIONS
 _PREFIX = struct.Struct(">ii")
 _FLEXIBLE_PREFIX = struct.Struct(">iib")  # the tagged fields of the response header: none
 
@@ -72,10 +73,21 @@ Handle = Callable[["Broker", Context, Struct], Reply]
 class _Route:
     """One API as this broker serves it."""
 
-    __slots__ = ("handle", "in_place", "read", "spec")
+    __slots__ = (
+        "flexible_since",
+        "handle",
+        "in_place",
+        "max_version",
+        "min_version",
+        "read",
+        "spec",
+    )
 
     def __init__(self, spec: ApiSpec, handle: Handle) -> None:
         self.spec = spec
+        self.min_version = spec.min_version
+        self.max_version = spec.max_version
+        self.flexible_since = spec.flexible_since
         self.handle = handle
         self.read = spec.request.read
         # Produce appends its payload before it first waits, so it may read from the receive
@@ -99,20 +111,15 @@ class Dispatcher:
             raise UnsupportedRequest(msg)
         key, version, correlation_id, id_size = _HEAD.unpack_from(frame)
         route = self._routes.get(key) or self._route(key)
-        spec = route.spec
-        if not spec.min_version <= version <= spec.max_version:
-            if key != ApiKey.API_VERSIONS:
-                served = f"{spec.min_version} to {spec.max_version}"
-                msg = f"{spec.name} version {version}; served are {served}"
-                raise UnsupportedRequest(msg)
-            return encode(spec, 0, correlation_id, _unsupported_api_versions(self._broker))
+        if not route.min_version <= version <= route.max_version:
+            return self._unsupported(route.spec, version, correlation_id)
         body: memoryview | bytes = frame if route.in_place else bytes(frame)
         pos = _HEAD.size + id_size
-        tagged = version >= spec.flexible_since and body[pos : pos + 1] != _NO_TAGS
-        if id_size < 0 or pos > len(body) or tagged:
-            # No client id, one that does not fit, or tagged fields: rare, so the long way.
+        flexible = version >= route.flexible_since
+        if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
+            # No client id, or tagged fields after it, or nonsense: the long way.
             _, pos = read_request_header(body, 0, len(body))
-        elif version >= spec.flexible_since:
+        elif flexible:
             pos += 1
         # Bytes after the message are ignored, as Kafka does: librdkafka 2.16 sends three of them
         # after a Metadata request for all topics.
@@ -120,6 +127,7 @@ class Dispatcher:
         reply = route.handle(self._broker, Context(connection, version), request)
         if reply is None:
             return None
+        spec = route.spec
         if isinstance(reply, Struct):
             return encode(spec, version, correlation_id, reply)
 
@@ -131,6 +139,13 @@ class Dispatcher:
         if isinstance(reply, asyncio.Future):
             return Pipelined(cast("asyncio.Future[object]", reply), encode_later)
         return Serial(reply, encode_later)
+
+    def _unsupported(self, spec: ApiSpec, version: int, correlation_id: int) -> Parts:
+        if spec.key is ApiKey.API_VERSIONS:
+            return encode(spec, 0, correlation_id, _unsupported_api_versions(self._broker))
+        served = f"{spec.min_version} to {spec.max_version}"
+        msg = f"{spec.name} version {version}; served are {served}"
+        raise UnsupportedRequest(msg)
 
     def _route(self, key: int) -> _Route:
         try:
@@ -150,7 +165,7 @@ def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> 
     answer.write(version, parts)
     size = sum(map(len, parts))
     # ApiVersions always answers with the oldest header: the client does not know more yet.
-    if version >= spec.flexible_since and spec.key is not ApiKey.API_VERSIONS:
+    if version >= spec.flexible_since and spec.key is not _API_VERSIONS:
         parts[0] = _FLEXIBLE_PREFIX.pack(size + 5, correlation_id, 0)
     else:
         parts[0] = _PREFIX.pack(size + 4, correlation_id)

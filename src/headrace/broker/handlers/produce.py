@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
 from headrace.broker.handlers.errors import failure
-from headrace.broker.partitions import HostedTopic
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -40,6 +39,11 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+# An attribute of an enum class costs ten times a global's look-up; these are read per request.
+UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_ID
+INVALID_REQUIRED_ACKS = ErrorCode.INVALID_REQUIRED_ACKS
+ZSTD = Codec.ZSTD
 _GLANCE = struct.Struct(">8xi4xB4xH")  # of a batch: its length, magic and attributes
 
 Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
@@ -48,9 +52,14 @@ Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
 def handle(
     broker: "Broker", context: Context, request: ProduceRequest
 ) -> "ProduceResponse | asyncio.Future[ProduceResponse | None] | None":
+    version = context.version
     flushes: Flushes = []
-    response = _append_all(broker, context.version, request, flushes)
-    if request.acks == 0:
+    acks = request.acks
+    if -1 <= acks <= 1:
+        response = _append_all(broker, version, request, flushes)
+    else:
+        response = _refuse_all(request, INVALID_REQUIRED_ACKS)
+    if acks == 0:
         _close_on_error(context, response)
         return None
     if flushes:
@@ -62,19 +71,27 @@ def _append_all(
     broker: "Broker", version: int, request: ProduceRequest, flushes: Flushes
 ) -> ProduceResponse:
     now_ms = broker.clock.wall_ms()
-    by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS
+    table = broker.partitions
     responses = []
     for data in request.topic_data:
-        if by_id:
-            topic = broker.partitions.by_id.get(data.topic_id)
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+            topic = table.by_id.get(data.topic_id)
+            unknown = UNKNOWN_TOPIC_ID
         else:
-            topic = broker.partitions.by_name.get(data.name)
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        partitions = [
-            _append(broker, version, request, topic, unknown, partition, now_ms, flushes)
-            for partition in data.partition_data
-        ]
+            topic = table.by_name.get(data.name)
+            unknown = UNKNOWN_TOPIC_OR_PARTITION
+        partitions = []
+        for partition in data.partition_data:
+            index = partition.index
+            if topic is None:
+                partitions.append(_refused(index, unknown))
+            elif 0 <= index < len(topic.leaders) and (leader := topic.leaders[index]) is not None:
+                result = _append(version, leader, partition, now_ms)
+                if leader.flush_pending and not result.error_code:
+                    flushes.append((result, broker.flusher.flush(leader)))
+                partitions.append(result)
+            else:
+                partitions.append(_refused(index, UNKNOWN_TOPIC_OR_PARTITION))
         responses.append(
             TopicProduceResponse(
                 name=data.name, topic_id=data.topic_id, partition_responses=partitions
@@ -84,23 +101,9 @@ def _append_all(
 
 
 def _append(
-    broker: "Broker",
-    version: int,
-    request: ProduceRequest,
-    topic: HostedTopic | None,
-    unknown: ErrorCode,
-    data: PartitionProduceData,
-    now_ms: int,
-    flushes: Flushes,
+    version: int, leader: Leader, data: PartitionProduceData, now_ms: int
 ) -> PartitionProduceResponse:
     index = data.index
-    if not -1 <= request.acks <= 1:
-        return _refused(index, ErrorCode.INVALID_REQUIRED_ACKS)
-    if topic is None:
-        return _refused(index, unknown)
-    leader = topic.leader(index)
-    if leader is None:
-        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     records = data.records
     if not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
         return _refused(
@@ -117,15 +120,27 @@ def _append(
         return _invalid_records(index, invalid)
     except StorageError as error:
         return _refused(index, *failure(error), log_start_offset=_log_start(leader))
-    response = PartitionProduceResponse(
+    return PartitionProduceResponse(
         index=index,
         base_offset=result.first_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=leader.log.log_start_offset,
     )
-    if leader.flush_pending:
-        flushes.append((response, broker.flusher.flush(leader)))
-    return response
+
+
+def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=data.name,
+                topic_id=data.topic_id,
+                partition_responses=[
+                    _refused(partition.index, error) for partition in data.partition_data
+                ],
+            )
+            for data in request.topic_data
+        ]
+    )
 
 
 def _check_batch(version: int, records: memoryview) -> tuple[ErrorCode, str] | None:
@@ -135,7 +150,7 @@ def _check_batch(version: int, records: memoryview) -> tuple[ErrorCode, str] | N
         magic == MAGIC
         and length + LOG_OVERHEAD == len(records)
         and not attributes & TRANSACTIONAL_FLAG
-        and (version >= FIRST_VERSION_WITH_ZSTD or attributes & CODEC_MASK != Codec.ZSTD)
+        and (version >= FIRST_VERSION_WITH_ZSTD or attributes & CODEC_MASK != ZSTD)
     ):
         return None  # nearly always; the rest only finds the words
     try:
