@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 SWEEP_CONNECTIONS_S: Final = 5.0
-SWEEP_FILES_S: Final = 10.0
+SWEEP_FILES_S: Final = 1.0
 FLUSH_LOOK_S: Final = 0.5  # how late a flush by flush.ms may come
 LOGS_PER_SLICE: Final = 64
 

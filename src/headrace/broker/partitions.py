@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.leader import Leader
 from headrace.storage.config import LogConfig
@@ -13,12 +14,13 @@ NO_TOPIC_ID = bytes(16)
 class HostedTopic:
     """One topic's leaders on this broker; `None` where another broker leads."""
 
-    __slots__ = ("config", "leaders", "name", "topic_id")
+    __slots__ = ("config", "internal", "leaders", "name", "topic_id")
 
     def __init__(self, name: str, topic_id: bytes, config: LogConfig) -> None:
         self.name = name
         self.topic_id = topic_id
         self.config = config
+        self.internal = name in INTERNAL_TOPICS
         self.leaders: list[Leader | None] = []
 
     def leader(self, index: int) -> Leader | None:

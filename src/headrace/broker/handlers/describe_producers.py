@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
 from headrace.broker.handlers.errors import failure
+from headrace.cluster.topic_names import name_problem
+from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -37,6 +39,12 @@ def handle(
 
 
 def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    if name_problem(topic) is not None:
+        return PartitionResponse(
+            partition_index=index,
+            error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
+            active_producers=[],
+        )
     leader = broker.partitions.find(topic, index)
     if not isinstance(leader, Leader):
         return PartitionResponse(partition_index=index, error_code=leader, active_producers=[])

@@ -25,12 +25,14 @@ def handle(
     broker: Broker, context: Context, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     image = broker.metadata.image
+    if request.cursor is not None and request.cursor.partition_index < 0:
+        return _refuse_all(request)
     names = sorted({topic.name for topic in request.topics} or image.topics)
     first_partition = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
         if names and names[0] == request.cursor.topic_name:
-            first_partition = max(0, request.cursor.partition_index)
+            first_partition = request.cursor.partition_index
     room = max(0, min(request.response_partition_limit, broker.limits.max_partitions_per_page))
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
@@ -51,6 +53,17 @@ def handle(
             )
             break
     return response
+
+
+def _refuse_all(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=topic.name, partitions=[]
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _describe(

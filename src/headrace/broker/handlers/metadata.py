@@ -15,8 +15,8 @@ from headrace.broker.handlers.operations import (
     NOT_REQUESTED,
     TOPIC_OPERATIONS,
 )
+from headrace.broker.internal_topics import new_topic
 from headrace.cluster.image import MetadataImage, Topic
-from headrace.cluster.topic_control import NewTopic
 from headrace.cluster.topic_names import name_problem
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.metadata import (
@@ -32,15 +32,33 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 NO_TOPIC_ID = bytes(16)
+FIRST_VERSION_BY_ID = 12
 
 
 def handle(
     broker: Broker, context: Context, request: MetadataRequest
 ) -> MetadataResponse | Coroutine[object, object, MetadataResponse]:
+    if context.version < FIRST_VERSION_BY_ID and any(
+        asked.topic_id != NO_TOPIC_ID for asked in request.topics or ()
+    ):
+        return _refuse_ids(request)
     missing = _to_create(broker, request)
     if missing:
         return _create_then_answer(broker, context, request, missing)
     return _answer(broker, context, request, {})
+
+
+def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
+    """Versions 10 and 11 have a place for ids in the request, but Kafka does not take them."""
+    return MetadataResponse(
+        brokers=[],
+        topics=[
+            MetadataResponseTopic(
+                error_code=ErrorCode.INVALID_REQUEST, name=asked.name or "", partitions=[]
+            )
+            for asked in request.topics or ()
+        ],
+    )
 
 
 def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
@@ -55,7 +73,8 @@ def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
 async def _create_then_answer(
     broker: Broker, context: Context, request: MetadataRequest, missing: Sequence[str]
 ) -> MetadataResponse:
-    new = [NewTopic(name) for name in missing]
+    live = len(broker.metadata.image.live_brokers())
+    new = [new_topic(name, broker.settings, live) for name in missing]
     results = await broker.metadata.decide(lambda controller: controller.create_topics(new))
     errors: dict[str, ErrorCode] = {
         result.name: result.error.code

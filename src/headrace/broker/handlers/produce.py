@@ -85,6 +85,9 @@ def _append_all(
             index = partition.index
             if topic is None:
                 partitions.append(_refused(index, unknown))
+            elif topic.internal:
+                # Coordinators alone write to the topics that hold their state.
+                partitions.append(_refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION))
             elif 0 <= index < len(topic.leaders) and (leader := topic.leaders[index]) is not None:
                 result = _append(version, leader, partition, now_ms)
                 if leader.flush_pending and not result.error_code:
