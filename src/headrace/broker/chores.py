@@ -57,7 +57,8 @@ class _Files:
         self._broker = broker
 
     async def run(self) -> None:
-        await self._broker.offload(self._broker.logs.sweep)
+        if self._broker.logs.waiting_removals:
+            await self._broker.offload(self._broker.logs.sweep)
 
 
 class _Checkpoint:

@@ -259,6 +259,11 @@ class LogManager:
         return [f"{home.path}/{name}" for home in self.homes for name in home.strays]
 
     @property
+    def waiting_removals(self) -> int:
+        """Paths that a sweep will remove when their time has come."""
+        return len(self._trash)
+
+    @property
     def open_files(self) -> int:
         return len(self._files)
 
