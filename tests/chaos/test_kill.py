@@ -10,16 +10,28 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
+from headrace.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from support.batches import fetch, fetch_request, records_of
 from support.processes import BrokerProcess
 from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire import ConnectionEnded, Wire
 
 KILLS = int(os.environ.get("HEADRACE_KILLS", "5"))
 SEED = int(os.environ.get("HEADRACE_KILL_SEED", str(random.randrange(2**32))))
@@ -92,6 +104,11 @@ class Load(threading.Thread):
     def acks(self) -> int:
         return sum(map(len, self.acknowledged))
 
+    def await_ack(self, what: str) -> None:
+        """Returns once something more was acknowledged than now."""
+        before = self.acks
+        wait_for(lambda: self.acks > before, what, deadline_s=60)
+
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
@@ -108,13 +125,11 @@ def test_every_acknowledged_record_is_there_once_and_in_order(broker: BrokerProc
     load = Load(broker.bootstrap_servers, "load")
     load.start()
     for _ in range(KILLS):
-        acks = load.acks
-        wait_for(lambda acks=acks: load.acks > acks, "the load is acknowledged", deadline_s=60)
+        load.await_ack("the load is acknowledged")
         time.sleep(generator.random() * MAX_QUIET_S)  # the random moment, not a wait
         broker.kill()
         broker.start()
-    acks = load.acks
-    wait_for(lambda: load.acks > acks, "the load goes on", deadline_s=60)
+    load.await_ack("the load goes on")
     load.stopping.set()
     load.join(90)
     assert not load.is_alive()
@@ -122,6 +137,45 @@ def test_every_acknowledged_record_is_there_once_and_in_order(broker: BrokerProc
     for partition in range(PARTITIONS):
         _check(broker, load, partition)
     assert load.acks == sum(load.sent) > 0
+
+
+def test_every_acknowledged_topic_is_there(broker: BrokerProcess) -> None:
+    """Metadata is on the disk before it is acknowledged, ids and all; deletions too."""
+    generator = random.Random(SEED)
+    created: dict[str, bytes] = {}
+    deleted: set[str] = set()
+    for number in range(KILLS):
+        killer = threading.Timer(generator.random() * MAX_QUIET_S / 4, broker.kill)
+        with suppress(ConnectionEnded, OSError), Wire(broker.bootstrap_servers) as wire:
+            killer.start()
+            while True:
+                _create_and_delete(wire, f"round-{number}-{len(created)}", created, deleted)
+        killer.join()
+        broker.start()
+    with Wire(broker.bootstrap_servers) as wire:
+        told = wire.call(MetadataRequest(topics=None), MetadataResponse, 12).topics
+        found = {topic.name: topic.topic_id for topic in told}
+        assert created, f"seed {SEED}: nothing was acknowledged"
+        for name, topic_id in created.items():
+            assert found.get(name) == topic_id, f"seed {SEED}: {name}"
+            assert fetch(wire, fetch_request(name, partition=1)).error_code == 0
+        assert not deleted & set(found), f"seed {SEED}: a deleted topic is back"
+
+
+def _create_and_delete(wire: Wire, name: str, created: dict[str, bytes], deleted: set[str]) -> None:
+    """Creates one topic to keep and one that is deleted again; notes what was acknowledged."""
+    doomed = f"doomed-{name}"
+    topics = [
+        CreatableTopic(name=each, num_partitions=2, replication_factor=1) for each in (name, doomed)
+    ]
+    made = wire.call(CreateTopicsRequest(topics=topics, timeout_ms=5000), CreateTopicsResponse)
+    for result in made.topics:
+        if result.name == name and not result.error_code:
+            created[name] = result.topic_id
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=doomed)], timeout_ms=5000)
+    (gone,) = wire.call(request, DeleteTopicsResponse).responses
+    if not gone.error_code:
+        deleted.add(doomed)
 
 
 def _check(broker: BrokerProcess, load: Load, partition: int) -> None:

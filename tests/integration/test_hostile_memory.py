@@ -1,7 +1,6 @@
 """Memory follows what arrived, never what was claimed: an attacked broker is measured."""
 
 import struct
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -29,7 +28,7 @@ REFUSED = {
 
 
 @pytest.fixture
-def broker(spawn: Spawn) -> Iterator[BrokerProcess]:
+def broker(spawn: Spawn) -> BrokerProcess:
     broker = spawn()
     with Wire(broker.bootstrap_servers) as wire:  # warm: handlers are imported on first use
         create_topic(wire, "plain")

@@ -257,7 +257,6 @@ def _producer(wire: Wire) -> tuple[int, int]:
         return None if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else answer
 
     answer = wait_for(ready, "a producer id")
-    assert answer is not None
     assert answer.error_code == 0
     return answer.producer_id, answer.producer_epoch
 

@@ -10,7 +10,7 @@ DEADLINE_S = 20.0
 PAUSE_S = 0.01
 
 
-def wait_for(condition: Callable[[], T], what: str, *, deadline_s: float = DEADLINE_S) -> T:
+def wait_for(condition: Callable[[], T | None], what: str, *, deadline_s: float = DEADLINE_S) -> T:
     """The first true value of `condition`; fails with `what` when the deadline passes."""
     give_up = time.monotonic() + deadline_s
     while True:

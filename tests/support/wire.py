@@ -3,7 +3,7 @@
 import socket
 import struct
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Self, TypeVar
 
 from headrace.protocol.api import APIS, ApiSpec
 from headrace.protocol.header import RequestHeader, ResponseHeader
@@ -104,7 +104,7 @@ class Wire:
         """`ask` for callers that name the class of the response."""
         response = self.ask(request, version)
         assert isinstance(response, answer)
-        return cast("R", response)
+        return response
 
     def ends(self) -> bool:
         """Waits for the broker to close; false if it sends something instead."""
