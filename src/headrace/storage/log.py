@@ -27,6 +27,11 @@ from headrace.storage.validation import AppendRules, Batches, validate
 NO_MARKERS: list[Marker | None] = [None]
 
 
+# An attribute of an enum class costs ten times a global's look-up; these are read per append.
+REPLICATION = Origin.REPLICATION
+CLIENT = Origin.CLIENT
+
+
 class AppendResult(NamedTuple):
     """Where the records are now; `needs_flush` asks for a flush before anyone is told."""
 
@@ -71,7 +76,7 @@ class Log(LogFiles):
             duplicate = self._check_producers(batches, markers, origin)
             if duplicate is not None:
                 return self._duplicate(duplicate, rules)
-        if origin is Origin.REPLICATION:
+        if origin is REPLICATION:
             first_offset = batches[0][1].base_offset
             next_offset = batches[-1][1].next_offset
         else:
@@ -87,7 +92,7 @@ class Log(LogFiles):
         if self._durability.recovery_point >= first_offset:
             self._unflushed_since_ms = now_ms
         self._commit(segment, position, batches, markers, leader_epoch, origin)
-        append_time = now_ms if rules.log_append_time and origin is not Origin.REPLICATION else -1
+        append_time = now_ms if rules.log_append_time and origin is not REPLICATION else -1
         needs_flush = next_offset - self._durability.recovery_point >= rules.flush_messages
         return AppendResult(first_offset, next_offset - 1, append_time, False, needs_flush)
 
@@ -106,7 +111,7 @@ class Log(LogFiles):
         epochs = self._epochs
         for (pos, header), marker in zip(batches, markers, strict=True):
             epoch = leader_epoch
-            if origin is Origin.REPLICATION:
+            if origin is REPLICATION:
                 base_offset, epoch = header.base_offset, header.partition_leader_epoch
             if epoch != epochs.latest:
                 epochs.assign(epoch, base_offset)
@@ -129,7 +134,7 @@ class Log(LogFiles):
         self, batches: Batches, markers: list[Marker | None], origin: Origin
     ) -> BatchTrace | None:
         """Raises if a producer may not write this; returns the batch it repeats, if it does."""
-        if len(batches) == 1 and origin is Origin.CLIENT:
+        if len(batches) == 1 and origin is CLIENT:
             header = batches[0][1]
             known = self._producers.by_id.get(header.producer_id)
             if known is not None and known.continues(header):

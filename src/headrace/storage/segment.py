@@ -60,6 +60,7 @@ class Segment:
         "dirty",
         "file",
         "index",
+        "index_entries",
         "path",
         "removed",
         "size",
@@ -93,6 +94,7 @@ class Segment:
         self._first_timestamp = UNKNOWN if size else NO_TIMESTAMP
         self._prepared = False
         self._notes_in_memory = 0
+        self.index_entries = 0  # counted when the segment is prepared for writing
         self._max_timestamp = UNKNOWN if size else NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
 
@@ -129,6 +131,7 @@ class Segment:
         self.index.spill()
         self.times.spill()
         self._notes_in_memory = self.index.in_memory
+        self.index_entries = max(len(self.index), len(self.times))
         # Both are read from the disk if they are not known yet.
         self._prepared = self.max_timestamp >= NO_TIMESTAMP and self.times.last_key >= -1
 
@@ -147,6 +150,7 @@ class Segment:
             self.times.maybe_append(self._max_timestamp, self._max_timestamp_offset - base_offset)
             self._bytes_since_index = size
             self._notes_in_memory += 1
+            self.index_entries += 1
         else:
             self._bytes_since_index += size
 
@@ -165,10 +169,6 @@ class Segment:
         if self._created_ms < 0:
             self._created_ms = now_ms
         return now_ms - self._created_ms
-
-    @property
-    def index_entries(self) -> int:
-        return max(len(self.index), len(self.times))
 
     def write_indexes(self) -> None:
         """Completes the index files, as a closed segment has them."""
@@ -342,6 +342,7 @@ class Segment:
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset
         self._notes_in_memory = 0
+        self.index_entries = 0  # counted when the segment is prepared for writing
         self._first_timestamp = UNKNOWN
 
     def open_files(self) -> list[OpenFile]:

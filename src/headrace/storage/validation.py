@@ -14,6 +14,7 @@ from headrace.records.batch import (
     check_batch,
     read_header,
     stamp_log_append_time,
+    stamp_max_timestamp,
 )
 from headrace.records.buffer import WritableBuffer
 from headrace.records.codec import Codec
@@ -121,7 +122,7 @@ def _produced(
         check_batch(buf, pos, header)
         _check_header(header, origin)
         if not header.attributes & CONTROL_FLAG:
-            _check_records(buf, pos, header, rules, now_ms)
+            header = _check_records(buf, pos, header, rules, now_ms)
             if rules.codec is not None and header.attributes & CODEC_MASK != rules.codec:
                 changed = _recompress(buf, pos, header, rules.codec)
                 buf = bytearray(b"".join((buf[:pos], changed, buf[pos + size :])))
@@ -158,22 +159,26 @@ def _check_header(header: BatchHeader, origin: Origin) -> None:
 
 def _check_records(
     buf: WritableBuffer, pos: int, header: BatchHeader, rules: AppendRules, now_ms: int
-) -> None:
-    """What the topic asks of each record; opens the batch only if the header leaves doubt."""
+) -> BatchHeader:
+    """What the topic asks of each record; opens the batch only if the header leaves doubt.
+
+    A header that claims another largest timestamp than its records have is put right.
+    """
     too_new = not rules.log_append_time and header.max_timestamp - now_ms > rules.after_max_ms
     if header.attributes & TIMESTAMP_TYPE_FLAG and not rules.log_append_time:
         reason = "producers may not set the timestamp type to LogAppendTime"
         raise InvalidTimestamp(reason, [RecordFault(0, reason)])
     if rules.looks_inside or too_new:
-        _inspect(buf, pos, header, rules, now_ms)
-    if too_new:
-        raise InvalidTimestamp(f"batch claims a timestamp of {header.max_timestamp}")
+        max_timestamp = _inspect(buf, pos, header, rules, now_ms)
+        if max_timestamp != header.max_timestamp and not rules.log_append_time:
+            header = stamp_max_timestamp(buf, pos, header, max_timestamp)
+    return header
 
 
 def _inspect(
     buf: WritableBuffer, pos: int, header: BatchHeader, rules: AppendRules, now_ms: int
-) -> None:
-    """Looks at each record; raises with all that are wrong."""
+) -> int:
+    """Looks at each record; returns the largest timestamp, raises with all that are wrong."""
     time_type = TimestampType.CREATE_TIME
     if rules.log_append_time:
         time_type = TimestampType.LOG_APPEND_TIME
@@ -193,6 +198,7 @@ def _inspect(
         raise InvalidTimestamp("a record's timestamp is out of the topic's range", faults)
     if faults:
         raise InvalidRecord("a record breaks the topic's rules", faults)
+    return found.max_timestamp
 
 
 def _recompress(buf: WritableBuffer, pos: int, header: BatchHeader, codec: Codec) -> bytes:

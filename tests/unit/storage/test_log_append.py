@@ -3,7 +3,14 @@
 import pytest
 
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import TimestampType, headers, stamp
+from headrace.records.batch import (
+    TimestampType,
+    crc_of,
+    headers,
+    pack_header,
+    read_header,
+    stamp,
+)
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
 from headrace.storage.config import COMPACT, LOG_APPEND_TIME, LogConfig
@@ -87,8 +94,6 @@ def test_clients_may_not_write_control_batches_but_coordinators_may() -> None:
 
 
 def test_an_unknown_codec_is_refused() -> None:
-    from headrace.records.batch import crc_of, pack_header, read_header
-
     data = batch(b"x")
     header = read_header(data)._replace(attributes=7)
     pack_header(data, 0, header)
@@ -113,6 +118,18 @@ def test_the_future_is_bounded_by_default() -> None:
     error = refused(log, batch(b"x", timestamp=NOW_MS + 3_600_001))
     assert isinstance(error, InvalidTimestamp)
     append(log, batch(b"x", timestamp=0))
+
+
+def test_a_header_that_claims_the_future_for_records_of_today_is_put_right() -> None:
+    data = batch(b"x")
+    header = read_header(data)._replace(max_timestamp=NOW_MS + 10**9)
+    pack_header(data, 0, header)
+    pack_header(data, 0, header._replace(crc=crc_of(data, 0, len(data))))
+    _, log = open_log()
+    append(log, data)
+    ((_, stored),) = headers(log.read(0, max_bytes=1000).data)
+    assert stored.max_timestamp == NOW_MS
+    assert values(log) == {0: b"x"}
 
 
 def test_a_compacted_topic_refuses_records_without_a_key() -> None:
