@@ -185,8 +185,7 @@ def headers(buf: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, B
 
 def crc_of(buf: Buffer, pos: int, size: int) -> int:
     """CRC-32C of the batch of `size` bytes at `pos`, as its header should state it."""
-    with memoryview(buf) as view, view[pos + _ATTRIBUTES_AT : pos + size] as covered:
-        return crc32c(covered)
+    return crc32c(memoryview(buf)[pos + _ATTRIBUTES_AT : pos + size])
 
 
 def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
