@@ -20,9 +20,10 @@ def adopt(logs: Iterable[Log], node_id: int) -> list[TopicCreated]:
         found[log.topic][log.partition] = log
     records = []
     for name, partitions in sorted(found.items()):
-        ids = {log.topic_id for log in partitions.values()}
+        # A partition that never had a record has not written its id down.
+        ids = {log.topic_id for log in partitions.values()} - {NO_TOPIC_ID}
         complete = set(partitions) == set(range(len(partitions)))
-        if name == CLUSTER_METADATA_TOPIC or not complete or len(ids) != 1 or NO_TOPIC_ID in ids:
+        if name == CLUSTER_METADATA_TOPIC or not complete or len(ids) != 1:
             continue
         led = tuple(
             Partition((node_id,), (node_id,), node_id, max(0, partitions[index].latest_epoch))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.housekeeping import Chore
-from headrace.storage.config import MAX_LONG
+from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -72,23 +73,17 @@ class _Checkpoint:
 
 
 class _TimedFlush:
-    """`flush.ms`: no record waits longer than that for the disk."""
+    """`flush.ms`, and closed segments: an unclean restart scans only what no flush has covered."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._dirty_since: dict[str, float] = {}
 
     async def run(self) -> None:
-        now = self._broker.clock.monotonic()
-        for leader in self._broker.partitions:
-            if not leader.is_open or leader.log.config.flush_ms == MAX_LONG:
-                continue
-            log = leader.log
-            if log.recovery_point >= log.log_end_offset:
-                self._dirty_since.pop(log.name, None)
-            elif now - self._dirty_since.setdefault(log.name, now) >= log.config.flush_ms / 1000:
-                self._dirty_since.pop(log.name)
-                await self._broker.flusher.flush(leader)
+        for log in self._broker.logs.flush_due(self._broker.clock.wall_ms()):
+            leader = self._broker.partitions.find(log.topic, log.partition)
+            if isinstance(leader, Leader):
+                with suppress(StorageError):  # the directory is offline and has said so
+                    await self._broker.flusher.flush(leader)
 
 
 class _Retention:
@@ -99,16 +94,15 @@ class _Retention:
 
     async def run(self) -> None:
         now_ms = self._broker.clock.wall_ms()
-        for number, leader in enumerate(list(self._broker.partitions), start=1):
+        for number, log in enumerate(self._broker.logs, start=1):
             if number % LOGS_PER_SLICE == 0:
                 await asyncio.sleep(0)
-            if leader.closed:
-                continue
-            try:
+            leader = self._broker.partitions.find(log.topic, log.partition)
+            if log.log_start_offset == log.log_end_offset or not isinstance(leader, Leader):
+                continue  # an empty log need not be opened for this
+            with suppress(StorageError):  # the log or its directory is offline and has said so
                 if leader.log.delete_old_segments(now_ms, leader.high_watermark):
                     leader.interrupt()
-            except StorageError:
-                continue  # the log or its directory is offline and has said so
 
 
 class _Producers:
@@ -120,6 +114,4 @@ class _Producers:
     async def run(self) -> None:
         now_ms = self._broker.clock.wall_ms()
         expiration_ms = self._broker.limits.producer_id_expiration_ms
-        for leader in list(self._broker.partitions):
-            if leader.is_open:
-                leader.log.expire_producers(now_ms, expiration_ms)
+        self._broker.logs.expire_producers(now_ms, expiration_ms)

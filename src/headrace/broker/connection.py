@@ -69,6 +69,7 @@ class Owner(Protocol):
     max_frame_bytes: int
     max_in_flight: int
     max_in_flight_bytes: int
+    unsent_bytes: int
 
     def dispatch(
         self, connection: "Connection", frame: memoryview
@@ -100,6 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_bytes = 0  # of answers that are ready and wait for an earlier one
         self._held = False  # a serial request is under way
         self._write_paused = False
+        self._unsent_bytes = 0  # what the client has not read, as counted by the owner
         self._reading = True
         self._draining = False  # no further requests are started
         self._lingering = False  # all is answered; what still arrives is thrown away
@@ -138,14 +140,22 @@ class Connection(asyncio.BufferedProtocol):
             waiting.result.cancel()
         self._waiting.clear()
         self._transport = None
+        self._count_unsent(0)
         self._owner.closed(self)
 
     def pause_writing(self) -> None:
         self._write_paused = True
+        if self._transport is not None:
+            self._count_unsent(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         self._write_paused = False
+        self._count_unsent(0)
         self._serve_buffered()
+
+    def _count_unsent(self, size_bytes: int) -> None:
+        self._owner.unsent_bytes += size_bytes - self._unsent_bytes
+        self._unsent_bytes = size_bytes
 
     # --- the owner's side -----------------------------------------------------------------------
 

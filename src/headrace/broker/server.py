@@ -50,6 +50,7 @@ class Server:
         self._connections: set[Connection] = set()
         self._by_ip: Counter[str] = Counter()
         self._refused = 0
+        self.unsent_bytes = 0  # of clients that do not read their answers
         self._all_closed: asyncio.Event | None = None
 
     def limit(self, limits: ServerLimits) -> None:

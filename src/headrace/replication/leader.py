@@ -82,12 +82,14 @@ class Leader:
         """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
         log = self._log or self.log
         result = log.append(batches, leader_epoch=self.epoch, now_ms=now_ms)
-        if result.duplicate:
-            return result
+        size = 0 if result.duplicate else len(batches)
         if result.needs_flush or self._unflushed:
+            # Also a duplicate waits for the flush that its first copy was promised.
             if self._unflushed is None:
                 self._unflushed = []
-            self._unflushed.append((log.log_end_offset, len(batches)))
+            self._unflushed.append((log.log_end_offset, size))
+        elif result.duplicate:
+            return result
         else:
             self._advance(log.log_end_offset, len(batches))
         return result

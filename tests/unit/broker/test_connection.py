@@ -21,6 +21,7 @@ class Owner:
         self.max_frame_bytes = 1000
         self.max_in_flight = max_in_flight
         self.max_in_flight_bytes = 100
+        self.unsent_bytes = 0
         self.started: list[bytes] = []
         self.futures: dict[bytes, asyncio.Future[object]] = {}
         self.gone = asyncio.Event()

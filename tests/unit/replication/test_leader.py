@@ -98,6 +98,19 @@ def test_an_old_flush_does_not_move_the_watermark_back(flushing: Leader) -> None
     assert flushing.high_watermark == 2
 
 
+def test_a_duplicate_waits_for_the_flush_of_its_first_copy(flushing: Leader) -> None:
+    data = build_batch(
+        [Record(0, NOW_MS, None, b"value", ())], producer_id=7, producer_epoch=0, base_sequence=0
+    )
+    flushing.append(memoryview(bytearray(data)), NOW_MS)
+    repeated = flushing.append(memoryview(bytearray(data)), NOW_MS)
+    assert repeated.duplicate
+    assert flushing.flush_pending
+    flushing.flushed(1)
+    assert not flushing.flush_pending
+    assert flushing.high_watermark == 1
+
+
 def test_closing_wakes_whoever_waits(leader: Leader) -> None:
     bell = Bell()
     leader.watch(bell)

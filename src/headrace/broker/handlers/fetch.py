@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 READ_COMMITTED = 1
+UNSENT_BUDGET_BYTES = 64 * 1024 * 1024
+FRUGAL_FETCH_BYTES = 64 * 1024
 CONSUMER_REPLICA_IDS = (-1, -2)  # -2 is Kafka's debugging consumer
 
 
@@ -87,6 +89,9 @@ def _answer(fetched: FetchedPartitions, plan: FetchPlan, limits: FetchLimits) ->
 
 def _limits(broker: Broker, request: FetchRequest, by_topic_id: bool) -> FetchLimits:
     max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
+    if broker.server.unsent_bytes > UNSENT_BUDGET_BYTES:
+        # Many clients do not read what they asked for: small answers bound what each can hold.
+        max_bytes = min(max_bytes, FRUGAL_FETCH_BYTES)
     return FetchLimits(
         max_bytes=max_bytes,
         min_bytes=min(request.min_bytes, max_bytes),
