@@ -10,6 +10,11 @@ from headrace.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from headrace.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from headrace.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -98,6 +103,19 @@ def test_unknown_topics_partitions_and_ids_are_named(
     assert produce(wire, topic, batch(b"a"), partition=-1).error_code == unknown
     by_id = produce(wire, "", batch(b"a"), version=13, topic_id=b"\x07" * 16)
     assert by_id.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_clients_may_not_write_to_internal_topics(wire: Wire) -> None:
+    internal = "__consumer_offsets"
+    asked = MetadataRequest(topics=[MetadataRequestTopic(name=internal)])
+
+    def created() -> bool:
+        (told,) = wire.call(asked, MetadataResponse, 12).topics
+        return told.is_internal and bool(told.partitions)
+
+    wait_for(created, "the internal topic is there")
+    refused = produce(wire, internal, batch(b"v", key=b"k"))
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_one_partitions_error_does_not_touch_another(wire: Wire, make_topic: MakeTopic) -> None:
