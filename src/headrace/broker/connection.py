@@ -276,8 +276,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._write(parts)
 
     def _write(self, parts: Parts) -> None:
-        self._out += parts
-        self._out_bytes += sum(map(len, parts))
+        if len(parts) == 1:
+            self._out.append(parts[0])
+            self._out_bytes += len(parts[0])
+        else:
+            self._out += parts
+            self._out_bytes += sum(map(len, parts))
         if not self._serving or self._out_bytes >= FLUSH_ABOVE_BYTES:
             self._flush()
 

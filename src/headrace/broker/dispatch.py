@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from headrace.broker.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.connection import JOIN_BELOW_BYTES, Connection, Parts, Pipelined, Serial
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.header import read_request_header
@@ -160,7 +160,7 @@ class Dispatcher:
 
 
 def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> Parts:
-    """The whole response frame, with payloads uncopied."""
+    """The whole response frame; payloads are not copied, a small answer is one buffer."""
     parts: Parts = [b""]
     answer.write(version, parts)
     size = sum(map(len, parts))
@@ -169,7 +169,7 @@ def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> 
         parts[0] = _FLEXIBLE_PREFIX.pack(size + 5, correlation_id, 0)
     else:
         parts[0] = _PREFIX.pack(size + 4, correlation_id)
-    return parts
+    return [b"".join(parts)] if size < JOIN_BELOW_BYTES else parts
 
 
 def _unsupported_api_versions(broker: "Broker") -> Struct:

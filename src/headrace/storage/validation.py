@@ -46,6 +46,11 @@ from headrace.storage.producers import Origin
 MAX_DECOMPRESSED_BYTES = 256 << 20
 TIME_ENTRY_BYTES = 12
 
+# An attribute of an enum class costs ten times a global's look-up; these are read per append.
+REPLICATION = Origin.REPLICATION
+CLIENT = Origin.CLIENT
+LAST_CODEC = Codec.ZSTD
+
 Batches = list[tuple[int, BatchHeader]]
 
 _CODECS = {
@@ -96,7 +101,7 @@ def validate(
 ) -> tuple[WritableBuffer, Batches]:
     """The batches, ready to be stamped; a topic's codec or clock may have changed the bytes."""
     try:
-        if origin is Origin.REPLICATION:
+        if origin is REPLICATION:
             return buf, _replicated(buf, next_offset)
         return _produced(buf, rules, origin, now_ms)
     except RecordError as error:
@@ -142,9 +147,9 @@ def _check_header(header: BatchHeader, origin: Origin) -> None:
             f"batch announces {count} records and last offset delta {header.last_offset_delta}"
         )
     attributes = header.attributes
-    if attributes & CODEC_MASK > Codec.ZSTD:
+    if attributes & CODEC_MASK > LAST_CODEC:
         raise UnsupportedCodec(attributes & CODEC_MASK)
-    if origin is not Origin.CLIENT:
+    if origin is not CLIENT:
         return
     if header.base_offset != 0:
         raise InvalidRecord(f"the base offset of a new batch is 0, not {header.base_offset}")
