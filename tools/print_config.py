@@ -1,7 +1,7 @@
 # ruff: noqa: INP001  # a script of its own, not a package
 """Prints docs/configuration.md from the table of settings.
 
-    script/print-config > docs/configuration.md
+script/print-config > docs/configuration.md
 """
 
 import sys
