@@ -211,7 +211,9 @@ class Connection(asyncio.BufferedProtocol):
                 log.exception("a request failed", extra={"peer": self.peer})
                 self.close("internal error")
                 return False
-            if isinstance(reply, list):
+            if reply.__class__ is list and not self._waiting:
+                self._write(reply)  # nearly always
+            elif isinstance(reply, list):
                 self._answer(reply)
             elif reply is not None:
                 self._wait_for(reply)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from headrace.broker.connection import JOIN_BELOW_BYTES, Connection, Parts, Pipelined, Serial
+from headrace.broker.connection import Connection, Parts, Pipelined, Serial
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.header import read_request_header
@@ -47,6 +47,7 @@ HANDLERS: Mapping[ApiKey, str] = {
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"
 _API_VERSIONS = ApiKey.API_VERSIONS
+_FETCH = ApiKey.FETCH
 _PREFIX = struct.Struct(">ii")
 _FLEXIBLE_PREFIX = struct.Struct(">iib")  # the tagged fields of the response header: none
 
@@ -160,16 +161,19 @@ class Dispatcher:
 
 
 def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> Parts:
-    """The whole response frame; payloads are not copied, a small answer is one buffer."""
-    parts: Parts = [b""]
+    """The whole response frame. Record payloads are not copied; all else is one buffer."""
+    parts: Parts = []
     answer.write(version, parts)
+    if spec.key is not _FETCH:
+        parts = [b"".join(parts)]
     size = sum(map(len, parts))
     # ApiVersions always answers with the oldest header: the client does not know more yet.
     if version >= spec.flexible_since and spec.key is not _API_VERSIONS:
-        parts[0] = _FLEXIBLE_PREFIX.pack(size + 5, correlation_id, 0)
+        prefix = _FLEXIBLE_PREFIX.pack(size + 5, correlation_id, 0)
     else:
-        parts[0] = _PREFIX.pack(size + 4, correlation_id)
-    return [b"".join(parts)] if size < JOIN_BELOW_BYTES else parts
+        prefix = _PREFIX.pack(size + 4, correlation_id)
+    parts[0] = prefix + bytes(parts[0])
+    return parts
 
 
 def _unsupported_api_versions(broker: "Broker") -> Struct:
