@@ -62,19 +62,25 @@ def iter_records(batch: Buffer, *, max_bytes: int) -> Iterator[Record]:
 
     The CRC is the caller's business (`check_batch`). An error may come after the first records.
     """
+    return _records(*open_batch(batch, max_bytes=max_bytes))
+
+
+def open_batch(batch: Buffer, *, max_bytes: int) -> tuple[BatchHeader, memoryview]:
+    """The header and the decompressed payload of exactly one batch with a credible count."""
     header = read_header(batch)
     if header.size > len(batch):
         raise TruncatedBatch(f"batch announces {header.size} bytes, {len(batch)} are there")
     if header.size < len(batch):
         raise CorruptBatch(f"{len(batch) - header.size} bytes follow the batch")
     payload = decompress(header.codec, memoryview(batch)[HEADER_SIZE:], max_bytes=max_bytes)
-    return _records(header, payload)
+    count = header.record_count
+    if not 0 <= count * _SMALLEST_RECORD_BYTES <= len(payload):
+        raise InvalidBatch(f"{count} records are announced in {len(payload)} bytes")
+    return header, payload
 
 
 def _records(header: BatchHeader, payload: memoryview) -> Iterator[Record]:
     count = header.record_count
-    if not 0 <= count * _SMALLEST_RECORD_BYTES <= len(payload):
-        raise InvalidBatch(f"{count} records are announced in {len(payload)} bytes")
     appended_ms = None
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         appended_ms = header.max_timestamp
@@ -109,9 +115,13 @@ def _read_record(
     if pos != end:
         raise ValueError(f"fields end {abs(end - pos)} bytes from the record's announced end")
     timestamp = header.base_timestamp + timestamp_delta if appended_ms is None else appended_ms
+    check_timestamp(timestamp)
+    return Record(header.base_offset + offset_delta, timestamp, key, value, headers)
+
+
+def check_timestamp(timestamp: int) -> None:
     if not _INT64_MIN <= timestamp <= _INT64_MAX:
         raise ValueError("timestamp is out of range")
-    return Record(header.base_offset + offset_delta, timestamp, key, value, headers)
 
 
 def _read_bytes(buf: memoryview, pos: int, end: int) -> tuple[bytes | None, int]:

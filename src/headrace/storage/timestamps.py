@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 from headrace.records.batch import BatchHeader
 from headrace.records.errors import RecordError
-from headrace.records.record import iter_records
-from headrace.storage.errors import LogCorrupt
+from headrace.records.outline import iter_outlines
 from headrace.storage.segment import Segment
 from headrace.storage.segments import Segments
 from headrace.storage.validation import MAX_DECOMPRESSED_BYTES
@@ -45,12 +44,17 @@ def _in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> TimestampedOffset | None:
     batch = segment.read(position, header.size)
+    epoch = header.partition_leader_epoch
     try:
-        for record in iter_records(batch, max_bytes=MAX_DECOMPRESSED_BYTES):
-            if record.timestamp >= timestamp and record.offset >= log_start:
-                return TimestampedOffset(
-                    record.timestamp, record.offset, header.partition_leader_epoch
-                )
-    except RecordError as error:
-        raise LogCorrupt(f"{segment.file.path}, byte {position}: {error}") from error
+        for record in iter_outlines(
+            batch, max_bytes=MAX_DECOMPRESSED_BYTES, max_records=header.record_count
+        ):
+            offset = header.base_offset + record.offset_delta
+            if record.timestamp >= timestamp and offset >= log_start:
+                return TimestampedOffset(record.timestamp, offset, epoch)
+    except RecordError:
+        # What a producer wrote is kept as it is, also if it cannot be read or unpacks to more
+        # than we unpack. Its first offset is then as near as we get, and never too late.
+        first = max(header.base_offset, log_start)
+        return TimestampedOffset(header.max_timestamp, first, epoch)
     return None

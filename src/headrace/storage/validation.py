@@ -43,7 +43,7 @@ from headrace.storage.errors import (
 from headrace.storage.producers import Origin
 
 # What one batch may decompress to when it must be looked into: a bomb is refused, not unpacked.
-MAX_DECOMPRESSED_BYTES = 256 << 20
+MAX_DECOMPRESSED_BYTES = 64 << 20
 TIME_ENTRY_BYTES = 12
 
 # An attribute of an enum class costs ten times a global's look-up; these are read per append.
