@@ -15,7 +15,7 @@ from headrace.broker.connection import Connection, Parts, Pipelined, Serial
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.header import read_request_header
-from headrace.protocol.struct import Struct
+from headrace.protocol.struct import Reader, Struct
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -80,7 +80,8 @@ class _Route:
         "in_place",
         "max_version",
         "min_version",
-        "read",
+        "reader",
+        "readers",
         "spec",
     )
 
@@ -90,7 +91,8 @@ class _Route:
         self.max_version = spec.max_version
         self.flexible_since = spec.flexible_since
         self.handle = handle
-        self.read = spec.request.read
+        self.reader = spec.request.reader
+        self.readers: dict[int, Reader] = {}
         # Produce appends its payload before it first waits, so it may read from the receive
         # buffer; every other request gets its own copy of a small frame.
         self.in_place = spec.key is ApiKey.PRODUCE
@@ -124,7 +126,10 @@ class Dispatcher:
             pos += 1
         # Bytes after the message are ignored, as Kafka does: librdkafka 2.16 sends three of them
         # after a Metadata request for all topics.
-        request, _ = route.read(body, pos, len(body), version)
+        read = route.readers.get(version)
+        if read is None:
+            read = route.readers[version] = route.reader(version)
+        request, _ = read(body, pos, len(body))
         reply = route.handle(self._broker, Context(connection, version), request)
         if reply is None:
             return None

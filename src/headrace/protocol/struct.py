@@ -174,6 +174,11 @@ class Struct(metaclass=StructMeta):
         """The message at `pos` and the position after it; reads nothing at or past `end`."""
         return (cls._readers.get(version) or cls._reader(version))(buf, pos, end)
 
+    @classmethod
+    def reader(cls, version: int) -> Reader:
+        """The compiled reader of one version, `(buf, pos, end) -> (message, pos)`, to be kept."""
+        return cls._readers.get(version) or cls._reader(version)
+
     def encode(self, version: int) -> bytes:
         """The message as one bytes object."""
         out: list[Buffer] = []

@@ -145,6 +145,11 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
     return header
 
 
+def unpack_header(buf: Buffer) -> BatchHeader:
+    """The first 61 bytes as a header, whatever they are; for who checks every field itself."""
+    return BatchHeader._make(_HEADER.unpack_from(buf))
+
+
 def _no_header(buf: Buffer, pos: int) -> UnsupportedMagic | CorruptBatch:
     """Why there is no header of format 2 at `pos`.
 

@@ -82,16 +82,16 @@ class Leader:
         """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
         log = self._log or self.log
         result = log.append(batches, leader_epoch=self.epoch, now_ms=now_ms)
-        size = 0 if result.duplicate else len(batches)
         if result.needs_flush or self._unflushed:
             # Also a duplicate waits for the flush that its first copy was promised.
             if self._unflushed is None:
                 self._unflushed = []
+            size = 0 if result.duplicate else len(batches)
             self._unflushed.append((log.log_end_offset, size))
-        elif result.duplicate:
-            return result
-        else:
-            self._advance(log.log_end_offset, len(batches))
+        elif not result.duplicate:
+            self.high_watermark = log.log_end_offset
+            if self._waiters:
+                self._tell(len(batches))
         return result
 
     @property
@@ -103,13 +103,12 @@ class Leader:
         done = [size for end, size in self._unflushed or () if end <= up_to]
         if done and self._unflushed:
             self._unflushed = self._unflushed[len(done) :]
-            self._advance(up_to, sum(done))
+            self.high_watermark = up_to
+            self._tell(sum(done))
 
-    def _advance(self, high_watermark: int, size_bytes: int) -> None:
-        self.high_watermark = high_watermark
-        if self._waiters:
-            for waiter in tuple(self._waiters):
-                waiter.advanced(size_bytes)
+    def _tell(self, size_bytes: int) -> None:
+        for waiter in tuple(self._waiters or ()):
+            waiter.advanced(size_bytes)
 
     # --- waiting --------------------------------------------------------------------------------
 

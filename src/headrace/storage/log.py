@@ -10,7 +10,7 @@ beside it, also while the owner appends, rolls and reads. A log opens its files 
 
 from typing import NamedTuple
 
-from headrace.records.batch import LOG_OVERHEAD, stamp
+from headrace.records.batch import LOG_OVERHEAD, BatchHeader, stamp
 from headrace.records.buffer import WritableBuffer
 from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
@@ -21,7 +21,7 @@ from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
 from headrace.storage.scan import read_marker
 from headrace.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.storage.timestamps import TimestampedOffset
-from headrace.storage.validation import AppendRules, Batches, validate
+from headrace.storage.validation import AppendRules, Batches, plain_batch, validate
 
 # The markers of an append that holds one batch and no marker.
 NO_MARKERS: list[Marker | None] = [None]
@@ -67,8 +67,12 @@ class Log(LogFiles):
         """Appends whole batches, stamping them in place; on any error nothing is appended."""
         if self._failure or self.directory.failure or not self._loaded:
             self._ready()
-        first_offset = self.log_end_offset
         rules = self._rules
+        if origin is CLIENT:
+            header = plain_batch(buf, rules, now_ms)
+            if header is not None:
+                return self._append_plain(buf, header, leader_epoch, now_ms)
+        first_offset = self.log_end_offset
         buf, batches = validate(buf, rules, origin, now_ms, first_offset)
         markers = NO_MARKERS
         if batches[0][1].producer_id >= 0 or len(batches) > 1:
@@ -84,51 +88,76 @@ class Log(LogFiles):
             for pos, header in batches:
                 stamp(buf, pos, next_offset, leader_epoch)
                 next_offset += header.last_offset_delta + 1
-        try:
-            segment = self._segment_for(len(buf), batches, next_offset - 1, now_ms)
-            position = segment.write(buf)
-        except OSError as error:
-            raise self.directory.fault(error, f"appending to {self.name}") from error
-        if self._durability.recovery_point >= first_offset:
-            self._unflushed_since_ms = now_ms
-        self._commit(segment, position, batches, markers, leader_epoch, origin)
-        append_time = now_ms if rules.log_append_time and origin is not REPLICATION else -1
-        needs_flush = next_offset - self._durability.recovery_point >= rules.flush_messages
-        return AppendResult(first_offset, next_offset - 1, append_time, False, needs_flush)
-
-    def _commit(
-        self,
-        segment: Segment,
-        position: int,
-        batches: Batches,
-        markers: list[Marker | None],
-        leader_epoch: int,
-        origin: Origin,
-    ) -> None:
-        """The bytes are in the file: everything else follows, and none of it can fail."""
-        base_offset = self.log_end_offset
-        interval = self._rules.index_interval_bytes
-        epochs = self._epochs
+        max_timestamp = max(header.max_timestamp for _, header in batches)
+        segment, position = self._write(buf, max_timestamp, next_offset - 1, now_ms)
+        base_offset = first_offset
         for (pos, header), marker in zip(batches, markers, strict=True):
             epoch = leader_epoch
             if origin is REPLICATION:
                 base_offset, epoch = header.base_offset, header.partition_leader_epoch
-            if epoch != epochs.latest:
-                epochs.assign(epoch, base_offset)
-            next_offset = base_offset + header.last_offset_delta + 1
-            segment.note(
-                position + pos,
-                header.batch_length + LOG_OVERHEAD,
-                next_offset - 1,
-                header.max_timestamp,
-                interval,
-            )
-            if header.producer_id >= 0 and (marker is not None or not header.is_control):
-                completed = self._producers.apply(header, base_offset, marker)
-                if completed is not None and completed.aborted:
-                    segment.txns.append(self._producers.aborted(completed))
-            base_offset = next_offset
-        self.log_end_offset = base_offset
+            self._take_in(segment, position + pos, header, base_offset, epoch, marker)
+            base_offset += header.last_offset_delta + 1
+        append_time = now_ms if rules.log_append_time and origin is not REPLICATION else -1
+        return self._appended(first_offset, next_offset, append_time)
+
+    def _append_plain(
+        self, buf: WritableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> AppendResult:
+        """One batch that a client sent, about which no rule leaves a doubt: nearly every append."""
+        if header.producer_id >= 0:
+            duplicate = self._check_producers([(0, header)], NO_MARKERS, CLIENT)
+            if duplicate is not None:
+                return self._duplicate(duplicate, self._rules)
+        first_offset = self.log_end_offset
+        next_offset = first_offset + header.last_offset_delta + 1
+        stamp(buf, 0, first_offset, leader_epoch)
+        segment, position = self._write(buf, header.max_timestamp, next_offset - 1, now_ms)
+        self._take_in(segment, position, header, first_offset, leader_epoch, None)
+        return self._appended(first_offset, next_offset, -1)
+
+    def _write(
+        self, buf: WritableBuffer, max_timestamp: int, last_offset: int, now_ms: int
+    ) -> tuple[Segment, int]:
+        """Puts the bytes into the file; on an error the log is as it was."""
+        try:
+            segment = self._segment_for(len(buf), max_timestamp, last_offset, now_ms)
+            position = segment.write(buf)
+        except OSError as error:
+            raise self.directory.fault(error, f"appending to {self.name}") from error
+        if self._durability.recovery_point >= self.log_end_offset:
+            self._unflushed_since_ms = now_ms
+        return segment, position
+
+    def _take_in(
+        self,
+        segment: Segment,
+        position: int,
+        header: BatchHeader,
+        base_offset: int,
+        epoch: int,
+        marker: Marker | None,
+    ) -> None:
+        """The bytes are in the file: everything else follows, and none of it can fail."""
+        if epoch != self._epochs.latest:
+            self._epochs.assign(epoch, base_offset)
+        next_offset = base_offset + header.last_offset_delta + 1
+        segment.note(
+            position,
+            header.batch_length + LOG_OVERHEAD,
+            next_offset - 1,
+            header.max_timestamp,
+            self._rules.index_interval_bytes,
+        )
+        if header.producer_id >= 0 and (marker is not None or not header.is_control):
+            completed = self._producers.apply(header, base_offset, marker)
+            if completed is not None and completed.aborted:
+                segment.txns.append(self._producers.aborted(completed))
+        self.log_end_offset = next_offset
+
+    def _appended(self, first_offset: int, next_offset: int, append_time: int) -> AppendResult:
+        flush_messages = self._rules.flush_messages
+        needs_flush = next_offset - self._durability.recovery_point >= flush_messages
+        return AppendResult(first_offset, next_offset - 1, append_time, False, needs_flush)
 
     def _check_producers(
         self, batches: Batches, markers: list[Marker | None], origin: Origin
@@ -169,16 +198,13 @@ class Log(LogFiles):
         append_time = trace.timestamp if rules.log_append_time else -1
         return AppendResult(trace.first_offset, trace.last_offset, append_time, True, needs_flush)
 
-    def _segment_for(self, size: int, batches: Batches, last_offset: int, now_ms: int) -> Segment:
+    def _segment_for(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
         """The active segment, after a roll if these batches do not belong in it."""
         items = self._segments.items
         if not items:
             return self.roll()
         active = items[-1]
         rules = self._rules
-        max_timestamp = batches[0][1].max_timestamp
-        if len(batches) > 1:
-            max_timestamp = max(header.max_timestamp for _, header in batches)
         if active.size and (
             active.size + size > rules.segment_bytes
             or last_offset - active.base_offset > MAX_RELATIVE_OFFSET

@@ -7,14 +7,18 @@ in a compacted topic, timestamps out of bounds, a codec that the topic changes.
 from headrace.records.batch import (
     CODEC_MASK,
     CONTROL_FLAG,
+    HEADER_SIZE,
     LOG_OVERHEAD,
+    MAGIC,
     TIMESTAMP_TYPE_FLAG,
     BatchHeader,
     TimestampType,
     check_batch,
+    crc_of,
     read_header,
     stamp_log_append_time,
     stamp_max_timestamp,
+    unpack_header,
 )
 from headrace.records.buffer import WritableBuffer
 from headrace.records.codec import Codec
@@ -50,6 +54,7 @@ TIME_ENTRY_BYTES = 12
 REPLICATION = Origin.REPLICATION
 CLIENT = Origin.CLIENT
 LAST_CODEC = Codec.ZSTD
+UNUSUAL_FLAGS = CONTROL_FLAG | TIMESTAMP_TYPE_FLAG
 
 Batches = list[tuple[int, BatchHeader]]
 
@@ -75,6 +80,7 @@ class AppendRules:
         "looks_inside",
         "max_batch_bytes",
         "max_index_entries",
+        "max_plain_bytes",
         "needs_key",
         "segment_bytes",
     )
@@ -94,6 +100,34 @@ class AppendRules:
         self.codec = None if compression == PRODUCER else _CODECS[compression]
         bounded_below = not self.log_append_time and self.before_max_ms != MAX_LONG
         self.looks_inside = self.needs_key or bounded_below
+        plain = not (self.looks_inside or self.log_append_time or self.codec is not None)
+        # A batch of a topic with further wishes is never plain.
+        self.max_plain_bytes = min(self.max_batch_bytes, self.segment_bytes) if plain else 0
+
+
+def plain_batch(buf: WritableBuffer, rules: AppendRules, now_ms: int) -> BatchHeader | None:
+    """The header, if this is one client's batch that passes every check of `validate` unchanged.
+
+    None says only that `validate` must decide: it finds the error, or looks inside.
+    """
+    size = len(buf)
+    if not HEADER_SIZE <= size <= rules.max_plain_bytes:
+        return None
+    header = unpack_header(buf)
+    attributes = header.attributes
+    if (
+        header.magic == MAGIC
+        and header.batch_length + LOG_OVERHEAD == size
+        and header.base_offset == 0
+        and header.last_offset_delta == header.record_count - 1 >= 0
+        and not attributes & UNUSUAL_FLAGS
+        and attributes & CODEC_MASK <= LAST_CODEC
+        and header.max_timestamp - now_ms <= rules.after_max_ms
+        and (header.producer_id < 0 or (header.base_sequence >= 0 <= header.producer_epoch))
+        and crc_of(buf, 0, size) == header.crc
+    ):
+        return header
+    return None
 
 
 def validate(
