@@ -9,11 +9,11 @@ from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.records import varint
 from headrace.records.codec import Codec, compress
-from support.batches import batch, produce, with_payload
+from support.batches import batch, fetch_request, produce, with_payload
 from support.processes import BrokerProcess, Spawn, answers
 from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire, frame
+from support.wire import Wire, frame, request_frame
 
 MB = 1 << 20
 CLAIMED_BYTES = 50 * MB
@@ -54,6 +54,26 @@ def test_hundreds_of_half_frames_that_claim_50_mb_cost_next_to_nothing(
             assert produce(healthy, "plain", batch(b"still served")).error_code == 0
         assert grown_mb(broker, before) < 32
     assert answers(broker.bootstrap_servers)
+
+
+def test_clients_that_never_read_their_answers_share_one_budget(broker: BrokerProcess) -> None:
+    with Wire(broker.bootstrap_servers) as wire:
+        for _ in range(30):
+            produce(wire, "plain", batch(b"x" * 900_000))
+    before = broker.rss_bytes()
+    greedy = request_frame(
+        fetch_request("plain", partition_max_bytes=20 * MB, max_bytes=50 * MB), 12
+    )
+    with ExitStack() as opened:
+        for _ in range(60):
+            wire = opened.enter_context(Wire(broker.bootstrap_servers))
+            wire.socket.setblocking(False)
+            with suppress(BlockingIOError):
+                for _ in range(1000):
+                    wire.socket.send(greedy)
+        with Wire(broker.bootstrap_servers) as healthy:
+            assert produce(healthy, "plain", batch(b"still served")).error_code == 0
+        assert grown_mb(broker, before) < 256
 
 
 def test_a_frame_that_never_ends_holds_only_what_was_sent(broker: BrokerProcess) -> None:

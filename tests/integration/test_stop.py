@@ -45,6 +45,18 @@ def test_a_clean_stop_leaves_the_marker_and_a_kill_does_not(spawn: Spawn) -> Non
     assert not marker.exists()
 
 
+def test_a_stop_that_takes_too_long_says_so_and_the_next_start_recovers(spawn: Spawn) -> None:
+    broker = spawn(ephemeral=False, settings={"headrace.stop.timeout.ms": 0})
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "kept")
+        produce(wire, "kept", batch(b"a"))
+    assert broker.stop() == 1
+    assert "headrace.stop.timeout.ms" in broker.log.read_text()
+    broker.start()
+    with Wire(broker.bootstrap_servers) as wire:
+        assert produce(wire, "kept", batch(b"b")).base_offset == 1
+
+
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_both_signals_stop_it(spawn: Spawn, sent: signal.Signals) -> None:
     broker = spawn()

@@ -221,21 +221,6 @@ class LogManager:
         """The logs that want a flush (flush.ms, closed segments), to be flushed in a thread."""
         return [each for each in self._logs.values() if each.flush_is_due(now_ms)]
 
-    def delete_old_segments(
-        self, now_ms: int, high_watermarks: Mapping[str, int] | None = None
-    ) -> int:
-        """Applies retention to every log; returns how many segments were retired.
-
-        Opens logs that were not used since a clean stop, so call it for a few logs at a time
-        (`Log.delete_old_segments`) where that matters.
-        """
-        retired = 0
-        for each in self:
-            if each.failure is None and each.log_end_offset > each.log_start_offset:
-                limit = (high_watermarks or {}).get(each.name)
-                retired += each.delete_old_segments(now_ms, limit)
-        return retired
-
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets idle producers of the logs that are open; returns how many."""
         return sum(each.expire_producers(now_ms, expiration_ms) for each in self._logs.values())

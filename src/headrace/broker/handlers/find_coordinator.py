@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 GROUP: Final = 0
 TRANSACTION: Final = 1
 SHARE: Final = 2
+TOPIC_ID_CHARS: Final = 22  # 16 bytes in base64 without padding
 FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 FIRST_VERSION_WITH_SHARE: Final = 6
 
@@ -54,11 +55,19 @@ def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordina
         return _none(
             key, ErrorCode.INVALID_REQUEST, f"coordinator key type {key_type} is not known"
         )
+    if key_type == SHARE and not _is_share_key(key):
+        return _none(key, ErrorCode.INVALID_REQUEST, "a share key is group:topic-id:partition")
     node = broker.metadata.image.brokers[broker.node_id]
     endpoint = node.endpoint(context.connection.listener)
     if endpoint is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no address on this listener")
     return Coordinator(key=key, node_id=node.broker_id, host=endpoint.host, port=endpoint.port)
+
+
+def _is_share_key(key: str) -> bool:
+    """Whether it names a partition of a share group: `group:topicId:partition`."""
+    group, topic_id, partition = ["", "", *key.rsplit(":", 2)][-3:]
+    return bool(group) and len(topic_id) == TOPIC_ID_CHARS and partition.isdecimal()
 
 
 def _none(key: str, error: ErrorCode, message: str) -> Coordinator:
