@@ -1,0 +1,18 @@
+# Sourced by the scripts beside it: words on stderr, and Debian packages where we may install them.
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo "$@"
+  else return 1; fi
+}
+
+# apt_install PACKAGE...: fails where there is no apt or no way to become root.
+apt_install() {
+  command -v apt-get >/dev/null || return 1
+  say "Installing $* ..."
+  as_root apt-get update -qq >&2 &&
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+}
