@@ -34,6 +34,15 @@ class Limits:
                 max_in_flight_bytes=number("headrace.max.inflight.bytes.per.connection"),
                 max_connections=number("max.connections"),
                 max_connections_per_ip=number("max.connections.per.ip"),
+                connections_per_ip_overrides=_overrides(
+                    str(effective.broker_value("max.connections.per.ip.overrides") or "")
+                ),
                 max_idle_s=number("connections.max.idle.ms") / 1000,
             ),
         )
+
+
+def _overrides(text: str) -> dict[str, int]:
+    """`host:count,...` by host; the setting's own check has seen to the form."""
+    pairs = (pair.rpartition(":") for pair in text.split(",") if pair.strip())
+    return {host.strip(): int(count) for host, _, count in pairs}

@@ -172,7 +172,9 @@ class Broker:
             msg = f"listener {listener.name}: {listener.security_protocol} is not supported yet"
             raise StartupError(msg)
         try:
-            return await self.server.bind(listener.name, listener.host.strip("[]"), listener.port)
+            backlog = self.settings.integer("socket.listen.backlog.size")
+            host = listener.host.strip("[]")
+            return await self.server.bind(listener.name, host, listener.port, backlog)
         except OSError as error:
             where = _address(listener.host.strip("[]") or ANY_ADDRESS, listener.port)
             if error.errno == errno.EADDRINUSE:

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.broker.connection import Connection
@@ -16,7 +17,6 @@ from headrace.clock import Clock
 
 log = logging.getLogger(__name__)
 
-ACCEPT_BACKLOG = 512
 RELEASE_MEMORY_AFTER_S = 10.0
 
 
@@ -29,6 +29,7 @@ class ServerLimits:
     max_in_flight_bytes: int
     max_connections: int
     max_connections_per_ip: int
+    connections_per_ip_overrides: Mapping[str, int]
     max_idle_s: float
 
 
@@ -60,13 +61,13 @@ class Server:
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self._limits = limits
 
-    async def bind(self, listener: str, host: str, port: int) -> int:
+    async def bind(self, listener: str, host: str, port: int, backlog: int) -> int:
         """Binds without accepting yet; returns the port, which matters for port 0."""
         server = await self._loop.create_server(
             lambda: Connection(self, self._loop, listener),
             host or None,
             port,
-            backlog=ACCEPT_BACKLOG,
+            backlog=backlog,
             reuse_address=True,
             start_serving=False,
         )
@@ -84,7 +85,8 @@ class Server:
         ip = _ip(connection)
         limits = self._limits
         full = len(self._connections) >= limits.max_connections
-        if full or self._by_ip[ip] >= limits.max_connections_per_ip:
+        allowed = limits.connections_per_ip_overrides.get(ip, limits.max_connections_per_ip)
+        if full or self._by_ip[ip] >= allowed:
             self._refused += 1
             if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: a flood must not flood the log
                 name = "max.connections" if full else "max.connections.per.ip"

@@ -38,6 +38,18 @@ _ORDERED: Final = (
 """Pairs of settings of which the first may not be larger than the second."""
 
 
+_LATER: Final = (
+    "add.partitions.to.txn.", "allow.everyone.", "authorizer.", "auto.leader.",
+    "controlled.shutdown.", "delegation.token.", "follower.", "group.", "inter.broker.", "leader.", "log.cleaner.",
+    "num.replica.", "offset.metadata.", "offsets.commit.", "offsets.load.", "offsets.retention.",
+    "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",
+    "super.users", "telemetry.", "transaction.", "transactional.", "zookeeper.",
+)  # fmt: skip
+_ALREADY: Final = ("share.coordinator.state.topic.", "transaction.state.log.")
+"""Settings under `_LATER` belong to what a single node does not do yet, those under `_ALREADY`
+apart, which say what internal topics look like. They are checked, and obeyed by nobody."""
+
+
 class InvalidSetting(Exception):
     """A setting that a person must correct: its name, its value and what is allowed."""
 
@@ -72,6 +84,8 @@ class BrokerSettings:
             static[name] = _canonical(definition, name, value)
             if not definition.meaningful_here:
                 warnings.append(f"{name} has no effect here: {definition.documentation}")
+            elif definition.name.startswith(_LATER) and not definition.name.startswith(_ALREADY):
+                warnings.append(f"{name} has no effect yet: {definition.documentation}")
         settings = cls(_with_aliases(static), tuple(warnings))
         settings._check()
         return settings

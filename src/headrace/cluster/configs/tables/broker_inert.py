@@ -291,4 +291,14 @@ zookeeper.ssl.crl.enable boolean false LOW hidden
     Checks revocation lists in Java's TLS towards ZooKeeper.
 zookeeper.ssl.ocsp.enable boolean false LOW hidden
     Checks revocation by OCSP in Java's TLS towards ZooKeeper.
+queued.max.request.bytes long -1
+    Bytes of requests that may wait over all connections; -1 is no limit.
+queued.max.requests int 500 min=1 HIGH
+    Requests that may wait before the broker stops reading from sockets.
+socket.receive.buffer.bytes int 102400 min=-1 HIGH
+    SO_RCVBUF of client connections; -1 leaves it to the system.
+socket.send.buffer.bytes int 102400 min=-1 HIGH
+    SO_SNDBUF of client connections; -1 leaves it to the system.
+request.timeout.ms int 30000 HIGH
+    How long the broker waits for an answer to a request of its own.
 """

@@ -62,28 +62,18 @@ node.id int 1 min=0 HIGH
     The broker's id within its cluster.
 num.partitions int 1 min=1
     Partitions of a topic whose creator did not say how many.
-queued.max.request.bytes long -1
-    Bytes of requests that may wait over all connections; -1 is no limit.
-queued.max.requests int 500 min=1 HIGH
-    Requests that may wait before the broker stops reading from sockets.
 quota.window.num int 11 min=1 LOW
     Windows of history that client quotas are measured over.
 quota.window.size.seconds int 1 min=1 LOW
     Length of one window of client quotas.
-request.timeout.ms int 30000 HIGH
-    How long the broker waits for an answer to a request of its own.
 socket.connection.setup.timeout.max.ms long 30000
     Longest wait for a connection of the broker's own, after its back-off has grown.
 socket.connection.setup.timeout.ms long 10000
     First wait for a connection of the broker's own.
 socket.listen.backlog.size int 50 min=1
     Connections that may wait to be accepted.
-socket.receive.buffer.bytes int 102400 min=-1 HIGH
-    SO_RCVBUF of client connections; -1 leaves it to the system.
 socket.request.max.bytes int 104857600 min=1 HIGH
     Largest request; a connection that announces a larger one is closed.
-socket.send.buffer.bytes int 102400 min=-1 HIGH
-    SO_SNDBUF of client connections; -1 leaves it to the system.
 telemetry.max.bytes int 1048576 min=1 LOW
     Largest compressed push of client metrics.
 """
