@@ -40,7 +40,8 @@ _ORDERED: Final = (
 
 _LATER: Final = (
     "add.partitions.to.txn.", "allow.everyone.", "authorizer.", "auto.leader.",
-    "controlled.shutdown.", "delegation.token.", "follower.", "group.", "inter.broker.", "leader.", "log.cleaner.",
+    "controlled.shutdown.", "delegation.token.", "follower.", "group.", "inter.broker.",
+    "leader.", "log.cleaner.",
     "num.replica.", "offset.metadata.", "offsets.commit.", "offsets.load.", "offsets.retention.",
     "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",
     "super.users", "telemetry.", "transaction.", "transactional.", "zookeeper.",
