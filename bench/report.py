@@ -132,7 +132,7 @@ def _method(results: Results) -> list[str]:
         "- Latency: one producer paced by the clock, never waiting for an answer; the first second",
         "  is left out.",
         "- Start-up, memory and partitions: a new broker process and data directory every time;",
-        "  formatting Kafka's storage is not timed.",
+        "  formatting Kafka's storage is not timed. Start-up uses `headrace up --ephemeral`.",
         f"- The long log holds {results.settings.get('big_log_gb', 0):g} GB, one partition.",
         "- Both brokers answer from the page cache, as both do by default: neither forces the disk",
         "  before acknowledging.",
