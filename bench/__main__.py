@@ -25,7 +25,7 @@ from bench.peers.peer import Peer, PeerError
 from bench.profiling import find_py_spy, profiler
 from bench.warmup import warm_up
 from bench.workload import Contestant, Sample, Workload
-from bench.workloads.catalogue import catalogue
+from bench.workloads.catalogue import MAX_PAIRS, catalogue
 from bench.workloads.long_log import DiskSpaceError
 
 ROOT = Path(__file__).parent.parent
@@ -135,7 +135,7 @@ def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
                 pairs = run_pairs(
                     workload,
                     contestants,
-                    options.pairs,
+                    min(options.pairs, MAX_PAIRS.get(workload.name, options.pairs)),
                     around=surrounding(options.profile),
                     on_sample=say_sample,
                 )

@@ -123,7 +123,8 @@ def _machine(results: Results) -> list[str]:
 def _method(results: Results) -> list[str]:
     pairs = int(results.settings.get("pairs", 0))
     return [
-        f"- {pairs} pairs of runs a workload, interleaved (A B, B A, ...).",
+        f"- {pairs} pairs of runs a workload, interleaved (A B, B A, ...); 4 pairs of 10,000",
+        "  partitions, where one takes two minutes.",
         "- Throughput and latency: six partitions; both brokers stay up and are warmed up first; a",
         "  new topic for each run, except that consuming reads the same messages every time.",
         "- The client's CPU is in the table: where it fills a core, the client sets the rate,",

@@ -41,7 +41,8 @@ class Kafka(Peer):
 
     def prepare(self) -> None:
         self.properties.write_text(self._properties())
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # The "A" keeps Kafka's tool from taking an id that begins with "-" for an option.
+        cluster_id = "A" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
         done = subprocess.run(
             self._java(
                 *("kafka.tools.StorageTool", "format"),
