@@ -1,0 +1,36 @@
+"""What every shard offers its shell beside its own requests."""
+
+from collections.abc import Hashable
+from typing import Protocol
+
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.record_format import Change, RecordFormat
+from headrace.coordinator.turn import Producer, Turn
+
+
+class Shard(Protocol):
+    """The state of one partition of an internal topic."""
+
+    @property
+    def format(self) -> RecordFormat: ...
+
+    def replay(self, offset: int, change: Change, producer: Producer | None) -> None:
+        """Takes one record in. Called in log order, for new records and when loading; must not
+        fail for a record that any earlier release wrote."""
+        ...
+
+    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
+        """A marker in the log decides what `producer` wrote before it."""
+        ...
+
+    def loaded(self, now_ms: int) -> Turn[None]:
+        """All records are replayed: sets the timers and starts the effects that they call for."""
+        ...
+
+    def timed_out(self, key: Hashable, now_ms: int) -> Turn[None]:
+        """A timer that this shard has set has run out."""
+        ...
+
+    def unload(self, error: CoordinatorError) -> None:
+        """The shard moves away or its log failed: completes every open `Deferred` with `error`."""
+        ...

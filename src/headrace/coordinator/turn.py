@@ -1,0 +1,93 @@
+"""What a shard decides in one step.
+
+A turn is all or nothing. The shell appends `changes` as one batch, replays them into the shard,
+sets the timers; when the batch is committed it gives the answers and starts the effects. If the
+batch cannot be appended, no answer and no effect happens, `undo` is called, and every answer is
+the error instead.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.record_format import Change
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Deferred(Generic[R]):
+    """An answer that a later turn gives, e.g. to a member that waits for the others to join.
+
+    A shard hands it out as a turn's answer and later names it in `Turn.completions`. `abandoned`
+    is set by the shell when the caller has gone.
+    """
+
+    __slots__ = ("_listener", "_outcome", "abandoned")
+
+    def __init__(self) -> None:
+        self._listener: Callable[[R | CoordinatorError], None] | None = None
+        self._outcome: R | CoordinatorError | None = None
+        self.abandoned = False
+
+    @property
+    def done(self) -> bool:
+        return self._outcome is not None
+
+    def complete(self, outcome: R | CoordinatorError) -> None:
+        """For the shell, and for `unload`; the first outcome counts."""
+        if self._outcome is None:
+            self._outcome = outcome
+            if self._listener is not None:
+                self._listener(outcome)
+
+    def listen(self, listener: Callable[[R | CoordinatorError], None]) -> None:
+        """For the shell: called once, at once if the outcome is there."""
+        if self._outcome is not None:
+            listener(self._outcome)
+        else:
+            self._listener = listener
+
+
+class Completion(NamedTuple):
+    """The outcome of an earlier turn's `Deferred`, to be given when this turn is committed."""
+
+    deferred: Deferred[Any]
+    outcome: object  # the answer, or a CoordinatorError
+
+
+class Producer(NamedTuple):
+    """The transactional producer in whose transaction the changes are written."""
+
+    producer_id: int
+    epoch: int
+
+
+class SetTimer(NamedTuple):
+    """Calls `Shard.timed_out(key)` after the delay; replaces a timer of the same key."""
+
+    key: Hashable
+    delay_ms: int
+
+
+class CancelTimer(NamedTuple):
+    """Forgets the timer of that key, if there is one."""
+
+    key: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(Generic[R]):
+    """Records, answers, timers and effects of one step."""
+
+    answer: R | Deferred[R]
+    changes: Sequence[Change] = ()
+    completions: Sequence[Completion] = ()
+    timers: Sequence[SetTimer | CancelTimer] = ()
+    effects: Sequence[object] = ()
+    """What the shell must do outside once the changes are committed, e.g. write markers. Each
+    kind of shard defines its own frozen dataclasses, and its shell knows them by type."""
+    producer: Producer | None = None
+    undo: Callable[[CoordinatorError], None] | None = None
+    """Takes back soft state (waiting members, not records) if the append failed."""
