@@ -5,6 +5,7 @@ must look inside a batch does so on its event loop.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from headrace.records.batch import BatchHeader, TimestampType
@@ -13,6 +14,8 @@ from headrace.records.errors import InvalidBatch, InvalidRecord
 from headrace.records.record import check_timestamp, open_batch
 from headrace.records.varint import read_varint, read_varlong
 
+_USUAL_TIMESTAMP = 1 << 62
+
 
 class Outline(NamedTuple):
     """One record: its place behind the base offset, its timestamp, and whether it has a key."""
@@ -20,6 +23,9 @@ class Outline(NamedTuple):
     offset_delta: int
     timestamp: int
     has_key: bool
+
+
+_make = partial(tuple.__new__, Outline)  # what a NamedTuple's constructor does, without its frame
 
 
 def iter_outlines(batch: Buffer, *, max_bytes: int, max_records: int) -> Iterator[Outline]:
@@ -34,34 +40,61 @@ def iter_outlines(batch: Buffer, *, max_bytes: int, max_records: int) -> Iterato
 
 
 def _outlines(header: BatchHeader, data: bytes) -> Iterator[Outline]:
-    base = header.base_timestamp
+    """Fields of one byte, which most are, are read in place: a call costs more than the reading."""
     appended = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    base = header.max_timestamp if appended else header.base_timestamp
     pos, total = 0, len(data)
     for index in range(header.record_count):
         try:
-            size, pos = read_varint(data, pos)
-            end = pos + size
-            if size < 0 or end > total:
-                raise InvalidRecord(index, f"{size} bytes announced, {total - pos} remain")
+            byte = data[pos]
+            if byte < 0x80 and not byte & 1:
+                pos += 1
+                end = pos + (byte >> 1)
+            else:
+                size, pos = read_varint(data, pos)
+                end = pos + size
+            if not pos <= end <= total:
+                raise InvalidRecord(index, f"{end - pos} bytes announced, {total - pos} remain")
             # The first byte holds attributes, of which format 2 defines none.
-            timestamp_delta, pos = read_varlong(data, pos + 1)
-            offset_delta, pos = read_varint(data, pos)
-            key_size, pos = read_varint(data, pos)
+            pos += 1
+            byte = data[pos]
+            if byte < 0x80:
+                timestamp_delta, pos = (byte >> 1) ^ -(byte & 1), pos + 1
+            else:
+                timestamp_delta, pos = read_varlong(data, pos)
+            byte = data[pos]
+            if byte < 0x80:
+                offset_delta, pos = (byte >> 1) ^ -(byte & 1), pos + 1
+            else:
+                offset_delta, pos = read_varint(data, pos)
+            byte = data[pos]
+            if byte < 0x80:
+                key_size, pos = (byte >> 1) ^ -(byte & 1), pos + 1
+            else:
+                key_size, pos = read_varint(data, pos)
             if key_size > 0:
                 pos += key_size
-            value_size, pos = read_varint(data, pos)
+            byte = data[pos]
+            if byte < 0x80:
+                value_size, pos = (byte >> 1) ^ -(byte & 1), pos + 1
+            else:
+                value_size, pos = read_varint(data, pos)
             if value_size > 0:
                 pos += value_size
-            headers, pos = read_varint(data, pos)
+            headers = data[pos]
             if headers:
+                headers, pos = read_varint(data, pos)
                 pos = _skip_headers(data, pos, end, headers)
+            else:
+                pos += 1
             if pos != end:
                 raise InvalidRecord(index, "its fields do not end where the record does")
-            timestamp = header.max_timestamp if appended else base + timestamp_delta
-            check_timestamp(timestamp)
+            timestamp = base if appended else base + timestamp_delta
+            if not 0 <= timestamp <= _USUAL_TIMESTAMP:
+                check_timestamp(timestamp)
         except (IndexError, ValueError) as error:
             raise InvalidRecord(index, str(error)) from None
-        yield Outline(offset_delta, timestamp, key_size >= 0)
+        yield _make((offset_delta, timestamp, key_size >= 0))
     if pos != total:
         raise InvalidBatch(f"{total - pos} bytes follow the last of {header.record_count} records")
 

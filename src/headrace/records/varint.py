@@ -18,6 +18,14 @@ def read_varint(buf: Buffer, pos: int) -> tuple[int, int]:
     byte = buf[pos]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), pos + 1
+    second = buf[pos + 1]
+    if second < 0x80:
+        value = byte & 0x7F | second << 7
+        return (value >> 1) ^ -(value & 1), pos + 2
+    third = buf[pos + 2]
+    if third < 0x80:
+        value = byte & 0x7F | (second & 0x7F) << 7 | third << 14
+        return (value >> 1) ^ -(value & 1), pos + 3
     value, pos = _read_unsigned(buf, pos, _INT32_SHIFT_LIMIT)
     value &= _UINT32_MASK
     return (value >> 1) ^ -(value & 1), pos
@@ -28,6 +36,14 @@ def read_varlong(buf: Buffer, pos: int) -> tuple[int, int]:
     byte = buf[pos]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), pos + 1
+    second = buf[pos + 1]
+    if second < 0x80:
+        value = byte & 0x7F | second << 7
+        return (value >> 1) ^ -(value & 1), pos + 2
+    third = buf[pos + 2]
+    if third < 0x80:
+        value = byte & 0x7F | (second & 0x7F) << 7 | third << 14
+        return (value >> 1) ^ -(value & 1), pos + 3
     value, pos = _read_unsigned(buf, pos, _INT64_SHIFT_LIMIT)
     value &= _UINT64_MASK
     return (value >> 1) ^ -(value & 1), pos
