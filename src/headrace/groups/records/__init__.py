@@ -1,0 +1,1 @@
+"""The records of `__consumer_offsets`: Kafka's keys and values, by kind of group."""

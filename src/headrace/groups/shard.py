@@ -1,0 +1,106 @@
+"""The groups of one partition of `__consumer_offsets`.
+
+A group belongs to the part of its kind, `classic`, `consumer` or `share`; `offsets` keeps what they
+commit, `directory` lists and deletes groups of any kind. `groups` is the one table of all of
+them: parts add to it and take from it when they replay their records.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from importlib import import_module
+from random import Random
+from typing import Any
+
+from headrace.cluster.image import MetadataImage
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.record_format import Change, RecordFormat
+from headrace.coordinator.turn import Producer, Turn
+from headrace.groups.config import GroupConfig
+from headrace.groups.group import Group
+from headrace.groups.part import Part, Replay
+from headrace.groups.records.format import FORMAT
+from headrace.protocol.struct import Struct
+
+
+class GroupShard:
+    """Implements `coordinator.shard.Shard`."""
+
+    def __init__(
+        self,
+        index: int,
+        image: Callable[[], MetadataImage],
+        config: Callable[[str], GroupConfig],
+        random: Random,
+    ) -> None:
+        self.index = index
+        self.image = image
+        self.config = config
+        self.random = random
+        self.groups: dict[str, Group] = {}
+        # Each becomes a plain import and call when its package is there.
+        self.classic = self._part("classic", "ClassicGroups")
+        self.consumer = self._part("consumer", "ConsumerGroups")
+        self.share = self._part("share", "ShareGroups")
+        parts = {"classic": self.classic, "consumer": self.consumer, "share": self.share}
+        self._parts: dict[str, Part] = {
+            name: part for name, part in parts.items() if part is not None
+        }
+        self._replays: dict[type[Struct], Replay] = {
+            key: replay for part in self._parts.values() for key, replay in part.replays.items()
+        }
+
+    def _part(self, package: str, name: str) -> Any:  # noqa: ANN401
+        try:
+            module = import_module(f"headrace.groups.{package}.groups")
+        except ModuleNotFoundError:
+            return None
+        return getattr(module, name)(self)
+
+    @property
+    def format(self) -> RecordFormat:
+        return FORMAT
+
+    def replay(self, offset: int, change: Change, producer: Producer | None) -> None:
+        key, value = change
+        replay = self._replays.get(type(key))
+        if replay is not None:
+            replay(key, value)
+
+    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
+        """Only offsets are ever written in transactions."""
+
+    def loaded(self, now_ms: int) -> Turn[None]:
+        return _merged(part.loaded(now_ms) for part in self._parts.values())
+
+    def timed_out(self, key: Hashable, now_ms: int) -> Turn[None]:
+        assert isinstance(key, tuple)
+        return self._parts[key[0]].timed_out(key, now_ms)
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> Turn[None]:
+        """These topics were created, deleted, recreated or got more partitions."""
+        return _merged(part.metadata_changed(topics, now_ms) for part in self._parts.values())
+
+    def unload(self, error: CoordinatorError) -> None:
+        for part in self._parts.values():
+            part.unload(error)
+
+
+def _merged(turns: Iterable[Turn[None]]) -> Turn[None]:
+    """Several turns that answer nobody, as one."""
+    every = list(turns)
+    undos = [turn.undo for turn in every if turn.undo is not None]
+
+    def undo(error: CoordinatorError) -> None:
+        for take_back in undos:
+            take_back(error)
+
+    def joined(name: str) -> list[Any]:
+        return [item for turn in every for item in getattr(turn, name)]
+
+    return Turn(
+        None,
+        changes=joined("changes"),
+        completions=joined("completions"),
+        timers=joined("timers"),
+        effects=joined("effects"),
+        undo=undo if undos else None,
+    )
