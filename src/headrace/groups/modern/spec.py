@@ -1,0 +1,46 @@
+"""What an assignor is asked, and what it answers."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+Assignment = Mapping[bytes, frozenset[int]]
+"""Partitions by topic id. No topic stands for an empty set."""
+
+NOTHING: Final[Assignment] = {}
+
+
+def frozen(partitions: Mapping[bytes, set[int]], before: Assignment) -> Assignment:
+    """The same object as before where nothing has changed: it is compared and kept for long."""
+    if partitions == before:
+        return before
+    return {topic_id: frozenset(numbers) for topic_id, numbers in partitions.items()}
+
+
+class MemberSpec(NamedTuple):
+    """A member: the topics it wants, and what the last target gave it."""
+
+    topics: frozenset[bytes]
+    assigned: Assignment = NOTHING
+    instance_id: str | None = None
+
+
+class GroupSpec(NamedTuple):
+    """Members by id, and how many partitions each topic has.
+
+    Every topic that a member wants is in `partitions`; what a member is assigned may be of topics
+    that are gone.
+    """
+
+    members: Mapping[str, MemberSpec]
+    partitions: Mapping[bytes, int]
+
+    @property
+    def homogeneous(self) -> bool:
+        """Whether all members want the same topics."""
+        specs = iter(self.members.values())
+        first = next(specs).topics
+        return all(spec.topics is first or spec.topics == first for spec in specs)
+
+
+Assignor = Callable[[GroupSpec], Mapping[str, Assignment]]
+"""Assignments by member id; a member that is not in it has nothing. Pure, and total."""
