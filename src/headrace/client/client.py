@@ -1,9 +1,10 @@
 """Requests to a cluster: find the right broker, speak its version, try again until a deadline.
 
-A request names its receiver by role: any broker, the controller, a broker id, or the leader of a
-partition. When the role has moved, the client learns where to and sends it again. A request whose
-connection broke is sent again too, so it may be carried out twice: that is safe for reads, for
-idempotent writes, and for whoever passes `retry=False`.
+A request names its receiver by role: any broker, the controller, a broker id, the leader of a
+partition, or the coordinator of a group or transactional id. When the role has moved, the client
+learns where to and sends it again. A request whose connection broke is sent again too, so it may be
+carried out twice: that is safe for reads, for idempotent writes, and for whoever passes
+`retry=False`.
 """
 
 import asyncio
@@ -15,6 +16,12 @@ from typing import Self, TypeAlias, TypeVar
 
 from headrace import __version__
 from headrace.client.connection import Address, spec_of
+from headrace.client.coordinators import (
+    Coordinator,
+    CoordinatorCache,
+    coordinator_of,
+    find_coordinator,
+)
 from headrace.client.errors import (
     ClientError,
     ConnectionFailed,
@@ -27,8 +34,10 @@ from headrace.client.errors import (
 from headrace.client.metadata import NO_BROKER, MetadataCache, metadata_request
 from headrace.client.pool import ConnectionPool, Session
 from headrace.client.retry import Backoff, Deadline
+from headrace.client.security import PLAINTEXT, Security
 from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.find_coordinator import FindCoordinatorResponse
 from headrace.protocol.messages.metadata import MetadataResponse
 from headrace.protocol.struct import Struct
 
@@ -47,6 +56,8 @@ _MOVED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.NOT_CONTROLLER,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
@@ -78,7 +89,7 @@ class Leader:
     partition: int
 
 
-Target: TypeAlias = AnyBroker | Controller | Broker | Leader
+Target: TypeAlias = AnyBroker | Controller | Broker | Leader | Coordinator
 ANY = AnyBroker()
 
 
@@ -118,8 +129,10 @@ class ClusterClient:
         backoff: Backoff | None = None,
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        security: Security = PLAINTEXT,
     ) -> None:
         self.metadata = MetadataCache()
+        self._coordinators: CoordinatorCache = {}
         self._bootstrap = parse_servers(bootstrap_servers)
         self._clock = clock
         self._random = random
@@ -129,6 +142,8 @@ class ClusterClient:
             client_id=client_id,
             software_version=__version__,
             connect_timeout_s=connect_timeout_s,
+            random=random,
+            security=security,
         )
 
     async def __aenter__(self) -> Self:
@@ -154,12 +169,14 @@ class ClusterClient:
         to: Target = ANY,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         retry: bool = True,
+        at_most: int | None = None,
         code_of: Callable[[R], int] = _error_code,
     ) -> R:
         """The answer to `request`, as an `answer`.
 
-        An answer whose `code_of` is retriable is asked for again until the deadline, and then
-        raised as `DeadlineExceeded`; any other code is the caller's to read.
+        `at_most` is the newest version in which the request means what its caller filled in. An
+        answer whose `code_of` is retriable is asked for again until the deadline, and then raised
+        as `DeadlineExceeded`; any other code is the caller's to read.
         """
         deadline = Deadline(self._clock, timeout_s)
         last: ClientError | None = None
@@ -168,7 +185,7 @@ class ClusterClient:
             attempts += 1
             failure: ClientError
             try:
-                got = await self._attempt(request, answer, to, deadline)
+                got = await self._attempt(request, answer, to, deadline, at_most)
                 code = code_of_number(code_of(got))
                 if not (retry and code.retriable):
                     return got
@@ -195,14 +212,21 @@ class ClusterClient:
         self.metadata.update(answer)
         return self.metadata
 
-    async def _attempt(self, request: Struct, answer: type[R], to: Target, deadline: Deadline) -> R:
+    async def _attempt(
+        self,
+        request: Struct,
+        answer: type[R],
+        to: Target,
+        deadline: Deadline,
+        at_most: int | None = None,
+    ) -> R:
         try:
             # Leaving early does not end the attempt to connect: others may wait for it too.
             async with asyncio.timeout(deadline.remaining_s()):
                 session = await self._session_for(to, deadline)
         except TimeoutError:
             raise RequestTimedOut(f"no connection to {to} before the deadline") from None
-        version = session.versions.pick(spec_of(request))
+        version = session.versions.pick(spec_of(request), at_most=at_most)
         return await session.connection.request(
             request, answer, version=version, timeout_s=self._allowed_s(deadline)
         )
@@ -222,6 +246,10 @@ class ClusterClient:
                 if self.metadata.topic(topic) is None:
                     await self._look_up([topic], deadline)
                 broker_id = self.metadata.leader_of(topic, partition)
+            case Coordinator():
+                if to not in self._coordinators:
+                    self._coordinators[to] = await self._find_coordinator(to, deadline)
+                return await self._pool.session(self._coordinators[to])
         return await self._pool.session(self.metadata.address_of(broker_id))
 
     async def _look_up(self, topics: Sequence[str], deadline: Deadline) -> None:
@@ -229,6 +257,16 @@ class ClusterClient:
         request = metadata_request(topics)
         answer = await self._attempt(request, MetadataResponse, ANY, deadline)
         self.metadata.update(answer)
+
+    async def _find_coordinator(self, wanted: Coordinator, deadline: Deadline) -> Address:
+        """One attempt to learn where the coordinator is; raises what the broker says instead."""
+        session = await self._any_session()
+        request = find_coordinator(wanted, session.versions)
+        version = session.versions.pick(spec_of(request))
+        answer = await session.connection.request(
+            request, FindCoordinatorResponse, version=version, timeout_s=self._allowed_s(deadline)
+        )
+        return coordinator_of(wanted, answer)
 
     async def _any_session(self) -> Session:
         """An open connection if there is one, else the first broker that lets us in."""
@@ -263,5 +301,7 @@ class ClusterClient:
                 self.metadata.controller_id = NO_BROKER
             case Broker(id=broker_id):
                 self.metadata.brokers.pop(broker_id, None)
+            case Coordinator():
+                self._coordinators.pop(to, None)
             case AnyBroker():
                 pass

@@ -8,6 +8,7 @@ could be trusted.
 """
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar, cast
@@ -19,6 +20,7 @@ from headrace.client.errors import (
     ConnectionFailed,
     ConnectionLost,
     RequestTimedOut,
+    TlsFailed,
     UnsupportedByBroker,
 )
 from headrace.client.frames import FrameReader
@@ -242,15 +244,22 @@ def _framed(parts: Sequence[Buffer]) -> list[Buffer]:
     return [size.to_bytes(4, "big"), *parts]
 
 
+def _reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted ({error.verify_message})"
+    return f"{error.reason or error} (is this a TLS listener?)"
+
+
 async def connect(
     address: Address,
     *,
     client_id: str,
     timeout_s: float,
+    tls: ssl.SSLContext | None = None,
     max_in_flight: int = MAX_IN_FLIGHT,
     max_silence_s: float = MAX_SILENCE_S,
 ) -> Connection:
-    """An open connection, or `ConnectionFailed`."""
+    """An open connection, encrypted with `tls`; or `ConnectionFailed`, or `TlsFailed`."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
@@ -263,9 +272,12 @@ async def connect(
                 ),
                 address.host,
                 address.port,
+                ssl=tls,
             )
     except TimeoutError:
         raise ConnectionFailed(f"{address} did not accept within {timeout_s:g} s") from None
+    except ssl.SSLError as error:
+        raise TlsFailed(f"no TLS with {address}: {_reason(error)}") from error
     except OSError as error:
         raise ConnectionFailed(f"cannot connect to {address}: {error}") from error
     # While nobody listens on a port of the ephemeral range, TCP may connect a socket to itself; it

@@ -46,6 +46,18 @@ class UnsupportedByBroker(ClientError):
     """The broker serves no version of an API that this client can speak."""
 
 
+class AuthenticationFailed(ClientError):
+    """The broker did not accept the credentials, or could not prove that it knows them."""
+
+
+class TlsFailed(ClientError):
+    """The TLS handshake failed: an untrusted certificate, a wrong name, no TLS at all."""
+
+
+class BadSecurityFiles(ClientError):
+    """A certificate or key cannot be read or used."""
+
+
 class UnknownBroker(ClientError):
     """The cluster's metadata lists no broker with this id (now)."""
 

@@ -1,10 +1,14 @@
 """Open connections, one per address, each with the versions that its broker serves."""
 
 import asyncio
+import ssl
 from dataclasses import dataclass
+from random import Random
 
+from headrace.client.authentication import authenticate, tls_context
 from headrace.client.connection import Address, Connection, connect
 from headrace.client.errors import ClientClosed
+from headrace.client.security import PLAINTEXT, Security
 from headrace.client.versions import VersionRanges, negotiate
 
 
@@ -19,10 +23,21 @@ class Session:
 class ConnectionPool:
     """Connects on demand; callers that want the same address at once share one attempt."""
 
-    def __init__(self, *, client_id: str, software_version: str, connect_timeout_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        client_id: str,
+        software_version: str,
+        connect_timeout_s: float,
+        random: Random,
+        security: Security = PLAINTEXT,
+    ) -> None:
         self._client_id = client_id
         self._software_version = software_version
         self._connect_timeout_s = connect_timeout_s
+        self._random = random
+        self._security = security
+        self._tls: ssl.SSLContext | None = None
         self._attempts: dict[Address, asyncio.Task[Session]] = {}
         self._closed = False
 
@@ -59,8 +74,13 @@ class ConnectionPool:
                 await session.connection.close()
 
     async def _open(self, address: Address) -> Session:
+        if self._security.tls is not None and self._tls is None:
+            self._tls = tls_context(self._security.tls)
         connection = await connect(
-            address, client_id=self._client_id, timeout_s=self._connect_timeout_s
+            address,
+            client_id=self._client_id,
+            timeout_s=self._connect_timeout_s,
+            tls=self._tls,
         )
         try:
             versions = await negotiate(
@@ -68,6 +88,14 @@ class ConnectionPool:
                 software_version=self._software_version,
                 timeout_s=self._connect_timeout_s,
             )
+            if self._security.sasl is not None:
+                await authenticate(
+                    connection,
+                    versions,
+                    self._security.sasl,
+                    random=self._random,
+                    timeout_s=self._connect_timeout_s,
+                )
         except BaseException:
             await connection.close()
             raise

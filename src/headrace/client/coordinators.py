@@ -1,0 +1,56 @@
+"""Which broker coordinates a group or a transactional id, as FindCoordinator says. Pure."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+from headrace.client.connection import Address
+from headrace.client.errors import BadResponse, RequestRefused, code_of_number
+from headrace.client.versions import VersionRanges
+from headrace.protocol.api import APIS, ApiKey
+from headrace.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+
+_FIRST_VERSION_WITH_MANY_KEYS: Final = 4
+
+
+class CoordinatorKind(IntEnum):
+    """FindCoordinator's key types."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """The broker that coordinates this group, transactional id or share partition."""
+
+    key: str
+    kind: CoordinatorKind = CoordinatorKind.GROUP
+
+
+CoordinatorCache: TypeAlias = dict[Coordinator, Address]
+
+
+def find_coordinator(wanted: Coordinator, versions: VersionRanges) -> FindCoordinatorRequest:
+    """The question in the form of the version that this broker will get."""
+    version = versions.pick(APIS[ApiKey.FIND_COORDINATOR])
+    if version >= _FIRST_VERSION_WITH_MANY_KEYS:
+        return FindCoordinatorRequest(key_type=wanted.kind, coordinator_keys=[wanted.key])
+    return FindCoordinatorRequest(key=wanted.key, key_type=wanted.kind)
+
+
+def coordinator_of(wanted: Coordinator, answer: FindCoordinatorResponse) -> Address:
+    """Where it is; raises `RequestRefused`, retriable while the broker is making one ready."""
+    code, host, port = answer.error_code, answer.host, answer.port
+    for found in answer.coordinators:
+        if found.key == wanted.key:
+            code, host, port = found.error_code, found.host, found.port
+    if code:
+        raise RequestRefused(code_of_number(code), f"FindCoordinator of {wanted.key!r}")
+    if not host:
+        raise BadResponse(f"FindCoordinator did not answer for {wanted.key!r}")
+    return Address(host, port)
