@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from headrace.coordinator.record_format import Change
-from headrace.coordinator.turn import CancelTimer
+from headrace.coordinator.turn import CancelTimer, SetTimer
 
 
 class GroupType(StrEnum):
@@ -55,6 +55,11 @@ class Group(Protocol):
     ) -> CommitCheck | None:
         """Whether this member may commit; `generation` is its epoch in a consumer group. The
         check that is returned, if any, must be asked for each partition as well."""
+        ...
+
+    def timers_after_commit(self, member_id: str) -> Sequence[SetTimer]:
+        """A commit that was let pass is a sign of life of a classic member: its session timer,
+        set anew."""
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:

@@ -55,6 +55,14 @@ class GroupShard:
             return None
         return getattr(module, name)(self)
 
+    def ensure_group(self, group_id: str) -> Group:
+        """The group; an offset that belongs to none makes an empty classic one without a
+        protocol type, a "simple" group."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = self.classic.simple_group(group_id)
+        return group
+
     @property
     def format(self) -> RecordFormat:
         return FORMAT
