@@ -1,0 +1,177 @@
+"""Configuration of topics, brokers, groups and client metrics: read it, change single values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from headrace.client.client import ANY, Broker, ClusterClient, Controller, Target
+from headrace.client.outcomes import Refusal, moved, refusal, refused
+from headrace.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+)
+from headrace.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+class ResourceKind(IntEnum):
+    """What can have a configuration, by Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by Kafka's numbers."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Operation(IntEnum):
+    """What IncrementalAlterConfigs does with a value."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One thing that has a configuration; the broker named "" is the default of all brokers."""
+
+    kind: ResourceKind
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One setting; the value of a sensitive one is None."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+
+    @property
+    def is_default(self) -> bool:
+        return self.source is ConfigSource.DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One change of one setting."""
+
+    name: str
+    operation: Operation
+    value: str | None = None
+
+
+async def describe_configs(
+    client: ClusterClient,
+    resources: Sequence[Resource],
+    *,
+    timeout_s: float,
+    names: Sequence[str] | None = None,
+) -> dict[Resource, list[ConfigEntry] | Refusal]:
+    """The settings of each resource, all or the named ones, by name."""
+    found: dict[Resource, list[ConfigEntry] | Refusal] = {}
+    for target, wanted in _by_target(resources).items():
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(
+                    resource_type=resource.kind,
+                    resource_name=resource.name,
+                    configuration_keys=None if names is None else list(names),
+                )
+                for resource in wanted
+            ]
+        )
+        answer = await client.send(request, DescribeConfigsResponse, to=target, timeout_s=timeout_s)
+        for result in answer.results:
+            resource = Resource(ResourceKind(result.resource_type), result.resource_name)
+            found[resource] = (
+                refused(result.error_code, result.error_message)
+                if result.error_code
+                else sorted((_entry(each) for each in result.configs), key=lambda one: one.name)
+            )
+    return found
+
+
+def _entry(result: DescribeConfigsResourceResult) -> ConfigEntry:
+    known = {int(source): source for source in ConfigSource}
+    return ConfigEntry(
+        name=result.name,
+        value=result.value,
+        source=known.get(result.config_source, ConfigSource.UNKNOWN),
+        read_only=result.read_only,
+        sensitive=result.is_sensitive,
+    )
+
+
+async def alter_configs(
+    client: ClusterClient,
+    changes: Mapping[Resource, Sequence[ConfigChange]],
+    *,
+    timeout_s: float,
+    validate_only: bool = False,
+) -> dict[Resource, Refusal | None]:
+    """Apply the changes; those of one resource happen together or not at all."""
+    done: dict[Resource, Refusal | None] = {}
+    for target, wanted in _by_target(list(changes), fallback=Controller()).items():
+        request = IncrementalAlterConfigsRequest(
+            resources=[
+                IncrementalAlterConfigsAlterConfigsResource(
+                    resource_type=resource.kind,
+                    resource_name=resource.name,
+                    configs=[
+                        IncrementalAlterConfigsAlterableConfig(
+                            name=each.name, config_operation=each.operation, value=each.value
+                        )
+                        for each in changes[resource]
+                    ],
+                )
+                for resource in wanted
+            ],
+            validate_only=validate_only,
+        )
+        answer = await client.send(
+            request,
+            IncrementalAlterConfigsResponse,
+            to=target,
+            timeout_s=timeout_s,
+            code_of=lambda got: moved(each.error_code for each in got.responses),
+        )
+        for result in answer.responses:
+            resource = Resource(ResourceKind(result.resource_type), result.resource_name)
+            done[resource] = refusal(result.error_code, result.error_message)
+    return done
+
+
+def _by_target(
+    resources: Sequence[Resource], fallback: Target = ANY
+) -> dict[Target, list[Resource]]:
+    """A broker answers for itself; anyone, or the controller, for everything else."""
+    grouped: dict[Target, list[Resource]] = {}
+    for resource in resources:
+        own = resource.kind is ResourceKind.BROKER and resource.name.isdecimal()
+        target: Target = Broker(int(resource.name)) if own else fallback
+        grouped.setdefault(target, []).append(resource)
+    return grouped

@@ -1,0 +1,219 @@
+"""Groups of every kind: list them, describe classic and KIP-848 groups, delete them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.client.client import Broker, ClusterClient
+from headrace.client.coordinators import Coordinator
+from headrace.client.errors import UnsupportedByBroker
+from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.protocol.errors import ErrorCode, MalformedMessage
+from headrace.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeAssignment,
+    ConsumerGroupDescribeDescribedGroup,
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from headrace.protocol.messages.consumer_protocol import ConsumerProtocolAssignment
+from headrace.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from headrace.protocol.messages.describe_groups import (
+    DescribedGroupMember,
+    DescribeGroupsDescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from headrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+SHARE = "share"
+DEAD = "Dead"
+_CONSUMER_PROTOCOL = "consumer"
+_VERSION_BYTES = 2
+_NEWEST_ASSIGNMENT = 3  # later ones append fields, which reading up to this version leaves aside
+_ELSEWHERE = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGroup:
+    """One line of the list; state and type are empty from brokers that do not say."""
+
+    group_id: str
+    kind: str
+    state: str
+    protocol_type: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member and the partitions it owns."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A classic group (`epoch` is None) or a KIP-848 group."""
+
+    group_id: str
+    kind: str
+    state: str
+    assignor: str
+    epoch: int | None
+    members: tuple[Member, ...]
+
+
+async def list_groups(client: ClusterClient, *, timeout_s: float) -> list[ListedGroup]:
+    """The groups of all coordinators, by id."""
+    await client.refresh([], timeout_s=timeout_s)
+    brokers = sorted(client.metadata.brokers)
+    answers = await asyncio.gather(
+        *(
+            client.send(
+                ListGroupsRequest(), ListGroupsResponse, to=Broker(broker), timeout_s=timeout_s
+            )
+            for broker in brokers
+        )
+    )
+    found = [
+        ListedGroup(
+            group.group_id, group.group_type.lower(), group.group_state, group.protocol_type, broker
+        )
+        for broker, answer in zip(brokers, answers, strict=True)
+        for group in answer.groups
+    ]
+    return sorted(found, key=lambda group: group.group_id)
+
+
+async def describe_group(
+    client: ClusterClient, group: str, *, timeout_s: float
+) -> GroupDescription | Refusal:
+    """What the group looks like, whichever protocol its members speak."""
+    try:
+        modern = await _describe_modern(client, group, timeout_s)
+    except UnsupportedByBroker:
+        return await _describe_classic(client, group, timeout_s)
+    if isinstance(modern, Refusal) and modern.code in _ELSEWHERE:
+        return await _describe_classic(client, group, timeout_s)
+    return modern
+
+
+async def _describe_modern(
+    client: ClusterClient, group: str, timeout_s: float
+) -> GroupDescription | Refusal:
+    answer = await client.send(
+        ConsumerGroupDescribeRequest(group_ids=[group]),
+        ConsumerGroupDescribeResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+        code_of=lambda got: moved(each.error_code for each in got.groups),
+    )
+    (found,) = answer.groups
+    if found.error_code:
+        return refused(found.error_code, found.error_message)
+    return _modern(found)
+
+
+def _modern(found: ConsumerGroupDescribeDescribedGroup) -> GroupDescription:
+    members = tuple(
+        Member(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            _partitions(each.assignment),
+        )
+        for each in found.members
+    )
+    return GroupDescription(
+        found.group_id, CONSUMER, found.group_state, found.assignor_name, found.group_epoch, members
+    )
+
+
+def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, index)
+        for topic in assignment.topic_partitions
+        for index in topic.partitions
+    )
+
+
+async def _describe_classic(
+    client: ClusterClient, group: str, timeout_s: float
+) -> GroupDescription | Refusal:
+    answer = await client.send(
+        DescribeGroupsRequest(groups=[group]),
+        DescribeGroupsResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+        code_of=lambda got: moved(each.error_code for each in got.groups),
+    )
+    (found,) = answer.groups
+    if found.error_code:
+        return refused(found.error_code, found.error_message)
+    if found.group_state == DEAD and not found.members:  # how older brokers say: no such group
+        return refused(ErrorCode.GROUP_ID_NOT_FOUND)
+    return _classic(found)
+
+
+def _classic(found: DescribeGroupsDescribedGroup) -> GroupDescription:
+    consumers = found.protocol_type in {_CONSUMER_PROTOCOL, ""}
+    members = tuple(
+        Member(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            assigned_partitions(each) if consumers else (),
+        )
+        for each in found.members
+    )
+    return GroupDescription(
+        found.group_id, CLASSIC, found.group_state, found.protocol_data, None, members
+    )
+
+
+def assigned_partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
+    """What a consumer's opaque bytes say; nothing where they are no consumer's."""
+    data = bytes(member.member_assignment)
+    if len(data) < 2:
+        return ()
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version < 0:
+        return ()
+    known = min(version, ConsumerProtocolAssignment.versions[1])
+    try:
+        assignment, _ = ConsumerProtocolAssignment.read(data, 2, len(data), known)
+    except MalformedMessage:
+        return ()
+    return tuple(
+        TopicPartition(topic.topic, index)
+        for topic in assignment.assigned_partitions
+        for index in topic.partitions
+    )
+
+
+async def delete_groups(
+    client: ClusterClient, groups: Sequence[str], *, timeout_s: float
+) -> dict[str, Refusal | None]:
+    """Deletes groups without members, with their offsets."""
+
+    async def delete(group: str) -> Refusal | None:
+        answer = await client.send(
+            DeleteGroupsRequest(groups_names=[group]),
+            DeleteGroupsResponse,
+            to=Coordinator(group),
+            timeout_s=timeout_s,
+            code_of=lambda got: moved(each.error_code for each in got.results),
+        )
+        (result,) = answer.results
+        return refusal(result.error_code)
+
+    done = await asyncio.gather(*(delete(group) for group in groups))
+    return dict(zip(groups, done, strict=True))

@@ -1,0 +1,180 @@
+"""Offsets: where partitions start and end, what is at a time, what groups have committed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.client.client import Broker, ClusterClient
+from headrace.client.coordinators import Coordinator
+from headrace.client.errors import RequestRefused, code_of_number
+from headrace.client.leaders import Answers, ask_leaders
+from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from headrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+from headrace.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+)
+from headrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+NO_OFFSET: Final = -1
+_CONSUMER: Final = -1  # the replica id of whoever is no replica
+_ONE_GROUP: Final = 7  # OffsetFetch asks for one group, by topic names, up to this version
+_BY_NAME: Final = 9  # OffsetCommit names topics by their names up to this version
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The first record at or after a time; offset -1 where there is none."""
+
+    offset: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A group's position in one partition."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+async def list_offsets(
+    client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout_s: float
+) -> dict[TopicPartition, Found | Refusal]:
+    """For each partition what is at its timestamp, `EARLIEST` or `LATEST`."""
+
+    async def ask(leader: int, partitions: Sequence[TopicPartition]) -> Answers[Found]:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for topic, index in partitions:
+            at = timestamps[TopicPartition(topic, index)]
+            wanted = ListOffsetsPartition(partition_index=index, timestamp=at)
+            topics.setdefault(topic, []).append(wanted)
+        request = ListOffsetsRequest(
+            replica_id=_CONSUMER,
+            topics=[ListOffsetsTopic(name=name, partitions=of) for name, of in topics.items()],
+            timeout_ms=int(timeout_s * 1000),
+        )
+        answer = await client.send(
+            request, ListOffsetsResponse, to=Broker(leader), timeout_s=timeout_s
+        )
+        return {
+            TopicPartition(topic.name, each.partition_index): (
+                refused(each.error_code) if each.error_code else Found(each.offset, each.timestamp)
+            )
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    return await ask_leaders(client, list(timestamps), ask, timeout_s=timeout_s)
+
+
+async def list_bounds(
+    client: ClusterClient, partitions: Sequence[TopicPartition], *, timeout_s: float
+) -> dict[TopicPartition, tuple[int, int] | Refusal]:
+    """The first offset of each partition and the one after its last readable record."""
+    first = await list_offsets(client, dict.fromkeys(partitions, EARLIEST), timeout_s=timeout_s)
+    last = await list_offsets(client, dict.fromkeys(partitions, LATEST), timeout_s=timeout_s)
+    bounds: dict[TopicPartition, tuple[int, int] | Refusal] = {}
+    for each in partitions:
+        start, end = first[each], last[each]
+        if isinstance(start, Refusal):
+            bounds[each] = start
+        elif isinstance(end, Refusal):
+            bounds[each] = end
+        else:
+            bounds[each] = (start.offset, end.offset)
+    return bounds
+
+
+async def committed_offsets(
+    client: ClusterClient, group: str, *, timeout_s: float
+) -> dict[TopicPartition, Committed]:
+    """Everything that the group has committed; raises `RequestRefused`."""
+    answer = await client.send(
+        OffsetFetchRequest(group_id=group, topics=None),
+        OffsetFetchResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+        at_most=_ONE_GROUP,
+    )
+    if answer.error_code:
+        raise RequestRefused(code_of_number(answer.error_code), f"the offsets of group {group!r}")
+    return {
+        TopicPartition(topic.name, each.partition_index): Committed(
+            each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+        if not each.error_code and each.committed_offset != NO_OFFSET
+    }
+
+
+async def commit_offsets(
+    client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float
+) -> dict[TopicPartition, Refusal | None]:
+    """Commit from outside the group; the broker refuses while it has members."""
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, index), offset in offsets.items():
+        each = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
+        topics.setdefault(topic, []).append(each)
+    answer = await client.send(
+        OffsetCommitRequest(
+            group_id=group,
+            topics=[
+                OffsetCommitRequestTopic(name=name, partitions=of) for name, of in topics.items()
+            ],
+        ),
+        OffsetCommitResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+        at_most=_BY_NAME,
+        code_of=lambda got: moved(one.error_code for of in got.topics for one in of.partitions),
+    )
+    return {
+        TopicPartition(topic.name, each.partition_index): refusal(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+async def delete_offsets(
+    client: ClusterClient, group: str, partitions: Sequence[TopicPartition], *, timeout_s: float
+) -> dict[TopicPartition, Refusal | None]:
+    """Forget the group's positions in these partitions; raises `RequestRefused`."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, index in partitions:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))
+    answer = await client.send(
+        OffsetDeleteRequest(
+            group_id=group,
+            topics=[
+                OffsetDeleteRequestTopic(name=name, partitions=of) for name, of in topics.items()
+            ],
+        ),
+        OffsetDeleteResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+    )
+    if answer.error_code:
+        raise RequestRefused(code_of_number(answer.error_code), f"the offsets of group {group!r}")
+    return {
+        TopicPartition(topic.name, each.partition_index): refusal(each.error_code)
+        for topic in answer.topics
+        for each in topic.partitions
+    }

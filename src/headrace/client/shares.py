@@ -1,0 +1,152 @@
+"""Share groups (KIP-932): their members, and the offsets from which they deliver."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.client.client import ClusterClient
+from headrace.client.coordinators import Coordinator
+from headrace.client.errors import RequestRefused, code_of_number
+from headrace.client.groups import SHARE, GroupDescription, Member
+from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
+from headrace.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsResponse,
+)
+from headrace.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+)
+from headrace.protocol.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SharePosition:
+    """Where a share group's deliveries of a partition start; the lag is -1 where unknown."""
+
+    start_offset: int
+    lag: int
+
+
+async def describe_share_group(
+    client: ClusterClient, group: str, *, timeout_s: float
+) -> GroupDescription | Refusal:
+    """State and members of one share group."""
+    answer = await client.send(
+        ShareGroupDescribeRequest(group_ids=[group]),
+        ShareGroupDescribeResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+        code_of=lambda got: moved(each.error_code for each in got.groups),
+    )
+    (found,) = answer.groups
+    if found.error_code:
+        return refused(found.error_code, found.error_message)
+    members = tuple(
+        Member(
+            each.member_id,
+            None,
+            each.client_id,
+            each.client_host,
+            tuple(
+                TopicPartition(topic.topic_name, index)
+                for topic in each.assignment.topic_partitions
+                for index in topic.partitions
+            ),
+        )
+        for each in found.members
+    )
+    return GroupDescription(
+        found.group_id, SHARE, found.group_state, found.assignor_name, found.group_epoch, members
+    )
+
+
+async def share_offsets(
+    client: ClusterClient, group: str, *, timeout_s: float
+) -> dict[TopicPartition, SharePosition]:
+    """Every partition that the group has a start offset for; raises `RequestRefused`."""
+    answer = await client.send(
+        DescribeShareGroupOffsetsRequest(
+            groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
+        ),
+        DescribeShareGroupOffsetsResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+        code_of=lambda got: moved(each.error_code for each in got.groups),
+    )
+    (found,) = answer.groups
+    if found.error_code:
+        code = code_of_number(found.error_code)
+        raise RequestRefused(code, f"the offsets of share group {group!r}")
+    return {
+        TopicPartition(topic.topic_name, each.partition_index): SharePosition(
+            each.start_offset, each.lag
+        )
+        for topic in found.topics
+        for each in topic.partitions
+        if not each.error_code
+    }
+
+
+async def alter_share_offsets(
+    client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float
+) -> dict[TopicPartition, Refusal | None]:
+    """Deliver from these offsets on; refused as a whole (raised) while the group has members."""
+    topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
+    for (topic, index), offset in offsets.items():
+        each = AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
+        topics.setdefault(topic, []).append(each)
+    answer = await client.send(
+        AlterShareGroupOffsetsRequest(
+            group_id=group,
+            topics=[
+                AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=of)
+                for name, of in topics.items()
+            ],
+        ),
+        AlterShareGroupOffsetsResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+    )
+    if answer.error_code:
+        code = code_of_number(answer.error_code)
+        raise RequestRefused(code, f"the offsets of share group {group!r}")
+    return {
+        TopicPartition(topic.topic_name, each.partition_index): refusal(
+            each.error_code, each.error_message
+        )
+        for topic in answer.responses
+        for each in topic.partitions
+    }
+
+
+async def delete_share_offsets(
+    client: ClusterClient, group: str, topics: Sequence[str], *, timeout_s: float
+) -> dict[str, Refusal | None]:
+    """Forget the group's state in these topics; raises `RequestRefused`."""
+    answer = await client.send(
+        DeleteShareGroupOffsetsRequest(
+            group_id=group,
+            topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics],
+        ),
+        DeleteShareGroupOffsetsResponse,
+        to=Coordinator(group),
+        timeout_s=timeout_s,
+    )
+    if answer.error_code:
+        code = code_of_number(answer.error_code)
+        raise RequestRefused(code, f"the offsets of share group {group!r}")
+    return {
+        topic.topic_name: refusal(topic.error_code, topic.error_message)
+        for topic in answer.responses
+    }

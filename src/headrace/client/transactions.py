@@ -1,0 +1,226 @@
+"""Transactions as an administrator sees them: list, describe, find producers, abort."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.client.client import Broker, ClusterClient, Leader
+from headrace.client.coordinators import Coordinator, CoordinatorKind
+from headrace.client.errors import RequestRefused, code_of_number
+from headrace.client.leaders import Answers, ask_leaders
+from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopicRequest,
+)
+from headrace.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+)
+from headrace.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from headrace.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from headrace.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+NO_TRANSACTION = -1
+_FENCING_TIMEOUT_MS = 1  # the transaction that fencing begins is never used
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTransaction:
+    """One line of the list."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+    coordinator: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionDescription:
+    """One transactional id; `start_ms` is -1 while no transaction is open."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_ms: int
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveProducer:
+    """What a partition remembers of a producer; the start is -1 outside a transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    transaction_start: int
+
+
+async def list_transactions(
+    client: ClusterClient,
+    *,
+    timeout_s: float,
+    states: Sequence[str] = (),
+    producer_ids: Sequence[int] = (),
+    longer_than_ms: int = -1,
+) -> list[ListedTransaction]:
+    """The transactional ids of all coordinators, by id."""
+    await client.refresh([], timeout_s=timeout_s)
+    request = ListTransactionsRequest(
+        state_filters=list(states),
+        producer_id_filters=list(producer_ids),
+        duration_filter=longer_than_ms,
+    )
+    brokers = sorted(client.metadata.brokers)
+    answers = await asyncio.gather(
+        *(
+            client.send(request, ListTransactionsResponse, to=Broker(broker), timeout_s=timeout_s)
+            for broker in brokers
+        )
+    )
+    found = []
+    for broker, answer in zip(brokers, answers, strict=True):
+        if answer.error_code:
+            raise RequestRefused(code_of_number(answer.error_code), f"broker {broker}")
+        found.extend(
+            ListedTransaction(
+                each.transactional_id, each.producer_id, each.transaction_state, broker
+            )
+            for each in answer.transaction_states
+        )
+    return sorted(found, key=lambda each: each.transactional_id)
+
+
+async def describe_transaction(
+    client: ClusterClient, transactional_id: str, *, timeout_s: float
+) -> TransactionDescription | Refusal:
+    """State of one transactional id, as its coordinator knows it."""
+    answer = await client.send(
+        DescribeTransactionsRequest(transactional_ids=[transactional_id]),
+        DescribeTransactionsResponse,
+        to=Coordinator(transactional_id, CoordinatorKind.TRANSACTION),
+        timeout_s=timeout_s,
+        code_of=lambda got: moved(each.error_code for each in got.transaction_states),
+    )
+    (found,) = answer.transaction_states
+    if found.error_code:
+        return refused(found.error_code)
+    return TransactionDescription(
+        found.transactional_id,
+        found.producer_id,
+        found.producer_epoch,
+        found.transaction_state,
+        found.transaction_timeout_ms,
+        found.transaction_start_time_ms,
+        tuple(
+            TopicPartition(topic.topic, index)
+            for topic in found.topics
+            for index in topic.partitions
+        ),
+    )
+
+
+async def fence(client: ClusterClient, transactional_id: str, *, timeout_s: float) -> None:
+    """Aborts what is open and shuts out the producer, by taking its place; raises if refused."""
+    answer = await client.send(
+        InitProducerIdRequest(
+            transactional_id=transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS
+        ),
+        InitProducerIdResponse,
+        to=Coordinator(transactional_id, CoordinatorKind.TRANSACTION),
+        timeout_s=timeout_s,
+    )
+    if answer.error_code:
+        raise RequestRefused(code_of_number(answer.error_code), f"abort of {transactional_id!r}")
+
+
+async def describe_producers(
+    client: ClusterClient, partitions: Sequence[TopicPartition], *, timeout_s: float
+) -> dict[TopicPartition, list[ActiveProducer] | Refusal]:
+    """The producers that the leaders of these partitions remember."""
+
+    async def ask(leader: int, of: Sequence[TopicPartition]) -> Answers[list[ActiveProducer]]:
+        topics: dict[str, list[int]] = {}
+        for topic, index in of:
+            topics.setdefault(topic, []).append(index)
+        request = DescribeProducersRequest(
+            topics=[
+                DescribeProducersTopicRequest(name=name, partition_indexes=indexes)
+                for name, indexes in topics.items()
+            ]
+        )
+        answer = await client.send(
+            request, DescribeProducersResponse, to=Broker(leader), timeout_s=timeout_s
+        )
+        return {
+            TopicPartition(topic.name, each.partition_index): (
+                refused(each.error_code, each.error_message)
+                if each.error_code
+                else [
+                    ActiveProducer(
+                        one.producer_id,
+                        one.producer_epoch,
+                        one.coordinator_epoch,
+                        one.last_sequence,
+                        one.last_timestamp,
+                        one.current_txn_start_offset,
+                    )
+                    for one in each.active_producers
+                ]
+            )
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    return await ask_leaders(client, partitions, ask, timeout_s=timeout_s)
+
+
+async def write_abort_marker(
+    client: ClusterClient, partition: TopicPartition, producer: ActiveProducer, *, timeout_s: float
+) -> Refusal | None:
+    """Ends a transaction in one partition, past its coordinator: for hanging ones only."""
+    marker = WritableTxnMarker(
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        transaction_result=False,
+        coordinator_epoch=max(producer.coordinator_epoch, 0),
+        topics=[
+            WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])
+        ],
+    )
+    answer = await client.send(
+        WriteTxnMarkersRequest(markers=[marker]),
+        WriteTxnMarkersResponse,
+        to=Leader(*partition),
+        timeout_s=timeout_s,
+        code_of=_marker_code,
+    )
+    return refusal(_marker_code(answer))
+
+
+def _marker_code(answer: WriteTxnMarkersResponse) -> int:
+    return next(
+        (
+            each.error_code
+            for marker in answer.markers
+            for topic in marker.topics
+            for each in topic.partitions
+        ),
+        0,
+    )
