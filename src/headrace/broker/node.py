@@ -10,9 +10,11 @@ import errno
 import logging
 import os
 import socket
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from random import Random, SystemRandom
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headrace.broker.adoption import adopt
 from headrace.broker.chores import chores_of
@@ -30,14 +32,17 @@ from headrace.broker.offload import ThreadOffload
 from headrace.broker.partitions import PartitionTable
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.server import Server
+from headrace.broker.timers import Timers
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.controller import Controller
 from headrace.cluster.effective import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
+from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreated, TopicDeleted
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
+from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.replication.leader import Leader
 from headrace.storage.config import LogConfig
 from headrace.storage.errors import StorageError
@@ -45,11 +50,17 @@ from headrace.storage.filesystem import RealFileSystem
 from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
 
+if TYPE_CHECKING:
+    from headrace.broker.coordinator import Coordinator
+    from headrace.broker.coordinators import Coordinators
+    from headrace.coordinator.shard import Shard
+
 log = logging.getLogger(__name__)
 
 METADATA_FILE: Final = "headrace-metadata.sqlite"
 SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
 ANSWERS_SHARE: Final = 0.5  # of the time to stop; the rest is for the disk
+LOAD_COORDINATORS_AFTER_S: Final = 0.1  # the first answers of a started broker come before
 
 
 class Broker:
@@ -79,6 +90,7 @@ class Broker:
         self._log_configs = LogConfigs(settings.static, settings.node_id)
         self.partitions = PartitionTable(self._open_log)
         self._metadata_in_memory = ephemeral
+        self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -94,6 +106,31 @@ class Broker:
             leader.log.name: leader.high_watermark for leader in self.partitions if leader.is_open
         }
 
+    # --- coordinators ---------------------------------------------------------------------------
+
+    @cached_property
+    def coordinators(self) -> "Coordinators":
+        """Built when first needed: a broker starts without them."""
+        from headrace.broker.coordinators import Coordinators
+
+        return Coordinators(self)
+
+    @property
+    def _has_coordinators(self) -> bool:
+        return "coordinators" in self.__dict__
+
+    @property
+    def groups(self) -> "Coordinator[Shard]":
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> "Coordinator[Shard]":
+        return self.coordinators.transactions
+
+    @property
+    def share_state(self) -> "Coordinator[Shard]":
+        return self.coordinators.share_state
+
     # --- start ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -101,6 +138,7 @@ class Broker:
         self.loop = asyncio.get_running_loop()
         self.offload = ThreadOffload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
+        self.timers = Timers(self.loop, self.clock)
         self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
         self.housekeeping = Housekeeping(self.loop)
         try:
@@ -133,11 +171,11 @@ class Broker:
             max_open_files=self.settings.integer("headrace.max.open.files"),
         )
         self.logs.open(lambda topic: self._log_configs.of(image, topic))
-        hosting = Hosting(
+        self._hosting = hosting = Hosting(
             self.node_id, self.partitions, self.logs, self._log_configs.of, self._limit
         )
         controller = Controller(image, self.settings.controller(), self.random)
-        self.metadata = MetadataService(controller, self._store, self.offload, hosting.publish)
+        self.metadata = MetadataService(controller, self._store, self.offload, self._publish)
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
         self._controller = controller
         hosting.load(image)
@@ -166,6 +204,27 @@ class Broker:
             log.warning("a setting has no effect", extra={"reason": warning})
         self.housekeeping.start(chores_of(self))
         await self.server.start()
+        if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
+            self.timers.call_later(LOAD_COORDINATORS_AFTER_S, lambda: self.coordinators.load())
+
+    async def _publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+        changed = self._topics_in(records)
+        await self._hosting.publish(image, records)
+        if changed and self._has_coordinators:
+            self.coordinators.topics_changed(changed)
+
+    def _topics_in(self, records: Sequence[MetadataRecord]) -> set[str]:
+        """The topics that these records create, grow or delete; the last are still hosted."""
+        names = set()
+        for record in records:
+            match record:
+                case TopicCreated(name):
+                    names.add(name)
+                case PartitionsAdded(topic_id) | TopicDeleted(topic_id):
+                    hosted = self.partitions.by_id.get(topic_id)
+                    if hosted is not None:
+                        names.add(hosted.name)
+        return names
 
     async def _bind(self, listener: Listener) -> int:
         if listener.security_protocol != "PLAINTEXT":
@@ -200,6 +259,15 @@ class Broker:
             )
         return tuple(endpoints)
 
+    @property
+    def effective(self) -> EffectiveConfig:
+        """Settings as the current image has them."""
+        image = self.metadata.image
+        known = self._known_effective
+        if known is None or known[0] is not image:
+            known = self._known_effective = (image, self._effective(image))
+        return known[1]
+
     def _effective(self, image: MetadataImage) -> EffectiveConfig:
         return EffectiveConfig(self.settings.static, self.settings.node_id, image)
 
@@ -223,6 +291,9 @@ class Broker:
         self.server.close_listeners()
         for delayed in tuple(self.delayed_fetches):
             delayed.finish()
+        if self._has_coordinators:
+            self.coordinators.stop()
+        self.timers.close()
         await self.server.drain(timeout_s * ANSWERS_SHARE)
         await self.housekeeping.stop()
         # In a thread: thousands of fsyncs must not keep a second signal from being heard.
@@ -237,6 +308,9 @@ class Broker:
     def abort(self) -> None:
         """Stops at once: no answers, no flush, no marker; the next start recovers."""
         self.stopping = True
+        self.timers.close()
+        if self._has_coordinators:
+            self.coordinators.stop()
         self.housekeeping.cancel()
         self.server.close_listeners()
         self.server.abort()

@@ -8,13 +8,15 @@ the error instead.
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.record_format import Change
 
 R = TypeVar("R")
 T = TypeVar("T")
+
+_MISSING: Final = object()
 
 
 class Deferred(Generic[R]):
@@ -28,24 +30,24 @@ class Deferred(Generic[R]):
 
     def __init__(self) -> None:
         self._listener: Callable[[R | CoordinatorError], None] | None = None
-        self._outcome: R | CoordinatorError | None = None
+        self._outcome: object = _MISSING
         self.abandoned = False
 
     @property
     def done(self) -> bool:
-        return self._outcome is not None
+        return self._outcome is not _MISSING
 
     def complete(self, outcome: R | CoordinatorError) -> None:
         """For the shell, and for `unload`; the first outcome counts."""
-        if self._outcome is None:
+        if self._outcome is _MISSING:
             self._outcome = outcome
             if self._listener is not None:
                 self._listener(outcome)
 
     def listen(self, listener: Callable[[R | CoordinatorError], None]) -> None:
         """For the shell: called once, at once if the outcome is there."""
-        if self._outcome is not None:
-            listener(self._outcome)
+        if self._outcome is not _MISSING:
+            listener(cast("R | CoordinatorError", self._outcome))
         else:
             self._listener = listener
 

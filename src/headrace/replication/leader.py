@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Protocol
 
 from headrace.protocol.errors import ErrorCode
+from headrace.records.plain import PlainBatch
 from headrace.storage.log import AppendResult, Log
+from headrace.storage.producers import Origin
 
 
 class Waiter(Protocol):
@@ -78,21 +80,33 @@ class Leader:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def append(self, batches: memoryview, now_ms: int) -> AppendResult:
+    def append(
+        self, batches: memoryview, now_ms: int, origin: Origin = Origin.CLIENT
+    ) -> AppendResult:
         """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
         log = self._log or self.log
-        result = log.append(batches, leader_epoch=self.epoch, now_ms=now_ms)
+        result = log.append(batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin)
+        self._appended(log, result, len(batches))
+        return result
+
+    def append_own(self, batch: PlainBatch, now_ms: int) -> AppendResult:
+        """Appends a batch that this broker's own coordinator has built."""
+        log = self._log or self.log
+        result = log.append_own(batch, leader_epoch=self.epoch, now_ms=now_ms)
+        self._appended(log, result, len(batch.data))
+        return result
+
+    def _appended(self, log: Log, result: AppendResult, size_bytes: int) -> None:
         if result.needs_flush or self._unflushed:
             # Also a duplicate waits for the flush that its first copy was promised.
             if self._unflushed is None:
                 self._unflushed = []
-            size = 0 if result.duplicate else len(batches)
+            size = 0 if result.duplicate else size_bytes
             self._unflushed.append((log.log_end_offset, size))
         elif not result.duplicate:
             self.high_watermark = log.log_end_offset
             if self._waiters:
-                self._tell(len(batches))
-        return result
+                self._tell(size_bytes)
 
     @property
     def flush_pending(self) -> bool:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from headrace.records.batch import LOG_OVERHEAD, BatchHeader, stamp
 from headrace.records.buffer import WritableBuffer
+from headrace.records.codec import Codec
+from headrace.records.plain import PlainBatch
 from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
 from headrace.storage.config import MAX_LONG
@@ -21,7 +23,7 @@ from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
 from headrace.storage.scan import read_marker
 from headrace.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.storage.timestamps import TimestampedOffset
-from headrace.storage.validation import AppendRules, Batches, plain_batch, validate
+from headrace.storage.validation import AppendRules, Batches, check_size, plain_batch, validate
 
 # The markers of an append that holds one batch and no marker.
 NO_MARKERS: list[Marker | None] = [None]
@@ -30,6 +32,8 @@ NO_MARKERS: list[Marker | None] = [None]
 # An attribute of an enum class costs ten times a global's look-up; these are read per append.
 REPLICATION = Origin.REPLICATION
 CLIENT = Origin.CLIENT
+COORDINATOR = Origin.COORDINATOR
+NOT_COMPRESSED = Codec.NONE
 
 
 class AppendResult(NamedTuple):
@@ -71,7 +75,7 @@ class Log(LogFiles):
         if origin is CLIENT:
             header = plain_batch(buf, rules, now_ms)
             if header is not None:
-                return self._append_plain(buf, header, leader_epoch, now_ms)
+                return self._append_plain(buf, header, leader_epoch, now_ms, origin)
         first_offset = self.log_end_offset
         buf, batches = validate(buf, rules, origin, now_ms, first_offset)
         markers = NO_MARKERS
@@ -100,12 +104,29 @@ class Log(LogFiles):
         append_time = now_ms if rules.log_append_time and origin is not REPLICATION else -1
         return self._appended(first_offset, next_offset, append_time)
 
+    def append_own(self, batch: PlainBatch, *, leader_epoch: int, now_ms: int) -> AppendResult:
+        """Appends what this broker has built itself, so that only its size is in question."""
+        if self._failure or self.directory.failure or not self._loaded:
+            self._ready()
+        rules = self._rules
+        if rules.log_append_time or rules.codec not in (None, NOT_COMPRESSED):
+            return self.append(
+                batch.data, leader_epoch=leader_epoch, now_ms=now_ms, origin=COORDINATOR
+            )
+        check_size(len(batch.data), rules)
+        return self._append_plain(batch.data, batch.header, leader_epoch, now_ms, COORDINATOR)
+
     def _append_plain(
-        self, buf: WritableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int
+        self,
+        buf: WritableBuffer,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+        origin: Origin,
     ) -> AppendResult:
-        """One batch that a client sent, about which no rule leaves a doubt: nearly every append."""
+        """One data batch about which no rule leaves a doubt: nearly every append."""
         if header.producer_id >= 0:
-            duplicate = self._check_producers([(0, header)], NO_MARKERS, CLIENT)
+            duplicate = self._check_producers([(0, header)], NO_MARKERS, origin)
             if duplicate is not None:
                 return self._duplicate(duplicate, self._rules)
         first_offset = self.log_end_offset

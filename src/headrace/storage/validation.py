@@ -154,14 +154,12 @@ def _produced(
     while pos < end or not batches:
         header = read_header(buf, pos)
         size = header.batch_length + LOG_OVERHEAD
-        if size > rules.max_batch_bytes:
-            raise MessageTooLarge(
-                f"batch of {size} bytes, the topic's max.message.bytes is {rules.max_batch_bytes}"
-            )
+        check_size(size, rules)
         check_batch(buf, pos, header)
         _check_header(header, origin)
         if not header.attributes & CONTROL_FLAG:
-            header = _check_records(buf, pos, header, rules, now_ms)
+            if origin is CLIENT:  # a coordinator knows what it has written
+                header = _check_records(buf, pos, header, rules, now_ms)
             if rules.codec is not None and header.attributes & CODEC_MASK != rules.codec:
                 changed = _recompress(buf, pos, header, rules.codec)
                 buf = bytearray(b"".join((buf[:pos], changed, buf[pos + size :])))
@@ -172,6 +170,18 @@ def _produced(
         batches.append((pos, header))
         pos += size
     return buf, batches
+
+
+def check_size(size: int, rules: AppendRules) -> None:
+    """Raises if one batch of `size` bytes is more than the topic takes."""
+    if size > rules.max_batch_bytes:
+        raise MessageTooLarge(
+            f"batch of {size} bytes, the topic's max.message.bytes is {rules.max_batch_bytes}"
+        )
+    if size > rules.segment_bytes:
+        raise RecordListTooLarge(
+            f"{size} bytes in one append, a segment holds {rules.segment_bytes} (segment.bytes)"
+        )
 
 
 def _check_header(header: BatchHeader, origin: Origin) -> None:

@@ -1,0 +1,253 @@
+"""One loaded shard at work: its turns are appended, replayed, committed and answered in order.
+
+Guarantees: the records of a turn are one batch, appended whole or not at all; what is not in the
+log is not in the shard; nobody is answered before the high watermark has passed the turn's
+records and those of every earlier turn. A shard that fails to take in its own records is
+rebuilt from the log.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from headrace.broker.flusher import Flusher
+from headrace.broker.timers import KeyedTimers, Timers
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.shard import Shard
+from headrace.coordinator.turn import CancelTimer, Deferred, Producer, SetTimer, Turn
+from headrace.protocol.errors import ErrorCode
+from headrace.records.plain import build_plain_batch
+from headrace.replication.leader import Leader
+from headrace.storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+
+RETRY_TIMER_S: Final = 0.5  # as Kafka: when what a timer wanted could not be written
+
+# What went wrong with the partition, as a client of its coordinator should see it.
+_CODES: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def coordinator_error(error: BaseException) -> CoordinatorError:
+    """What a client gets for an error of the log, or of the code."""
+    if isinstance(error, CoordinatorError):
+        return error
+    if isinstance(error, StorageError):
+        return CoordinatorError(_CODES.get(error.code, error.code), str(error))
+    log.error("a coordinator failed", exc_info=error)
+    return CoordinatorError(
+        ErrorCode.UNKNOWN_SERVER_ERROR, "the coordinator met an unexpected error; see its log"
+    )
+
+
+class SeatOwner(Protocol):
+    """What a seat asks of the coordinator it belongs to."""
+
+    timers: Timers
+    flusher: Flusher
+
+    def now_ms(self) -> int: ...
+
+    def perform(self, index: int, effect: object) -> None:
+        """Starts what a committed turn wants done outside."""
+        ...
+
+    def broken(self, index: int) -> None:
+        """The shard is not what its log says: it must be loaded again."""
+        ...
+
+
+class _Uncommitted(NamedTuple):
+    """A turn that the high watermark has not passed."""
+
+    end_offset: int
+    turn: Turn[object]
+    answer: Deferred[object]
+
+
+class Seat(Generic[S]):
+    """A shard, its leader, its timers, and the turns that wait for their commit."""
+
+    __slots__ = ("_flusher", "_now_ms", "_owner", "_timers", "_uncommitted", "leader", "shard")
+
+    def __init__(self, shard: S, leader: Leader, owner: SeatOwner) -> None:
+        self.shard = shard
+        self.leader = leader
+        self._owner = owner
+        self._now_ms = owner.now_ms
+        self._flusher = owner.flusher
+        self._timers = KeyedTimers(owner.timers, self._timed_out)
+        self._uncommitted: deque[_Uncommitted] = deque()
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    def run(self, decide: Callable[[S, int], Turn[R]]) -> R | CoordinatorError | Deferred[R]:
+        """One turn. The answer if it is there, else its promise; an error changed nothing."""
+        now_ms = self._now_ms()
+        try:
+            turn = decide(self.shard, now_ms)
+        except CoordinatorError as error:
+            return error
+        except Exception as error:
+            return coordinator_error(error)
+        changes = turn.changes
+        if changes:
+            failed = self._write(turn, now_ms)
+            if failed is not None:
+                return failed
+        if turn.timers:
+            self._set(turn.timers)
+        if self._uncommitted or (
+            changes and self.leader.high_watermark < self.leader.log.log_end_offset
+        ):
+            return self._promise(turn)
+        if turn.completions or turn.effects:
+            self._finish(turn)
+        return turn.answer
+
+    def _write(self, turn: Turn[R], now_ms: int) -> CoordinatorError | None:
+        """Appends and replays the changes; after an error the turn has not happened."""
+        encode = self.shard.format.encode
+        changes = turn.changes
+        producer = turn.producer
+        try:
+            records = [encode(change) for change in changes]
+            if producer is None:
+                batch = build_plain_batch(records, now_ms)
+            else:
+                batch = build_plain_batch(
+                    records,
+                    now_ms,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                )
+            offset = self.leader.append_own(batch, now_ms).first_offset
+        except Exception as error:
+            refused = coordinator_error(error)
+            self._take_back(turn, refused)
+            return refused
+        replay = self.shard.replay
+        try:
+            for change in changes:
+                replay(offset, change, producer)
+                offset += 1
+        except Exception as error:
+            failed = coordinator_error(error)
+            for completion in turn.completions:
+                completion.deferred.complete(failed)
+            self._owner.broken(self.leader.index)
+            return failed
+        return None
+
+    def _take_back(self, turn: Turn[R], error: CoordinatorError) -> None:
+        for completion in turn.completions:
+            completion.deferred.complete(error)
+        if turn.undo is None:
+            return
+        try:
+            turn.undo(error)
+        except Exception:
+            log.exception("a turn was not taken back", extra={"log": self.leader.log.name})
+            self._owner.broken(self.leader.index)
+
+    def _finish(self, turn: Turn[R]) -> None:
+        """The turn is committed: everyone is told."""
+        for completion in turn.completions:
+            completion.deferred.complete(completion.outcome)
+        for effect in turn.effects:
+            self._owner.perform(self.leader.index, effect)
+
+    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
+        """A marker for `producer` was appended."""
+        try:
+            self.shard.end_transaction(producer, committed=committed)
+        except Exception:
+            log.exception("a marker was not taken in", extra={"log": self.leader.log.name})
+            self._owner.broken(self.leader.index)
+
+    # --- commits --------------------------------------------------------------------------------
+
+    def _promise(self, turn: Turn[R]) -> Deferred[R]:
+        """Keeps the answer until the high watermark has passed all that it may rest on."""
+        if not self._uncommitted:
+            self.leader.watch(self)
+        # An answer that waits for a later turn waits for this one's commit with it.
+        answer = turn.answer if isinstance(turn.answer, Deferred) else Deferred[R]()
+        end_offset = self.leader.log.log_end_offset
+        self._uncommitted.append(
+            _Uncommitted(end_offset, cast("Turn[object]", turn), cast("Deferred[object]", answer))
+        )
+        if turn.changes and self.leader.flush_pending:
+            self._flusher.flush(self.leader).add_done_callback(self._flushed)
+        return answer
+
+    def advanced(self, size_bytes: int) -> None:
+        """The high watermark has moved."""
+        while self._uncommitted and self._uncommitted[0].end_offset <= self.leader.high_watermark:
+            _, turn, answer = self._uncommitted.popleft()
+            self._finish(turn)
+            if answer is not turn.answer:
+                answer.complete(turn.answer)
+        if not self._uncommitted:
+            self.leader.unwatch(self)
+
+    def interrupted(self) -> None:
+        """Deleted topics come with a change of metadata; nothing else here matters to a seat."""
+
+    def _flushed(self, done: "asyncio.Future[None]") -> None:
+        error = done.exception()
+        if error is not None:
+            # The log is offline. What was replayed is not safe, and nobody was told.
+            log.error(
+                "a coordinator's records did not reach the disk",
+                extra={"log": self.leader.log.name, "error": str(error)},
+            )
+            self._owner.broken(self.leader.index)
+
+    # --- timers ---------------------------------------------------------------------------------
+
+    def _set(self, timers: Sequence[SetTimer | CancelTimer]) -> None:
+        for timer in timers:
+            if isinstance(timer, SetTimer):
+                self._timers.set(timer.key, timer.delay_ms / 1000)
+            else:
+                self._timers.cancel(timer.key)
+
+    def _timed_out(self, key: Hashable) -> None:
+        outcome = self.run(lambda shard, now_ms: shard.timed_out(key, now_ms))
+        if isinstance(outcome, CoordinatorError):
+            self._timers.set(key, RETRY_TIMER_S)
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def retire(self, error: CoordinatorError) -> None:
+        """The shard goes; whoever waits for a later turn is told. Commits under way go on."""
+        self._timers.clear()
+        try:
+            self.shard.unload(error)
+        except Exception:
+            log.exception("a shard did not unload", extra={"partition": self.leader.index})
+
+    def unload(self, error: CoordinatorError) -> None:
+        """The shard goes, and with it the hope for commits."""
+        self.retire(error)
+        self.leader.unwatch(self)
+        uncommitted, self._uncommitted = self._uncommitted, deque()
+        for _, turn, answer in uncommitted:
+            for completion in turn.completions:
+                completion.deferred.complete(error)
+            answer.complete(error)

@@ -1,0 +1,210 @@
+"""Timers on the injected clock.
+
+`Timers` calls back once after a delay. `KeyedTimers` keeps one deadline for each key and is made
+for deadlines that move: every heartbeat of every member postpones one, and almost none ever runs
+out, so postponing writes a number and nothing else.
+
+A clock that has a `subscribe(callback)` method is moved by hand: nothing runs out by itself, and
+everything that is due runs when the clock says that it has moved.
+"""
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable, Hashable
+from typing import Final, Protocol, runtime_checkable
+
+from headrace.clock import Clock
+
+log = logging.getLogger(__name__)
+
+# Cancelled and postponed entries stay in a heap until they come up; past this many it is rebuilt
+# as soon as they are the larger part of it.
+MIN_STALE_ENTRIES: Final = 256
+
+
+@runtime_checkable
+class MovedByHand(Protocol):
+    """A clock that stands still until somebody moves it."""
+
+    def subscribe(self, moved: Callable[[], None]) -> None:
+        """`moved` is called after every move, from the thread that moves the clock."""
+        ...
+
+
+class Timer:
+    """One call that is to come, unless it is cancelled."""
+
+    __slots__ = ("_timers", "at", "callback")
+
+    def __init__(self, timers: "Timers", at: float, callback: Callable[[], None]) -> None:
+        self._timers = timers
+        self.at = at
+        self.callback: Callable[[], None] | None = callback
+
+    def __lt__(self, other: "Timer") -> bool:
+        return self.at < other.at
+
+    def cancel(self) -> None:
+        """Safe to call again, and after the timer has run out."""
+        if self.callback is not None:
+            self.callback = None
+            self._timers.cancelled()
+
+
+class Timers:
+    """All timers of one broker, behind one timer of the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock) -> None:
+        self.monotonic = clock.monotonic
+        self._loop = loop
+        self._heap: list[Timer] = []
+        self._stale = 0
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_at = float("inf")
+        self._closed = False
+        self._by_hand = isinstance(clock, MovedByHand)
+        if isinstance(clock, MovedByHand):
+            clock.subscribe(self._moved)
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        """Calls back on the loop, never from within this call."""
+        timer = Timer(self, self.monotonic() + delay_s, callback)
+        heapq.heappush(self._heap, timer)
+        if timer.at < self._wake_at:
+            self._arm(timer.at)
+        return timer
+
+    def close(self) -> None:
+        """Nothing runs out any more."""
+        self._closed = True
+        self._heap.clear()
+        if self._wake is not None:
+            self._wake.cancel()
+
+    def cancelled(self) -> None:
+        """A timer's own word that it no longer counts."""
+        self._stale += 1
+        if self._stale > MIN_STALE_ENTRIES and self._stale * 2 > len(self._heap):
+            self._heap = [timer for timer in self._heap if timer.callback is not None]
+            heapq.heapify(self._heap)
+            self._stale = 0
+
+    def _arm(self, at: float) -> None:
+        if self._closed:
+            return
+        if self._by_hand:
+            if at <= self.monotonic():
+                self._loop.call_soon(self._fire)
+            return
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake_at = at
+        self._wake = self._loop.call_later(max(0.0, at - self.monotonic()), self._fire)
+
+    def _moved(self) -> None:
+        if not (self._closed or self._loop.is_closed()):
+            self._loop.call_soon_threadsafe(self._fire)
+
+    def _fire(self) -> None:
+        self._wake_at = float("inf")
+        # The clock may tick a little coarser than the loop's: what is due within it is due.
+        now = self.monotonic()
+        while self._heap and self._heap[0].at <= now:
+            callback = self._take()
+            if callback is not None:
+                try:
+                    callback()
+                except Exception:
+                    log.exception("a timer failed")
+        if self._heap:
+            self._arm(self._heap[0].at)
+
+    def _take(self) -> Callable[[], None] | None:
+        timer = heapq.heappop(self._heap)
+        callback, timer.callback = timer.callback, None
+        if callback is None:
+            self._stale -= 1
+        return callback
+
+
+class KeyedTimers:
+    """One deadline a key; `expired(key)` is called when it has passed."""
+
+    def __init__(self, timers: Timers, expired: Callable[[Hashable], None]) -> None:
+        self._timers = timers
+        self._monotonic = timers.monotonic
+        self._expired = expired
+        self._deadlines: dict[Hashable, float] = {}
+        # For each key that has a deadline, an entry that is not later than it.
+        self._heap: list[tuple[float, int, Hashable]] = []
+        self._entries: dict[Hashable, float] = {}
+        self._count = 0  # keys need not be comparable
+        self._timer: Timer | None = None
+
+    def __len__(self) -> int:
+        return len(self._deadlines)
+
+    def set(self, key: Hashable, delay_s: float) -> None:
+        """Sets or moves the key's deadline."""
+        at = self._monotonic() + delay_s
+        self._deadlines[key] = at
+        entry = self._entries.get(key)
+        if entry is None or at < entry:
+            self._enter(key, at)
+
+    def cancel(self, key: Hashable) -> None:
+        """Forgets the key, if it is known."""
+        self._deadlines.pop(key, None)
+
+    def clear(self) -> None:
+        self._deadlines.clear()
+        self._heap.clear()
+        self._entries.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _enter(self, key: Hashable, at: float) -> None:
+        self._entries[key] = at
+        self._count += 1
+        heap = self._heap
+        heapq.heappush(heap, (at, self._count, key))
+        if len(heap) > MIN_STALE_ENTRIES and len(heap) > 2 * len(self._deadlines):
+            self._rebuild()
+        if self._timer is None or heap[0][0] < self._timer.at:
+            self._arm()
+
+    def _rebuild(self) -> None:
+        self._entries = dict(self._deadlines)
+        self._heap = [(at, n, key) for n, (key, at) in enumerate(self._entries.items())]
+        self._count = len(self._heap)
+        heapq.heapify(self._heap)
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._heap:
+            delay_s = self._heap[0][0] - self._monotonic()
+            self._timer = self._timers.call_later(delay_s, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now = self._monotonic()
+        try:
+            while self._heap and self._heap[0][0] <= now:
+                entry, _, key = heapq.heappop(self._heap)
+                if self._entries.get(key) != entry:
+                    continue  # a nearer entry of the same key has taken its place
+                del self._entries[key]
+                deadline = self._deadlines.get(key)
+                if deadline is None:
+                    continue
+                if deadline > now:
+                    self._enter(key, deadline)
+                    continue
+                del self._deadlines[key]
+                self._expired(key)
+        finally:
+            self._arm()
