@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from headrace.broker.connection import Connection, Parts, Pipelined, Serial
+from headrace.coordinator.context import RequestContext
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.header import read_request_header
@@ -59,14 +60,30 @@ class UnsupportedRequest(ProtocolError):
 class Context:
     """What a handler may know of a request beside its body."""
 
-    __slots__ = ("connection", "version")
+    __slots__ = ("_frame", "connection", "version")
 
-    def __init__(self, connection: Connection, version: int) -> None:
+    def __init__(self, connection: Connection, version: int, frame: bytes | memoryview) -> None:
         self.connection = connection
         self.version = version
+        self._frame = frame
+
+    @property
+    def client_id(self) -> str:
+        """What the client calls itself; empty if it does not."""
+        *_, size = _HEAD.unpack_from(self._frame)
+        return str(self._frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka's tools show it: a slash in front."""
+        return f"/{self.connection.peer.rpartition(':')[0]}"
+
+    def request_context(self) -> RequestContext:
+        """What a coordinator's shard may know of the caller."""
+        return RequestContext(self.version, self.client_id, self.client_host)
 
 
-Answer = Struct | None
+Answer = Struct | bytes | None
 Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
 Handle = Callable[["Broker", Context, Struct], Reply]
 
@@ -130,9 +147,14 @@ class Dispatcher:
         if read is None:
             read = route.readers[version] = route.reader(version)
         request, _ = read(body, pos, len(body))
-        reply = route.handle(self._broker, Context(connection, version), request)
+        reply = route.handle(self._broker, Context(connection, version, body), request)
         if reply is None:
             return None
+        if reply.__class__ is bytes:
+            encoded = cast("bytes", reply)  # an answer that the handler had nearly ready
+            if flexible:
+                return [_FLEXIBLE_PREFIX.pack(len(encoded) + 5, correlation_id, 0) + encoded]
+            return [_PREFIX.pack(len(encoded) + 4, correlation_id) + encoded]
         spec = route.spec
         if isinstance(reply, Struct):
             return encode(spec, version, correlation_id, reply)
