@@ -150,11 +150,10 @@ class Dispatcher:
         reply = route.handle(self._broker, Context(connection, version, body), request)
         if reply is None:
             return None
-        if reply.__class__ is bytes:
-            encoded = cast("bytes", reply)  # an answer that the handler had nearly ready
+        if isinstance(reply, bytes):  # an answer that the handler had nearly ready
             if flexible:
-                return [_FLEXIBLE_PREFIX.pack(len(encoded) + 5, correlation_id, 0) + encoded]
-            return [_PREFIX.pack(len(encoded) + 4, correlation_id) + encoded]
+                return [_FLEXIBLE_PREFIX.pack(len(reply) + 5, correlation_id, 0) + reply]
+            return [_PREFIX.pack(len(reply) + 4, correlation_id) + reply]
         spec = route.spec
         if isinstance(reply, Struct):
             return encode(spec, version, correlation_id, reply)

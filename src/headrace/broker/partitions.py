@@ -1,6 +1,7 @@
 """The partitions that this broker leads, found by topic name or id in one look-up."""
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.errors import ErrorCode
@@ -8,13 +9,16 @@ from headrace.replication.leader import Leader
 from headrace.storage.config import LogConfig
 from headrace.storage.log import Log
 
+if TYPE_CHECKING:
+    from headrace.broker.handlers.produce_answer import UsualAnswer
+
 NO_TOPIC_ID = bytes(16)
 
 
 class HostedTopic:
     """One topic's leaders on this broker; `None` where another broker leads."""
 
-    __slots__ = ("config", "internal", "leaders", "name", "topic_id")
+    __slots__ = ("config", "internal", "leaders", "name", "topic_id", "usual_answers")
 
     def __init__(self, name: str, topic_id: bytes, config: LogConfig) -> None:
         self.name = name
@@ -22,6 +26,7 @@ class HostedTopic:
         self.config = config
         self.internal = name in INTERNAL_TOPICS
         self.leaders: list[Leader | None] = []
+        self.usual_answers: dict[int, UsualAnswer] = {}  # to Produce, by version
 
     def leader(self, index: int) -> Leader | None:
         if 0 <= index < len(self.leaders):

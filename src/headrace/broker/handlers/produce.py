@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
 from headrace.broker.handlers.errors import failure
+from headrace.broker.handlers.produce_answer import FIRST_VERSION_WITH_LOG_START, usual_answer
+from headrace.broker.partitions import HostedTopic, PartitionTable
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -19,6 +21,7 @@ from headrace.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from headrace.records.batch import (
@@ -33,6 +36,7 @@ from headrace.records.codec import Codec
 from headrace.records.errors import RecordError, UnsupportedMagic
 from headrace.replication.leader import Leader
 from headrace.storage.errors import InvalidRecord, InvalidTimestamp, StorageError
+from headrace.storage.log import AppendResult
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -51,10 +55,13 @@ Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
 
 def handle(
     broker: "Broker", context: Context, request: ProduceRequest
-) -> "ProduceResponse | asyncio.Future[ProduceResponse | None] | None":
+) -> "ProduceResponse | bytes | asyncio.Future[ProduceResponse | None] | None":
     version = context.version
-    flushes: Flushes = []
     acks = request.acks
+    topics = request.topic_data
+    if len(topics) == 1 and len(topics[0].partition_data) == 1 and acks in (1, -1):
+        return _append_one(broker, version, topics[0])
+    flushes: Flushes = []
     if -1 <= acks <= 1:
         response = _append_all(broker, version, request, flushes)
     else:
@@ -67,34 +74,52 @@ def handle(
     return response
 
 
+def _append_one(
+    broker: "Broker", version: int, data: TopicProduceData
+) -> "ProduceResponse | bytes | asyncio.Future[ProduceResponse | None]":
+    """What a small request holds: one partition, whose answer is nearly ready-made."""
+    partition = data.partition_data[0]
+    topic, leader = _leader(broker.partitions, version, data, partition.index)
+    if not isinstance(leader, Leader):
+        return _answer_one(data, _refused(partition.index, leader))
+    assert topic is not None
+    result = _append(version, leader, partition, broker.clock.wall_ms())
+    if isinstance(result, AppendResult):
+        if version >= FIRST_VERSION_WITH_LOG_START and not leader.flush_pending:
+            answer = usual_answer(topic, version)
+            return answer.encode(partition.index, result, leader.log.log_start_offset)
+        result = _appended(leader, result)
+    response = _answer_one(data, result)
+    if leader.flush_pending and not result.error_code:
+        return _after_flushes(broker, response, [(result, broker.flusher.flush(leader))])
+    return response
+
+
+def _answer_one(data: TopicProduceData, partition: PartitionProduceResponse) -> ProduceResponse:
+    topic = TopicProduceResponse(
+        name=data.name, topic_id=data.topic_id, partition_responses=[partition]
+    )
+    return ProduceResponse(responses=[topic])
+
+
 def _append_all(
     broker: "Broker", version: int, request: ProduceRequest, flushes: Flushes
 ) -> ProduceResponse:
     now_ms = broker.clock.wall_ms()
-    table = broker.partitions
     responses = []
     for data in request.topic_data:
-        if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            topic = table.by_id.get(data.topic_id)
-            unknown = UNKNOWN_TOPIC_ID
-        else:
-            topic = table.by_name.get(data.name)
-            unknown = UNKNOWN_TOPIC_OR_PARTITION
         partitions = []
         for partition in data.partition_data:
-            index = partition.index
-            if topic is None:
-                partitions.append(_refused(index, unknown))
-            elif topic.internal:
-                # Coordinators alone write to the topics that hold their state.
-                partitions.append(_refused(index, ErrorCode.INVALID_TOPIC_EXCEPTION))
-            elif 0 <= index < len(topic.leaders) and (leader := topic.leaders[index]) is not None:
-                result = _append(version, leader, partition, now_ms)
-                if leader.flush_pending and not result.error_code:
+            _, leader = _leader(broker.partitions, version, data, partition.index)
+            if not isinstance(leader, Leader):
+                partitions.append(_refused(partition.index, leader))
+                continue
+            result = _append(version, leader, partition, now_ms)
+            if isinstance(result, AppendResult):
+                result = _appended(leader, result)
+                if leader.flush_pending:
                     flushes.append((result, broker.flusher.flush(leader)))
-                partitions.append(result)
-            else:
-                partitions.append(_refused(index, UNKNOWN_TOPIC_OR_PARTITION))
+            partitions.append(result)
         responses.append(
             TopicProduceResponse(
                 name=data.name, topic_id=data.topic_id, partition_responses=partitions
@@ -103,9 +128,30 @@ def _append_all(
     return ProduceResponse(responses=responses)
 
 
+def _leader(
+    table: PartitionTable, version: int, data: TopicProduceData, index: int
+) -> "tuple[HostedTopic | None, Leader | ErrorCode]":
+    """The partition's topic and leader, or the error that the client gets instead."""
+    if version >= FIRST_VERSION_WITH_TOPIC_IDS:
+        topic = table.by_id.get(data.topic_id)
+        unknown = UNKNOWN_TOPIC_ID
+    else:
+        topic = table.by_name.get(data.name)
+        unknown = UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        return None, unknown
+    if topic.internal:
+        # Coordinators alone write to the topics that hold their state.
+        return topic, ErrorCode.INVALID_TOPIC_EXCEPTION
+    leaders = topic.leaders
+    leader = leaders[index] if 0 <= index < len(leaders) else None
+    return topic, UNKNOWN_TOPIC_OR_PARTITION if leader is None else leader
+
+
 def _append(
     version: int, leader: Leader, data: PartitionProduceData, now_ms: int
-) -> PartitionProduceResponse:
+) -> AppendResult | PartitionProduceResponse:
+    """Where the records are now, or what the client is told instead."""
     index = data.index
     records = data.records
     if not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
@@ -118,13 +164,16 @@ def _append(
     if problem is not None:
         return _refused(index, *problem)
     try:
-        result = leader.append(records, now_ms)
+        return leader.append(records, now_ms)
     except (InvalidRecord, InvalidTimestamp) as invalid:
         return _invalid_records(index, invalid)
     except StorageError as error:
         return _refused(index, *failure(error), log_start_offset=_log_start(leader))
+
+
+def _appended(leader: Leader, result: AppendResult) -> PartitionProduceResponse:
     return PartitionProduceResponse(
-        index=index,
+        index=leader.index,
         base_offset=result.first_offset,
         log_append_time_ms=result.log_append_time_ms,
         log_start_offset=leader.log.log_start_offset,
