@@ -6,10 +6,12 @@ Shards are imported with the first partition that needs one: a broker starts wit
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from headrace.broker.coordinator import Coordinator
 from headrace.broker.coordinator_loading import Loading
+from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import (
     GROUP_METADATA_TOPIC,
     SHARE_STATE_TOPIC,
@@ -21,6 +23,8 @@ from headrace.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
+    from headrace.groups.config import GroupConfig, GroupConfigs
+    from headrace.groups.shard import GroupShard
 
 
 class Coordinators:
@@ -29,7 +33,7 @@ class Coordinators:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         loading = Loading()
-        self.groups: Coordinator[Shard] = Coordinator(
+        self.groups: Coordinator[GroupShard] = Coordinator(
             broker, GROUP_METADATA_TOPIC, self._group_shard, loading
         )
         self.transactions: Coordinator[Shard] = Coordinator(
@@ -50,6 +54,7 @@ class Coordinators:
         for coordinator in self._all:
             if coordinator.topic in names:
                 coordinator.topic_changed()
+        self.groups.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
     def stop(self) -> None:
         for coordinator in self._all:
@@ -57,8 +62,22 @@ class Coordinators:
 
     # --- shards ---------------------------------------------------------------------------------
 
-    def _group_shard(self, index: int) -> Shard:
-        raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    def _group_shard(self, index: int) -> GroupShard:
+        from headrace.groups.shard import GroupShard
+
+        return GroupShard(index, self._image, self._group_config, self._broker.random)
+
+    def _image(self) -> MetadataImage:
+        return self._broker.metadata.image
+
+    def _group_config(self, group_id: str) -> GroupConfig:
+        return self._group_configs.of(self._broker.metadata.image, group_id)
+
+    @cached_property
+    def _group_configs(self) -> GroupConfigs:
+        from headrace.groups.config import GroupConfigs
+
+        return GroupConfigs(self._broker.settings.static, self._broker.node_id)
 
     def _transaction_shard(self, index: int) -> Shard:
         raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from headrace.broker.coordinator import Coordinator
     from headrace.broker.coordinators import Coordinators
     from headrace.coordinator.shard import Shard
+    from headrace.groups.shard import GroupShard
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ class Broker:
         return "coordinators" in self.__dict__
 
     @property
-    def groups(self) -> "Coordinator[Shard]":
+    def groups(self) -> "Coordinator[GroupShard]":
         return self.coordinators.groups
 
     @property

@@ -1,14 +1,17 @@
 """FindCoordinator (key 10), versions 0-6: who coordinates a group, transaction or share key.
 
 v1 adds transactions, v4 asks for many keys at once, v6 adds share partitions. One node
-coordinates everything.
+coordinates everything. The first question creates the internal topic of its kind, and is
+answered when the coordinator can be used.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.find_coordinator import (
     Coordinator,
@@ -27,14 +30,51 @@ FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 FIRST_VERSION_WITH_SHARE: Final = 6
 
 
+class _WithTopic(Protocol):
+    """A coordinator, as far as this handler needs it."""
+
+    @property
+    def has_topic(self) -> bool: ...
+
+    async def ensure_topic(self) -> None: ...
+
+
 def handle(
     broker: Broker, context: Context, request: FindCoordinatorRequest
-) -> FindCoordinatorResponse:
+) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
     many = context.version >= FIRST_VERSION_WITH_MANY_KEYS
     keys = request.coordinator_keys if many else [request.key]
     found = [_find(broker, context, request.key_type, key) for key in keys]
+    if any(not one.error_code for one in found):
+        coordinator = _coordinators(broker)[request.key_type]
+        if not coordinator.has_topic:
+            return _create_then_answer(coordinator, many, found)
+    return _answer(many, found)
+
+
+def _coordinators(broker: Broker) -> dict[int, _WithTopic]:
+    return {
+        GROUP: broker.groups,
+        TRANSACTION: broker.transactions,
+        SHARE: broker.share_state,
+    }
+
+
+async def _create_then_answer(
+    coordinator: _WithTopic, many: bool, found: Sequence[Coordinator]
+) -> FindCoordinatorResponse:
+    try:
+        await coordinator.ensure_topic()
+    except CoordinatorError as error:
+        found = [
+            one if one.error_code else _none(one.key, error.code, error.message) for one in found
+        ]
+    return _answer(many, found)
+
+
+def _answer(many: bool, found: Sequence[Coordinator]) -> FindCoordinatorResponse:
     if many:
-        return FindCoordinatorResponse(coordinators=found)
+        return FindCoordinatorResponse(coordinators=list(found))
     one = found[0]
     return FindCoordinatorResponse(
         error_code=one.error_code,
