@@ -1,0 +1,42 @@
+"""A turn while it is being decided."""
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.record_format import Change
+from headrace.coordinator.turn import CancelTimer, Completion, Deferred, SetTimer, Turn
+
+R = TypeVar("R")
+
+
+class Draft:
+    """Collects what the steps of a decision want to be done."""
+
+    __slots__ = ("changes", "completions", "timers", "undo")
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.completions: list[Completion] = []
+        self.timers: list[SetTimer | CancelTimer] = []
+        self.undo: Callable[[CoordinatorError], None] | None = None
+
+    def complete(self, deferred: Deferred[R] | None, outcome: R | CoordinatorError) -> None:
+        """Answers a request that waits, if there is one."""
+        if deferred is not None:
+            self.completions.append(Completion(deferred, outcome))
+
+    def set_timer(self, key: Hashable, delay_ms: int) -> None:
+        self.timers.append(SetTimer(key, delay_ms))
+
+    def cancel_timer(self, key: Hashable) -> None:
+        self.timers.append(CancelTimer(key))
+
+    def turn(self, answer: R | Deferred[R]) -> Turn[R]:
+        return Turn(
+            answer,
+            changes=self.changes,
+            completions=self.completions,
+            timers=self.timers,
+            undo=self.undo,
+        )

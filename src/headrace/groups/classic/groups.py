@@ -1,0 +1,254 @@
+"""The classic groups of one shard: the way in for requests, records and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.coordinator.context import RequestContext
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.turn import SetTimer, Turn
+from headrace.groups.classic.answers import refused_join
+from headrace.groups.classic.attempt import JoinAttempt
+from headrace.groups.classic.draft import Draft
+from headrace.groups.classic.group import ClassicGroup, ClassicState
+from headrace.groups.classic.join import Joins
+from headrace.groups.classic.leave import Departures
+from headrace.groups.classic.member import protocols_of
+from headrace.groups.classic.rebalance import Rebalances
+from headrace.groups.classic.snapshot import confirm_group, load_group, new_group_record
+from headrace.groups.classic.sync import Syncs
+from headrace.groups.group import Group, GroupType
+from headrace.groups.part import Replay
+from headrace.groups.records.classic import GroupMetadataKey, GroupMetadataValue
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from headrace.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from headrace.protocol.struct import Struct
+
+if TYPE_CHECKING:
+    from headrace.groups.shard import GroupShard
+
+UNKNOWN_TIME: Final = -1
+
+
+class ClassicGroups:
+    """Implements `groups.part.Part`.
+
+    A request for a consumer group (KIP-848) that has members is passed on to `shard.consumer`: its
+    members may speak the classic protocol while the group moves from one to the other.
+    """
+
+    def __init__(self, shard: GroupShard) -> None:
+        self._shard = shard
+        self._loaded = False
+        self._arriving: dict[str, ClassicGroup] = {}
+        self.rebalances = Rebalances(shard.config)
+        self._joins = Joins(self.rebalances, shard.config, shard.random)
+        self._syncs = Syncs(self.rebalances)
+        self._departures = Departures(self.rebalances)
+
+    # Requests
+
+    def join(
+        self, context: RequestContext, request: JoinGroupRequest, now_ms: int
+    ) -> Turn[JoinGroupResponse]:
+        """The answer has its error inside, with the member id that it is about."""
+        group_id = _checked(request.group_id)
+        config = self._shard.config(group_id)
+        longest, shortest = (
+            config.classic_max_session_timeout_ms,
+            config.classic_min_session_timeout_ms,
+        )
+        if not shortest <= request.session_timeout_ms <= longest:
+            return Turn(refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
+        group = self._shard.groups.get(group_id)
+        if group is not None and group.kind is GroupType.CONSUMER and not group.is_empty:
+            turn: Turn[JoinGroupResponse] = self._shard.consumer.classic_join(
+                group, context, request, now_ms
+            )
+            return turn
+        if group is not None and group.kind is GroupType.SHARE:
+            return Turn(refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        if isinstance(group, ClassicGroup):
+            return self._join(group, context, request, now_ms)
+        if request.member_id:
+            return Turn(refused_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        return self._join_new_group(group, context, request, now_ms)
+
+    def _join(
+        self, group: ClassicGroup, context: RequestContext, request: JoinGroupRequest, now_ms: int
+    ) -> Turn[JoinGroupResponse]:
+        draft = Draft()
+        attempt = JoinAttempt(
+            group, context, request, draft, now_ms, protocols_of(request.protocols)
+        )
+        return draft.turn(self._joins.join(attempt))
+
+    def _join_new_group(
+        self,
+        replaced: Group | None,
+        context: RequestContext,
+        request: JoinGroupRequest,
+        now_ms: int,
+    ) -> Turn[JoinGroupResponse]:
+        """The group comes into being with its first record; `replaced` is an empty consumer
+        group, which goes."""
+        group = ClassicGroup(request.group_id, now_ms)
+        turn = self._join(group, context, request, now_ms)
+        if not group.members and not group.pending_joins:
+            return turn  # refused
+        gone = [] if replaced is None else replaced.tombstones()
+        timers = [] if replaced is None else replaced.timers()
+        self.expect(group)
+        return Turn(
+            turn.answer,
+            changes=[*gone, new_group_record(group)],
+            timers=[*timers, *turn.timers],
+            undo=lambda error: self.forget(group),
+        )
+
+    def sync(
+        self, context: RequestContext, request: SyncGroupRequest, now_ms: int
+    ) -> Turn[SyncGroupResponse]:
+        group = self._shard.groups.get(_checked(request.group_id))
+        if group is None or group.is_empty:
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if isinstance(group, ClassicGroup):
+            draft = Draft()
+            return draft.turn(self._syncs.sync(group, request, draft, now_ms))
+        turn: Turn[SyncGroupResponse] = self._consumer(group).classic_sync(
+            group, context, request, now_ms
+        )
+        return turn
+
+    def heartbeat(
+        self, context: RequestContext, request: HeartbeatRequest, now_ms: int
+    ) -> Turn[HeartbeatResponse]:
+        """The busiest request of all: nothing is written, one timer moves."""
+        group = self._shard.groups.get(_checked(request.group_id))
+        if not isinstance(group, ClassicGroup):
+            turn: Turn[HeartbeatResponse] = self._consumer(group).classic_heartbeat(
+                group, context, request, now_ms
+            )
+            return turn
+        member = group.check_member(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation:
+            raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+        code = ErrorCode.NONE
+        if group.state is ClassicState.PREPARING_REBALANCE:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+        return Turn(
+            HeartbeatResponse(error_code=code),
+            timers=(SetTimer(member.session_timer, member.session_timeout_ms),),
+        )
+
+    def leave(
+        self, context: RequestContext, request: LeaveGroupRequest, now_ms: int
+    ) -> Turn[LeaveGroupResponse]:
+        """One answer per member of `request.members`, which a handler fills for old versions."""
+        group = self._shard.groups.get(_checked(request.group_id))
+        if not isinstance(group, ClassicGroup):
+            turn: Turn[LeaveGroupResponse] = self._consumer(group).classic_leave(
+                group, context, request, now_ms
+            )
+            return turn
+        return self.remove_members(group, request.members, now_ms)
+
+    def remove_members(
+        self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int
+    ) -> Turn[LeaveGroupResponse]:
+        """Takes members out as if they had left."""
+        draft = Draft()
+        answers = self._departures.leave(group, members, draft, now_ms)
+        return draft.turn(LeaveGroupResponse(members=answers))
+
+    def _consumer(self, group: Group | None) -> Any:  # noqa: ANN401
+        """The part that answers for a group that is not classic, if there is one."""
+        if group is None or group.kind is not GroupType.CONSUMER:
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return self._shard.consumer
+
+    # Groups that come and go otherwise
+
+    def simple_group(self, group_id: str) -> ClassicGroup:
+        """A group for committed offsets without members; it has no record of its own."""
+        return ClassicGroup(group_id, UNKNOWN_TIME)
+
+    def expect(self, group: ClassicGroup) -> None:
+        """A turn that is not replayed yet makes this group: its first record brings it in, with
+        whoever already waits in it."""
+        self._arriving[group.group_id] = group
+
+    def forget(self, group: ClassicGroup) -> None:
+        """The turn that made the group has failed."""
+        self._arriving.pop(group.group_id, None)
+
+    # Records and timers
+
+    @property
+    def replays(self) -> Mapping[type[Struct], Replay]:
+        return {GroupMetadataKey: self._replay}
+
+    def _replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+        groups = self._shard.groups
+        group = groups.get(key.group_id)
+        if value is None:
+            if isinstance(group, ClassicGroup):
+                del groups[key.group_id]
+        elif key.group_id in self._arriving:
+            groups[key.group_id] = self._arriving.pop(key.group_id)
+        elif self._loaded and isinstance(group, ClassicGroup):
+            confirm_group(group, value)
+        else:
+            groups[key.group_id] = load_group(key.group_id, value)
+
+    def loaded(self, now_ms: int) -> Turn[None]:
+        """Members have a whole session to be heard of again. A group that has outgrown the limit
+        rebalances, so that its members can commit before some of them are turned away."""
+        self._loaded = True
+        draft = Draft()
+        for group in self._groups():
+            for member in group.members.values():
+                self.rebalances.refresh_session(member, draft)
+            if len(group.members) > self._shard.config(group.group_id).classic_max_size:
+                self.rebalances.prepare(group, draft, now_ms)
+        return draft.turn(None)
+
+    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> Turn[None]:
+        _, what, group_id, *member = key
+        group = self._shard.groups.get(group_id)
+        draft = Draft()
+        if not isinstance(group, ClassicGroup):
+            pass
+        elif what == "session":
+            self.rebalances.session_over(group, member[0], draft, now_ms)
+        else:
+            self.rebalances.phase_over(group, draft, now_ms)
+        return draft.turn(None)
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> Turn[None]:
+        """The leaders of classic groups watch the topics themselves."""
+        return Turn(None)
+
+    def unload(self, error: CoordinatorError) -> None:
+        for group in self._groups():
+            for member in group.members.values():
+                for waiting in (member.joining, member.syncing):
+                    if waiting is not None:
+                        waiting.complete(error)
+
+    def _groups(self) -> list[ClassicGroup]:
+        return [group for group in self._shard.groups.values() if isinstance(group, ClassicGroup)]
+
+
+def _checked(group_id: str) -> str:
+    if not group_id:
+        raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
+    return group_id
