@@ -13,12 +13,13 @@ R = TypeVar("R")
 class Draft:
     """Collects what the steps of a decision want to be done."""
 
-    __slots__ = ("changes", "completions", "timers", "undo")
+    __slots__ = ("changes", "completions", "effects", "timers", "undo")
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
         self.completions: list[Completion] = []
         self.timers: list[SetTimer | CancelTimer] = []
+        self.effects: list[object] = []
         self.undo: Callable[[CoordinatorError], None] | None = None
 
     def complete(self, deferred: Deferred[R] | None, outcome: R | CoordinatorError) -> None:
@@ -38,5 +39,6 @@ class Draft:
             changes=self.changes,
             completions=self.completions,
             timers=self.timers,
+            effects=self.effects,
             undo=self.undo,
         )
