@@ -14,10 +14,18 @@ from headrace.cluster.image import MetadataImage
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.record_format import Change, RecordFormat
 from headrace.coordinator.turn import Producer, Turn
+from headrace.groups.classic.groups import ClassicGroups
 from headrace.groups.config import GroupConfig
+from headrace.groups.directory import Directory
 from headrace.groups.group import Group
+from headrace.groups.offsets.offsets import Offsets
 from headrace.groups.part import Part, Replay
 from headrace.groups.records.format import FORMAT
+from headrace.groups.records.offsets import (
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from headrace.protocol.struct import Struct
 
 
@@ -36,11 +44,18 @@ class GroupShard:
         self.config = config
         self.random = random
         self.groups: dict[str, Group] = {}
+        self.offsets = Offsets(self.groups, image, config)
+        self.directory = Directory(self.groups, self.offsets.state)
+        self.classic = ClassicGroups(self)
         # Each becomes a plain import and call when its package is there.
-        self.classic = self._part("classic", "ClassicGroups")
         self.consumer = self._part("consumer", "ConsumerGroups")
         self.share = self._part("share", "ShareGroups")
-        parts = {"classic": self.classic, "consumer": self.consumer, "share": self.share}
+        parts = {
+            "classic": self.classic,
+            "consumer": self.consumer,
+            "share": self.share,
+            "offsets": self.offsets,
+        }
         self._parts: dict[str, Part] = {
             name: part for name, part in parts.items() if part is not None
         }
@@ -55,26 +70,25 @@ class GroupShard:
             return None
         return getattr(module, name)(self)
 
-    def ensure_group(self, group_id: str) -> Group:
-        """The group; an offset that belongs to none makes an empty classic one without a
-        protocol type, a "simple" group."""
-        group = self.groups.get(group_id)
-        if group is None:
-            group = self.groups[group_id] = self.classic.simple_group(group_id)
-        return group
-
     @property
     def format(self) -> RecordFormat:
         return FORMAT
 
     def replay(self, offset: int, change: Change, producer: Producer | None) -> None:
         key, value = change
+        if type(key) is OffsetCommitKey or type(key) is LegacyOffsetCommitKey:
+            assert value is None or isinstance(value, OffsetCommitValue)
+            if value is not None and key.group_id not in self.groups:
+                self.groups[key.group_id] = self.classic.simple_group(key.group_id)
+            self.offsets.state.replay(offset, key, value, producer)
+            return
         replay = self._replays.get(type(key))
         if replay is not None:
             replay(key, value)
 
     def end_transaction(self, producer: Producer, *, committed: bool) -> None:
         """Only offsets are ever written in transactions."""
+        self.offsets.state.end_transaction(producer, committed=committed)
 
     def loaded(self, now_ms: int) -> Turn[None]:
         return _merged(part.loaded(now_ms) for part in self._parts.values())

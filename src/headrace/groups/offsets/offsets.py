@@ -1,0 +1,134 @@
+"""The part of the group coordinator that keeps committed offsets."""
+
+from collections.abc import Callable, Collection, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from headrace.cluster.image import MetadataImage
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.record_format import Change
+from headrace.coordinator.turn import CancelTimer, SetTimer, Turn
+from headrace.groups.config import GroupConfig
+from headrace.groups.group import Group, GroupType
+from headrace.groups.offsets import removal
+from headrace.groups.offsets.committing import Committing
+from headrace.groups.offsets.fetching import Fetching
+from headrace.groups.offsets.state import OffsetState
+from headrace.groups.part import Replay
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
+from headrace.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from headrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+)
+from headrace.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+)
+from headrace.protocol.struct import Struct
+
+_EXPIRE: Final = ("offsets", "expire")
+_CLEAN: Final = ("offsets", "clean")
+_SOON_MS: Final = 1
+_MAX_TOMBSTONES: Final = 1_000
+"""Of one turn, which is one batch: with the longest names they still fit into a message. What is
+left over waits for a timer that runs out at once, so that requests get their turns between."""
+
+
+class Offsets:
+    """Commits, fetches, deletions and expiry, over the groups of one shard."""
+
+    def __init__(
+        self,
+        groups: Mapping[str, Group],
+        image: Callable[[], MetadataImage],
+        config: Callable[[str], GroupConfig],
+    ) -> None:
+        self.state = OffsetState()
+        self._groups = groups
+        self._image = image
+        self._config = config
+        self._to_clean: set[str] = set()
+        committing = Committing(groups, image, config)
+        self.commit: Callable[[int, OffsetCommitRequest, int], Turn[OffsetCommitResponse]] = (
+            committing.commit
+        )
+        self.commit_in_transaction: Callable[
+            [int, TxnOffsetCommitRequest, int], Turn[TxnOffsetCommitResponse]
+        ] = committing.commit_in_transaction
+
+    def fetch(
+        self, version: int, request: OffsetFetchRequestGroup, *, stable: bool
+    ) -> OffsetFetchResponseGroup:
+        """A group's offsets; raises if the group refuses the member that asks."""
+        group = self._groups.get(request.group_id)
+        if group is not None and group.kind is not GroupType.SHARE:
+            group.check_fetch(request.member_id, request.member_epoch)
+        return Fetching(self.state, self._image(), version=version, stable=stable).fetch(request)
+
+    def delete(self, request: OffsetDeleteRequest) -> Turn[OffsetDeleteResponse]:
+        """Deletes single offsets; raises if there is no such group or it does not allow it."""
+        group = self._groups.get(request.group_id)
+        if group is None:
+            raise CoordinatorError(
+                ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found."
+            )
+        group.check_offset_delete()
+        changes, answer = removal.delete(self.state, group, self._image(), request)
+        return Turn(answer, changes)
+
+    @property
+    def replays(self) -> Mapping[type[Struct], Replay]:
+        """None: the shard tells `state` more than a part usually hears of a record, who wrote it
+        in which transaction and where it is in the log."""
+        return {}
+
+    def loaded(self, now_ms: int) -> Turn[None]:
+        return Turn(None, timers=[self._next_check()])
+
+    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> Turn[None]:
+        return self._expire(now_ms) if key == _EXPIRE else self._clean()
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> Turn[None]:
+        """Offsets go with their topic."""
+        self._to_clean.update(topics)
+        return self._clean()
+
+    def unload(self, error: CoordinatorError) -> None:
+        """Nobody waits here."""
+
+    def _next_check(self) -> SetTimer:
+        return SetTimer(_EXPIRE, self._config("").offsets_retention_check_interval_ms)
+
+    def _expire(self, now_ms: int) -> Turn[None]:
+        """Expired offsets go, and with the last one its group, if it has no member."""
+        changes: list[Change] = []
+        cancelled: list[CancelTimer] = []
+        for group_id, group in self._groups.items():
+            if group.kind is GroupType.SHARE:
+                continue
+            config = self._config(group_id)
+            tombstones, none_left = removal.expired(self.state, group, config, now_ms)
+            room = _MAX_TOMBSTONES - len(changes)
+            changes += tombstones[:room]
+            if len(tombstones) > room:
+                return Turn(None, changes, timers=[*cancelled, SetTimer(_EXPIRE, _SOON_MS)])
+            if none_left and group.is_empty:
+                changes += group.tombstones()
+                cancelled += group.timers()
+        return Turn(None, changes, timers=[*cancelled, self._next_check()])
+
+    def _clean(self) -> Turn[None]:
+        """Deletes the offsets of deleted topics."""
+        topics = self._image().topics
+        tombstones = (
+            change
+            for name in sorted(self._to_clean)
+            for change in removal.of_deleted_topic(self.state, name, topics.get(name))
+        )
+        changes = list(islice(tombstones, _MAX_TOMBSTONES))
+        if len(changes) == _MAX_TOMBSTONES:
+            return Turn(None, changes, timers=[SetTimer(_CLEAN, _SOON_MS)])
+        self._to_clean.clear()
+        return Turn(None, changes)

@@ -1,0 +1,105 @@
+"""Removal: offsets that nobody needs any more, or that somebody asks to delete."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from headrace.cluster.image import MetadataImage, Topic
+from headrace.coordinator.record_format import Change
+from headrace.groups.config import GroupConfig
+from headrace.groups.group import Group
+from headrace.groups.offsets.state import OffsetState, tombstone
+from headrace.groups.offsets.table import Committed
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from headrace.protocol.types import ZERO_UUID
+
+_NO_EXPIRY: Final = -1
+
+
+def delete(
+    state: OffsetState, group: Group, image: MetadataImage, request: OffsetDeleteRequest
+) -> tuple[list[Change], OffsetDeleteResponse]:
+    """OffsetDelete: not of topics that the group reads."""
+    changes: list[Change] = []
+    response = OffsetDeleteResponse(
+        topics=[
+            _delete_topic(state, group, image.topics.get(asked.name), asked, changes)
+            for asked in request.topics
+        ]
+    )
+    return changes, response
+
+
+def _delete_topic(
+    state: OffsetState,
+    group: Group,
+    topic: Topic | None,
+    asked: OffsetDeleteRequestTopic,
+    changes: list[Change],
+) -> OffsetDeleteResponseTopic:
+    subscribed = group.subscribes_to(asked.name)
+    partitions = []
+    for partition in asked.partitions:
+        index = partition.partition_index
+        error = ErrorCode.NONE
+        if topic is None or topic.partition(index) is None:
+            error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif subscribed:
+            error = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        elif state.holds(group.group_id, asked.name, index):
+            changes.append(tombstone(group.group_id, asked.name, index))
+        partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=error))
+    return OffsetDeleteResponseTopic(name=asked.name, partitions=partitions)
+
+
+def expired(
+    state: OffsetState, group: Group, config: GroupConfig, now_ms: int
+) -> tuple[list[Change], bool]:
+    """The tombstones of a group's expired offsets, and whether it keeps none after them.
+
+    An offset does not expire while a member reads its topic, while the group says that none
+    does, or while a transaction may still commit a new one."""
+    group_id = group.group_id
+    changes: list[Change] = []
+    keeps_some = state.pending.has_group(group_id)
+    for topic, partitions in state.committed.topics(group_id).items():
+        if group.subscribes_to(topic):
+            keeps_some = True
+            continue
+        for partition, committed in partitions.items():
+            if _is_expired(
+                committed, group, config.offsets_retention_ms, now_ms
+            ) and not state.pending.contains(group_id, topic, partition):
+                changes.append(tombstone(group_id, topic, partition))
+            else:
+                keeps_some = True
+    return changes, not keeps_some
+
+
+def _is_expired(committed: Committed, group: Group, retention_ms: int, now_ms: int) -> bool:
+    value = committed.value
+    start_ms = group.retention_start_ms(value.commit_timestamp)
+    if start_ms is None:
+        return False
+    if value.expire_timestamp != _NO_EXPIRY:
+        return now_ms >= value.expire_timestamp
+    return now_ms - start_ms >= retention_ms
+
+
+def of_deleted_topic(state: OffsetState, name: str, topic: Topic | None) -> Iterator[Change]:
+    """The tombstones of a topic's offsets that were committed for one that is gone; `topic` is
+    the one that has the name now."""
+    seen = set()
+    for offsets in (state.committed.of_topic(name), state.pending.of_topic(name)):
+        for group_id, partition, committed in offsets:
+            topic_id = committed.value.topic_id
+            gone = topic is None or topic_id not in (ZERO_UUID, topic.topic_id)
+            if gone and (group_id, partition) not in seen:
+                seen.add((group_id, partition))
+                yield tombstone(group_id, name, partition)
