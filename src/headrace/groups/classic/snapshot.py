@@ -57,7 +57,7 @@ def load_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     """The group as its record says. Members know no protocol but that of the generation."""
     group = ClassicGroup(group_id, value.current_state_timestamp)
     group.generation = value.generation
-    group.protocol = value.protocol
+    group.protocol = (value.protocol or "") if value.members else None
     for one in value.members:
         group.add(_load_member(group_id, value, one))
     group.protocol_type = value.protocol_type

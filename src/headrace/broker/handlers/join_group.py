@@ -1,0 +1,33 @@
+"""JoinGroup (key 11), versions 0-9: a member enters a classic group, or joins its next generation.
+
+v1 has a rebalance timeout of its own, v4 hands out the member id first (KIP-394), v5 knows static
+members (KIP-345), v7 tells the protocol type, v9 tells a leader not to assign (KIP-814). The answer
+may wait for the other members.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: JoinGroupRequest
+) -> JoinGroupResponse | asyncio.Future[JoinGroupResponse]:
+    caller = context.request_context()
+
+    def refuse(error: CoordinatorError) -> JoinGroupResponse:
+        return JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+
+    return broker.groups.answer(
+        request.group_id,
+        lambda shard, now_ms: shard.classic.join(caller, request, now_ms),
+        refuse,
+    )

@@ -1,0 +1,65 @@
+"""LeaveGroup (key 13), versions 0-5: members leave a classic group, or are taken out.
+
+Up to v2 it is the one member that sends it; v3 names any number, static ones by their instance
+ids; v5 has reasons.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.turn import Turn
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+    MemberResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+    from headrace.groups.shard import GroupShard
+
+FIRST_VERSION_WITH_MANY_MEMBERS: Final = 3
+
+
+def handle(
+    broker: Broker, context: Context, request: LeaveGroupRequest
+) -> LeaveGroupResponse | asyncio.Future[LeaveGroupResponse]:
+    caller = context.request_context()
+    many = context.version >= FIRST_VERSION_WITH_MANY_MEMBERS
+    if not many:
+        request.members = [MemberIdentity(member_id=request.member_id)]
+
+    def decide(shard: GroupShard, now_ms: int) -> Turn[LeaveGroupResponse]:
+        turn: Turn[LeaveGroupResponse] = shard.classic.leave(caller, request, now_ms)
+        answer = turn.answer
+        if not many and isinstance(answer, LeaveGroupResponse):
+            # The error of the one member is the error of the request.
+            answer.error_code = answer.members[0].error_code
+            answer.members = []
+        return turn
+
+    def refuse(error: CoordinatorError) -> LeaveGroupResponse:
+        if many and error.code is ErrorCode.UNKNOWN_MEMBER_ID:
+            return _nobody(request)  # there is no such group
+        return LeaveGroupResponse(error_code=error.code)
+
+    return broker.groups.answer(request.group_id, decide, refuse)
+
+
+def _nobody(request: LeaveGroupRequest) -> LeaveGroupResponse:
+    return LeaveGroupResponse(
+        members=[
+            MemberResponse(
+                member_id=one.member_id,
+                group_instance_id=one.group_instance_id,
+                error_code=ErrorCode.UNKNOWN_MEMBER_ID,
+            )
+            for one in request.members
+        ]
+    )

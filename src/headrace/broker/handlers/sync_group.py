@@ -1,0 +1,38 @@
+"""SyncGroup (key 14), versions 0-5: the leader brings the assignment, members fetch theirs.
+
+v3 knows static members (KIP-345), v5 checks the protocol. The answer may wait for the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_PROTOCOL: Final = 5
+
+
+def handle(
+    broker: Broker, context: Context, request: SyncGroupRequest
+) -> SyncGroupResponse | asyncio.Future[SyncGroupResponse]:
+    if context.version >= FIRST_VERSION_WITH_PROTOCOL and (
+        request.protocol_type is None or request.protocol_name is None
+    ):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    caller = context.request_context()
+    return broker.groups.answer(
+        request.group_id,
+        lambda shard, now_ms: shard.classic.sync(caller, request, now_ms),
+        _refuse,
+    )
+
+
+def _refuse(error: CoordinatorError) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=error.code)
