@@ -1,0 +1,63 @@
+"""What a share group knows of one record, and what a consumer may say about it."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class RecordState(IntEnum):
+    """Kafka's delivery states; the numbers are stored in `__share_group_state`."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1  # never stored: a lock does not outlive the leader
+    ACKNOWLEDGED = 2
+    ARCHIVING = 3  # given up; waits for its copy in the dead-letter topic
+    ARCHIVED = 4
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the record will never be delivered again and nothing is left to do for it."""
+        return self is RecordState.ACKNOWLEDGED or self is RecordState.ARCHIVED
+
+
+class AcknowledgeType(IntEnum):
+    """What a consumer did with a record. A gap is an offset at which it found none."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class Acknowledgement(NamedTuple):
+    """One type for all offsets from `first` to `last`."""
+
+    first: int
+    last: int
+    kind: AcknowledgeType
+
+
+class Acquired(NamedTuple):
+    """Records that a member now holds; `deliveries` counts this one."""
+
+    first: int
+    last: int
+    deliveries: int
+
+
+class StateBatch(NamedTuple):
+    """Offsets that share a state, as they are stored."""
+
+    first: int
+    last: int
+    state: RecordState
+    deliveries: int
+
+
+class DeadLetter(NamedTuple):
+    """Records that were given up and must be copied before they may be archived."""
+
+    first: int
+    last: int
+    deliveries: int
+    rejected: bool

@@ -1,0 +1,15 @@
+"""The settings of a share group that its partitions obey; they may change at any time."""
+
+from typing import NamedTuple
+
+
+class ShareRules(NamedTuple):
+    """Kafka's defaults."""
+
+    lock_ms: int = 30_000
+    max_deliveries: int = 5
+    max_locks: int = 2_000
+    """Offsets between the first record that is not finished and the last that was handed out."""
+    renew_enabled: bool = True
+    dead_letters: bool = False
+    """Records that are given up go to a dead-letter topic before they are archived."""
