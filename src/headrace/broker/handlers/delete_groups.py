@@ -1,0 +1,31 @@
+"""DeleteGroups (key 42), versions 0-2: groups without members, and their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    group_ids = list(dict.fromkeys(request.groups_names))
+    return DeleteGroupsResponse(results=[await _delete(broker, group) for group in group_ids])
+
+
+async def _delete(broker: Broker, group_id: str) -> DeletableGroupResult:
+    try:
+        await broker.groups.run(group_id, lambda shard, _: shard.directory.delete(group_id))
+    except CoordinatorError as error:
+        return DeletableGroupResult(group_id=group_id, error_code=error.code)
+    return DeletableGroupResult(group_id=group_id)

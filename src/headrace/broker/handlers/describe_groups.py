@@ -1,0 +1,54 @@
+"""DescribeGroups (key 15), versions 0-6: state and members of classic groups.
+
+v3 tells what the client may do, v4 shows static members, v6 reports a missing group as an error;
+before, and still as its state, it is "Dead".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.broker.handlers.operations import GROUP_OPERATIONS
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_groups import (
+    DescribeGroupsDescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_NOT_FOUND: Final = 6
+
+
+def handle(
+    broker: Broker, context: Context, request: DescribeGroupsRequest
+) -> DescribeGroupsResponse:
+    groups = [_describe(broker, context.version, group_id) for group_id in request.groups]
+    if request.include_authorized_operations:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = GROUP_OPERATIONS
+    return DescribeGroupsResponse(groups=groups)
+
+
+def _describe(broker: Broker, version: int, group_id: str) -> DescribeGroupsDescribedGroup:
+    try:
+        return broker.groups.read(group_id, lambda shard, _: shard.directory.describe(group_id))
+    except CoordinatorError as error:
+        return _refused(version, group_id, error)
+
+
+def _refused(version: int, group_id: str, error: CoordinatorError) -> DescribeGroupsDescribedGroup:
+    group = DescribeGroupsDescribedGroup(group_id=group_id)
+    if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+        group.error_code = error.code
+        return group
+    group.group_state = "Dead"
+    if version >= FIRST_VERSION_WITH_NOT_FOUND:
+        group.error_code = error.code
+        group.error_message = error.message
+    return group

@@ -1,0 +1,28 @@
+"""OffsetDelete (key 47), version 0: removes a group's offsets of topics that it does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse | asyncio.Future[OffsetDeleteResponse]:
+    if not request.group_id:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+    return broker.groups.answer(
+        request.group_id, lambda shard, _: shard.offsets.delete(request), _refused
+    )
+
+
+def _refused(error: CoordinatorError) -> OffsetDeleteResponse:
+    return OffsetDeleteResponse(error_code=error.code)

@@ -1,0 +1,128 @@
+"""OffsetFetch (key 9), versions 1-10: where groups go on reading.
+
+v2 lets null ask for all topics and has an error for the whole group, v7 can require stable
+offsets, v8 asks for many groups, v9 says which member asks, v10 names topics by id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.turn import Turn
+from headrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_GROUP_ERRORS: Final = 2
+FIRST_VERSION_WITH_MANY_GROUPS: Final = 8
+
+_GroupAnswer = OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]
+
+
+def handle(
+    broker: Broker, context: Context, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Coroutine[object, object, OffsetFetchResponse]:
+    many = context.version >= FIRST_VERSION_WITH_MANY_GROUPS
+    asked = request.groups if many else [_only_group(request)]
+    answers = [_fetch(broker, context.version, group, request.require_stable) for group in asked]
+    ready = [answer for answer in answers if isinstance(answer, OffsetFetchResponseGroup)]
+    if len(ready) == len(answers):
+        return _response(context.version, ready)
+    return _respond(context.version, answers)
+
+
+def _fetch(
+    broker: Broker, version: int, group: OffsetFetchRequestGroup, stable: bool
+) -> _GroupAnswer:
+    """A turn without changes: it does not see offsets that are not committed yet."""
+    return broker.groups.answer(
+        group.group_id,
+        lambda shard, _: Turn(shard.offsets.fetch(version, group, stable=stable)),
+        lambda error: _refused(version, group, error),
+    )
+
+
+async def _respond(version: int, answers: Sequence[_GroupAnswer]) -> OffsetFetchResponse:
+    return _response(
+        version,
+        [
+            answer if isinstance(answer, OffsetFetchResponseGroup) else await answer
+            for answer in answers
+        ],
+    )
+
+
+def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    topics = request.topics
+    return OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in topics
+        ],
+    )
+
+
+def _refused(
+    version: int, group: OffsetFetchRequestGroup, error: CoordinatorError
+) -> OffsetFetchResponseGroup:
+    """The oldest version has no place for the error of a group but its partitions."""
+    topics = group.topics or [] if version < FIRST_VERSION_WITH_GROUP_ERRORS else []
+    return OffsetFetchResponseGroup(
+        group_id=group.group_id,
+        error_code=error.code,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartitions(
+                        partition_index=index, committed_offset=-1, error_code=error.code
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+def _response(version: int, groups: list[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+    if version >= FIRST_VERSION_WITH_MANY_GROUPS:
+        return OffsetFetchResponse(groups=groups)
+    group = groups[0]
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=partition.partition_index,
+                        committed_offset=partition.committed_offset,
+                        committed_leader_epoch=partition.committed_leader_epoch,
+                        metadata=partition.metadata,
+                        error_code=partition.error_code,
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )
