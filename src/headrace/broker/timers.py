@@ -108,7 +108,6 @@ class Timers:
 
     def _fire(self) -> None:
         self._wake_at = float("inf")
-        # The clock may tick a little coarser than the loop's: what is due within it is due.
         now = self.monotonic()
         while self._heap and self._heap[0].at <= now:
             callback = self._take()
