@@ -40,9 +40,10 @@ _ORDERED: Final = (
 
 _LATER: Final = (
     "add.partitions.to.txn.", "allow.everyone.", "authorizer.", "auto.leader.",
-    "controlled.shutdown.", "delegation.token.", "follower.", "group.", "inter.broker.",
-    "leader.", "log.cleaner.",
-    "num.replica.", "offset.metadata.", "offsets.commit.", "offsets.load.", "offsets.retention.",
+    "controlled.shutdown.", "delegation.token.", "follower.",
+    "group.coordinator.append.", "group.coordinator.cached.", "group.share.", "group.streams.",
+    "inter.broker.", "leader.", "log.cleaner.",
+    "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",
     "super.users", "telemetry.", "transaction.", "transactional.", "zookeeper.",
 )  # fmt: skip
