@@ -325,6 +325,37 @@ def test_a_log_that_cannot_be_replayed_leaves_its_keys_without_a_coordinator(
     assert "did not load" in caplog.text
 
 
+def test_a_timer_whose_turn_was_not_written_is_tried_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with started(tmp_path) as node:
+            await node.counters.ensure_topic()
+            await node.counters.run("tick", lambda shard, _: shard.later("tick", 1))
+            log = node.leader_of("tick").log
+            log._failure = DiskFull("no room")
+            timed = node.counters.read("tick", lambda shard, _: shard.timed)
+            await until(lambda: len(timed) == 1)
+            log._failure = None
+            await until(lambda: log.log_end_offset == 1)
+            assert timed == ["tick", "tick"]
+
+    run(scenario)
+
+
+def test_a_timer_that_broke_its_shard_is_forgotten_with_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        poison = {"tick"}
+        async with started(tmp_path, poison=poison) as node:
+            await node.counters.ensure_topic()
+            await node.counters.run("tick", lambda shard, _: shard.later("tick", 1))
+            (seat,) = node.counters._seats.values()
+            await until(lambda: seat.leader.log.log_end_offset == 1)
+            poison.clear()
+            assert await node.value("tick") == 1
+            assert len(seat._timers) == 0
+
+    run(scenario)
+
+
 # --- commits ------------------------------------------------------------------------------------
 
 

@@ -82,7 +82,16 @@ class _Uncommitted(NamedTuple):
 class Seat(Generic[S]):
     """A shard, its leader, its timers, and the turns that wait for their commit."""
 
-    __slots__ = ("_flusher", "_now_ms", "_owner", "_timers", "_uncommitted", "leader", "shard")
+    __slots__ = (
+        "_flusher",
+        "_gone",
+        "_now_ms",
+        "_owner",
+        "_timers",
+        "_uncommitted",
+        "leader",
+        "shard",
+    )
 
     def __init__(self, shard: S, leader: Leader, owner: SeatOwner) -> None:
         self.shard = shard
@@ -92,6 +101,7 @@ class Seat(Generic[S]):
         self._flusher = owner.flusher
         self._timers = KeyedTimers(owner.timers, self._timed_out)
         self._uncommitted: deque[_Uncommitted] = deque()
+        self._gone = False  # nothing that comes late may touch the log in this shard's name
 
     # --- turns ----------------------------------------------------------------------------------
 
@@ -210,7 +220,7 @@ class Seat(Generic[S]):
 
     def _flushed(self, done: "asyncio.Future[None]") -> None:
         error = done.exception()
-        if error is not None:
+        if error is not None and not self._gone:
             # The log is offline. What was replayed is not safe, and nobody was told.
             log.error(
                 "a coordinator's records did not reach the disk",
@@ -229,13 +239,14 @@ class Seat(Generic[S]):
 
     def _timed_out(self, key: Hashable) -> None:
         outcome = self.run(lambda shard, now_ms: shard.timed_out(key, now_ms))
-        if isinstance(outcome, CoordinatorError):
+        if isinstance(outcome, CoordinatorError) and not self._gone:
             self._timers.set(key, RETRY_TIMER_S)
 
     # --- the end --------------------------------------------------------------------------------
 
     def retire(self, error: CoordinatorError) -> None:
         """The shard goes; whoever waits for a later turn is told. Commits under way go on."""
+        self._gone = True
         self._timers.clear()
         try:
             self.shard.unload(error)
