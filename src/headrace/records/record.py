@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 from headrace.records import varint
 from headrace.records.batch import (
+    CODEC_MASK,
     CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
     HEADER_SIZE,
@@ -204,6 +205,19 @@ def build_batch(
         record_count=len(chosen),
     )
     return _assemble(header, payload)
+
+
+def recompress(batch: Buffer, codec: Codec, *, max_bytes: int) -> bytes:
+    """The same batch in another codec; its records are not looked at."""
+    header, payload = open_batch(batch, max_bytes=max_bytes)
+    packed = bytes(payload) if codec is Codec.NONE else compress(codec, payload)
+    return _assemble(
+        header._replace(
+            batch_length=HEADER_SIZE - LOG_OVERHEAD + len(packed),
+            attributes=header.attributes & ~CODEC_MASK | codec,
+        ),
+        packed,
+    )
 
 
 def _assemble(header: BatchHeader, payload: bytes) -> bytes:

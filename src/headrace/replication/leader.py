@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from headrace.protocol.errors import ErrorCode
+from headrace.records.deep import Inspection
 from headrace.records.plain import PlainBatch
 from headrace.storage.log import AppendResult, Log
 from headrace.storage.producers import Origin
@@ -81,11 +82,17 @@ class Leader:
     # --- writing --------------------------------------------------------------------------------
 
     def append(
-        self, batches: memoryview, now_ms: int, origin: Origin = Origin.CLIENT
+        self,
+        batches: memoryview,
+        now_ms: int,
+        origin: Origin = Origin.CLIENT,
+        looked: Inspection | None = None,
     ) -> AppendResult:
         """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
         log = self._log or self.log
-        result = log.append(batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin)
+        result = log.append(
+            batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, looked=looked
+        )
         self._appended(log, result, len(batches))
         return result
 

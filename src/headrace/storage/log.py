@@ -13,12 +13,13 @@ from typing import NamedTuple
 from headrace.records.batch import LOG_OVERHEAD, BatchHeader, stamp
 from headrace.records.buffer import WritableBuffer
 from headrace.records.codec import Codec
+from headrace.records.deep import Inspection
 from headrace.records.plain import PlainBatch
 from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
+from headrace.storage.compactable_log import CompactableLog
 from headrace.storage.config import MAX_LONG
 from headrace.storage.errors import OffsetOutOfRange, UnexpectedOffset
-from headrace.storage.log_files import LogFiles
 from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
 from headrace.storage.scan import read_marker
 from headrace.storage.segment import MAX_RELATIVE_OFFSET, Segment
@@ -53,7 +54,7 @@ class ReadResult(NamedTuple):
     first_offset: int
 
 
-class Log(LogFiles):
+class Log(CompactableLog):
     """The records of one partition, from `log_start_offset` up to `log_end_offset`."""
 
     __slots__ = ()
@@ -67,8 +68,13 @@ class Log(LogFiles):
         leader_epoch: int,
         now_ms: int,
         origin: Origin = Origin.CLIENT,
+        looked: Inspection | None = None,
     ) -> AppendResult:
-        """Appends whole batches, stamping them in place; on any error nothing is appended."""
+        """Appends whole batches, stamping them in place; on any error nothing is appended.
+
+        Raises `LongLook` if a client's batch must be looked into for long: `looked` is the outcome
+        of that look, when it comes again.
+        """
         if self._failure or self.directory.failure or not self._loaded:
             self._ready()
         rules = self._rules
@@ -77,7 +83,7 @@ class Log(LogFiles):
             if header is not None:
                 return self._append_plain(buf, header, leader_epoch, now_ms, origin)
         first_offset = self.log_end_offset
-        buf, batches = validate(buf, rules, origin, now_ms, first_offset)
+        buf, batches = validate(buf, rules, origin, now_ms, first_offset, looked)
         markers = NO_MARKERS
         if batches[0][1].producer_id >= 0 or len(batches) > 1:
             markers = _markers(buf, batches)

@@ -22,7 +22,7 @@ from headrace.records.batch import (
 )
 from headrace.records.buffer import WritableBuffer
 from headrace.records.codec import Codec
-from headrace.records.deep import IssueKind, Rules, inspect
+from headrace.records.deep import RECORDS_PER_SLICE, Inspection, IssueKind, Rules, inspect
 from headrace.records.errors import (
     CorruptBatch,
     DecompressedTooLarge,
@@ -31,7 +31,7 @@ from headrace.records.errors import (
     UnsupportedCodec,
 )
 from headrace.records.errors import InvalidRecord as InvalidRecordBytes
-from headrace.records.record import build_batch, iter_records
+from headrace.records.record import recompress
 from headrace.storage.config import COMPACT, LOG_APPEND_TIME, MAX_LONG, PRODUCER, LogConfig
 from headrace.storage.errors import (
     CorruptMessage,
@@ -130,20 +130,43 @@ def plain_batch(buf: WritableBuffer, rules: AppendRules, now_ms: int) -> BatchHe
     return None
 
 
+class LongLook(Exception):
+    """A batch must be looked into, and holds so many records that this takes a while.
+
+    Not an error: do what `rules` says with `inspect_in_slices`, and append again with the outcome.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__("a long look inside a batch is needed")
+        self.rules = rules
+
+
 def validate(
-    buf: WritableBuffer, rules: AppendRules, origin: Origin, now_ms: int, next_offset: int
+    buf: WritableBuffer,
+    rules: AppendRules,
+    origin: Origin,
+    now_ms: int,
+    next_offset: int,
+    looked: Inspection | None = None,
 ) -> tuple[WritableBuffer, Batches]:
-    """The batches, ready to be stamped; a topic's codec or clock may have changed the bytes."""
+    """The batches, ready to be stamped; a topic's codec or clock may have changed the bytes.
+
+    `looked` is the outcome of an earlier `LongLook` into the one batch that `buf` holds.
+    """
     try:
         if origin is REPLICATION:
             return buf, _replicated(buf, next_offset)
-        return _produced(buf, rules, origin, now_ms)
+        return _produced(buf, rules, origin, now_ms, looked)
     except RecordError as error:
-        raise _storage_error(error) from error
+        raise storage_error(error) from error
 
 
 def _produced(
-    buf: WritableBuffer, rules: AppendRules, origin: Origin, now_ms: int
+    buf: WritableBuffer,
+    rules: AppendRules,
+    origin: Origin,
+    now_ms: int,
+    looked: Inspection | None,
 ) -> tuple[WritableBuffer, Batches]:
     batches: Batches = []
     pos, end = 0, len(buf)
@@ -159,9 +182,10 @@ def _produced(
         _check_header(header, origin)
         if not header.attributes & CONTROL_FLAG:
             if origin is CLIENT:  # a coordinator knows what it has written
-                header = _check_records(buf, pos, header, rules, now_ms)
+                header = _check_records(buf, pos, header, rules, now_ms, looked)
             if rules.codec is not None and header.attributes & CODEC_MASK != rules.codec:
-                changed = _recompress(buf, pos, header, rules.codec)
+                batch = memoryview(buf)[pos : pos + size]
+                changed = recompress(batch, rules.codec, max_bytes=MAX_DECOMPRESSED_BYTES)
                 buf = bytearray(b"".join((buf[:pos], changed, buf[pos + size :])))
                 header = read_header(buf, pos)
                 size, end = header.size, len(buf)
@@ -207,62 +231,54 @@ def _check_header(header: BatchHeader, origin: Origin) -> None:
 
 
 def _check_records(
-    buf: WritableBuffer, pos: int, header: BatchHeader, rules: AppendRules, now_ms: int
+    buf: WritableBuffer,
+    pos: int,
+    header: BatchHeader,
+    rules: AppendRules,
+    now_ms: int,
+    looked: Inspection | None,
 ) -> BatchHeader:
     """What the topic asks of each record; opens the batch only if the header leaves doubt.
 
     A header that claims another largest timestamp than its records have is put right.
     """
-    too_new = not rules.log_append_time and header.max_timestamp - now_ms > rules.after_max_ms
-    if header.attributes & TIMESTAMP_TYPE_FLAG and not rules.log_append_time:
+    attributes = header.attributes
+    if attributes & TIMESTAMP_TYPE_FLAG and not rules.log_append_time:
         reason = "producers may not set the timestamp type to LogAppendTime"
         raise InvalidTimestamp(reason, [RecordFault(0, reason)])
-    if rules.looks_inside or too_new:
-        max_timestamp = _inspect(buf, pos, header, rules, now_ms)
-        if max_timestamp != header.max_timestamp and not rules.log_append_time:
-            header = stamp_max_timestamp(buf, pos, header, max_timestamp)
+    too_new = not rules.log_append_time and header.max_timestamp - now_ms > rules.after_max_ms
+    codec_changes = rules.codec is not None and attributes & CODEC_MASK != rules.codec
+    if rules.looks_inside or too_new or codec_changes:
+        if looked is None:
+            asked = _record_rules(rules, now_ms)
+            if header.record_count > RECORDS_PER_SLICE:
+                raise LongLook(asked)
+            looked = inspect(memoryview(buf)[pos : pos + header.size], asked)
+        _check_inspection(looked)
+        if looked.max_timestamp != header.max_timestamp and not rules.log_append_time:
+            header = stamp_max_timestamp(buf, pos, header, looked.max_timestamp)
     return header
 
 
-def _inspect(
-    buf: WritableBuffer, pos: int, header: BatchHeader, rules: AppendRules, now_ms: int
-) -> int:
-    """Looks at each record; returns the largest timestamp, raises with all that are wrong."""
-    time_type = TimestampType.CREATE_TIME
-    if rules.log_append_time:
-        time_type = TimestampType.LOG_APPEND_TIME
-    found = inspect(
-        memoryview(buf)[pos : pos + header.size],
-        Rules(
-            max_bytes=MAX_DECOMPRESSED_BYTES,
-            now_ms=now_ms,
-            needs_key=rules.needs_key,
-            timestamp_type=time_type,
-            timestamp_before_max_ms=rules.before_max_ms,
-            timestamp_after_max_ms=rules.after_max_ms,
-        ),
+def _record_rules(rules: AppendRules, now_ms: int) -> Rules:
+    by_leader = rules.log_append_time
+    return Rules(
+        max_bytes=MAX_DECOMPRESSED_BYTES,
+        now_ms=now_ms,
+        needs_key=rules.needs_key,
+        timestamp_type=(TimestampType.LOG_APPEND_TIME if by_leader else TimestampType.CREATE_TIME),
+        timestamp_before_max_ms=rules.before_max_ms,
+        timestamp_after_max_ms=rules.after_max_ms,
     )
+
+
+def _check_inspection(found: Inspection) -> None:
+    """Raises with all records that are wrong."""
     faults = [RecordFault(issue.index, issue.reason) for issue in found.issues]
     if any(issue.kind is IssueKind.INVALID_TIMESTAMP for issue in found.issues):
         raise InvalidTimestamp("a record's timestamp is out of the topic's range", faults)
     if faults:
         raise InvalidRecord("a record breaks the topic's rules", faults)
-    return found.max_timestamp
-
-
-def _recompress(buf: WritableBuffer, pos: int, header: BatchHeader, codec: Codec) -> bytes:
-    batch = memoryview(buf)[pos : pos + header.size]
-    return build_batch(
-        iter_records(batch, max_bytes=MAX_DECOMPRESSED_BYTES),
-        codec=codec,
-        base_offset=header.base_offset,
-        last_offset=header.last_offset,
-        leader_epoch=header.partition_leader_epoch,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-    )
 
 
 def _replicated(buf: WritableBuffer, next_offset: int) -> Batches:
@@ -284,7 +300,8 @@ def _replicated(buf: WritableBuffer, next_offset: int) -> Batches:
     return batches
 
 
-def _storage_error(error: RecordError) -> StorageError:
+def storage_error(error: RecordError) -> StorageError:
+    """What a batch that cannot be read means to who wanted to append it."""
     if isinstance(error, UnsupportedCodec):
         return UnsupportedCompression(str(error))
     if isinstance(error, InvalidRecordBytes):

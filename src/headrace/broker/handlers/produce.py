@@ -7,12 +7,14 @@ topics by id.
 
 import asyncio
 import struct
+from collections.abc import Coroutine
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.broker.dispatch import Context
 from headrace.broker.handlers.errors import failure
 from headrace.broker.handlers.produce_answer import FIRST_VERSION_WITH_LOG_START, usual_answer
+from headrace.broker.long_look import append_after_look
 from headrace.broker.partitions import HostedTopic, PartitionTable
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import (
@@ -33,10 +35,12 @@ from headrace.records.batch import (
     read_header,
 )
 from headrace.records.codec import Codec
+from headrace.records.deep import Rules
 from headrace.records.errors import RecordError, UnsupportedMagic
 from headrace.replication.leader import Leader
 from headrace.storage.errors import InvalidRecord, InvalidTimestamp, StorageError
 from headrace.storage.log import AppendResult
+from headrace.storage.validation import LongLook
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -48,24 +52,44 @@ UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_ID
 INVALID_REQUIRED_ACKS = ErrorCode.INVALID_REQUIRED_ACKS
 ZSTD = Codec.ZSTD
+NOT_ZERO_ACKS: Final = 1
 _GLANCE = struct.Struct(">8xi4xB4xH")  # of a batch: its length, magic and attributes
 
 Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
 
 
-def handle(
-    broker: "Broker", context: Context, request: ProduceRequest
-) -> "ProduceResponse | bytes | asyncio.Future[ProduceResponse | None] | None":
+class _Look(NamedTuple):
+    """A batch that is appended after a long look inside; `partition` is its answer."""
+
+    partition: PartitionProduceResponse
+    leader: Leader
+    batch: bytearray
+    rules: Rules
+
+
+Looks = list[_Look]
+Reply = (
+    ProduceResponse
+    | bytes
+    | asyncio.Future[ProduceResponse | None]
+    | Coroutine[object, object, ProduceResponse | None]
+)
+
+
+def handle(broker: "Broker", context: Context, request: ProduceRequest) -> Reply | None:
     version = context.version
     acks = request.acks
     topics = request.topic_data
     if len(topics) == 1 and len(topics[0].partition_data) == 1 and acks in (1, -1):
-        return _append_one(broker, version, topics[0])
+        return _append_one(broker, context, topics[0])
     flushes: Flushes = []
+    looks: Looks = []
     if -1 <= acks <= 1:
-        response = _append_all(broker, version, request, flushes)
+        response = _append_all(broker, version, request, flushes, looks)
     else:
         response = _refuse_all(request, INVALID_REQUIRED_ACKS)
+    if looks:
+        return _after_looks(broker, context, acks, response, looks, flushes)
     if acks == 0:
         _close_on_error(context, response)
         return None
@@ -74,22 +98,24 @@ def handle(
     return response
 
 
-def _append_one(
-    broker: "Broker", version: int, data: TopicProduceData
-) -> "ProduceResponse | bytes | asyncio.Future[ProduceResponse | None]":
+def _append_one(broker: "Broker", context: Context, data: TopicProduceData) -> Reply:
     """What a small request holds: one partition, whose answer is nearly ready-made."""
+    version = context.version
     partition = data.partition_data[0]
     topic, leader = _leader(broker.partitions, version, data, partition.index)
     if not isinstance(leader, Leader):
         return _answer_one(data, _refused(partition.index, leader))
     assert topic is not None
-    result = _append(version, leader, partition, broker.clock.wall_ms())
+    looks: Looks = []
+    result = _append(version, leader, partition, broker.clock.wall_ms(), looks)
     if isinstance(result, AppendResult):
         if version >= FIRST_VERSION_WITH_LOG_START and not leader.flush_pending:
             answer = usual_answer(topic, version)
             return answer.encode(partition.index, result, leader.log.log_start_offset)
         result = _appended(leader, result)
     response = _answer_one(data, result)
+    if looks:
+        return _after_looks(broker, context, NOT_ZERO_ACKS, response, looks, [])
     if leader.flush_pending and not result.error_code:
         return _after_flushes(broker, response, [(result, broker.flusher.flush(leader))])
     return response
@@ -103,7 +129,7 @@ def _answer_one(data: TopicProduceData, partition: PartitionProduceResponse) -> 
 
 
 def _append_all(
-    broker: "Broker", version: int, request: ProduceRequest, flushes: Flushes
+    broker: "Broker", version: int, request: ProduceRequest, flushes: Flushes, looks: Looks
 ) -> ProduceResponse:
     now_ms = broker.clock.wall_ms()
     responses = []
@@ -114,7 +140,7 @@ def _append_all(
             if not isinstance(leader, Leader):
                 partitions.append(_refused(partition.index, leader))
                 continue
-            result = _append(version, leader, partition, now_ms)
+            result = _append(version, leader, partition, now_ms, looks)
             if isinstance(result, AppendResult):
                 result = _appended(leader, result)
                 if leader.flush_pending:
@@ -149,9 +175,12 @@ def _leader(
 
 
 def _append(
-    version: int, leader: Leader, data: PartitionProduceData, now_ms: int
+    version: int, leader: Leader, data: PartitionProduceData, now_ms: int, looks: Looks
 ) -> AppendResult | PartitionProduceResponse:
-    """Where the records are now, or what the client is told instead."""
+    """Where the records are now, or what the client is told instead.
+
+    A batch that needs a long look goes to `looks` with an answer that is still to be filled in.
+    """
     index = data.index
     records = data.records
     if not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
@@ -165,10 +194,19 @@ def _append(
         return _refused(index, *problem)
     try:
         return leader.append(records, now_ms)
-    except (InvalidRecord, InvalidTimestamp) as invalid:
-        return _invalid_records(index, invalid)
     except StorageError as error:
-        return _refused(index, *failure(error), log_start_offset=_log_start(leader))
+        return _not_appended(leader, error)
+    except LongLook as look:
+        # The request's own bytes are gone when the loop goes on.
+        answer = PartitionProduceResponse(index=index)
+        looks.append(_Look(answer, leader, bytearray(records), look.rules))
+        return answer
+
+
+def _not_appended(leader: Leader, error: StorageError) -> PartitionProduceResponse:
+    if isinstance(error, InvalidRecord | InvalidTimestamp):
+        return _invalid_records(leader.index, error)
+    return _refused(leader.index, *failure(error), log_start_offset=_log_start(leader))
 
 
 def _appended(leader: Leader, result: AppendResult) -> PartitionProduceResponse:
@@ -227,6 +265,40 @@ def _check_batch(version: int, records: memoryview) -> tuple[ErrorCode, str] | N
             "this broker has no transaction coordinator, so no transaction is open",
         )
     return None
+
+
+async def _after_looks(
+    broker: "Broker",
+    context: Context,
+    acks: int,
+    response: ProduceResponse,
+    looks: Looks,
+    flushes: Flushes,
+) -> ProduceResponse | None:
+    """The response, once every batch that needed a long look has been appended or refused."""
+    for look in looks:
+        leader = look.leader
+        try:
+            result = await append_after_look(leader, look.batch, look.rules, broker.clock)
+        except StorageError as error:
+            _take_over(look.partition, _not_appended(leader, error))
+            continue
+        _take_over(look.partition, _appended(leader, result))
+        if leader.flush_pending:
+            flushes.append((look.partition, broker.flusher.flush(leader)))
+    if acks == 0:
+        _close_on_error(context, response)
+        return None
+    return await _after_flushes(broker, response, flushes) if flushes else response
+
+
+def _take_over(answer: PartitionProduceResponse, outcome: PartitionProduceResponse) -> None:
+    answer.error_code = outcome.error_code
+    answer.error_message = outcome.error_message
+    answer.record_errors = outcome.record_errors
+    answer.base_offset = outcome.base_offset
+    answer.log_append_time_ms = outcome.log_append_time_ms
+    answer.log_start_offset = outcome.log_start_offset
 
 
 def _after_flushes(
