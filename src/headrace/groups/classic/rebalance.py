@@ -177,14 +177,3 @@ class Rebalances:
             draft.complete(syncing, refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member_id)
         draft.cancel_timer(session_timer(group.group_id, member_id))
-
-    def release(self, group: ClassicGroup, draft: Draft) -> None:
-        """The group is about to become one of another kind: everybody who waits joins again."""
-        for member in group.members.values():
-            draft.complete(
-                group.set_joining(member, None),
-                refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id),
-            )
-            syncing, member.syncing = member.syncing, None
-            draft.complete(syncing, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
-        draft.timers.extend(group.timers())
