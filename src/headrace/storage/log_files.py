@@ -11,7 +11,8 @@ import zlib
 
 from headrace.storage import producer_snapshot
 from headrace.storage.checkpoints import LEADER_EPOCHS, write_epochs
-from headrace.storage.config import MAX_LONG, LogConfig
+from headrace.storage.cleaning.swap import Swap
+from headrace.storage.config import COMPACT, MAX_LONG, LogConfig
 from headrace.storage.durability import Durability
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.errors import LogClosed, LogCorrupt, OffsetOutOfRange, StorageError
@@ -44,6 +45,7 @@ class LogFiles:
         "_roll_after_ms",
         "_rules",
         "_segments",
+        "_swap",
         "_unflushed_since_ms",
         "config",
         "directory",
@@ -77,6 +79,7 @@ class LogFiles:
         self._segments = Segments(directory.files, self.path)
         self._producers = ProducerStates()
         self._epochs = LeaderEpochs()
+        self._swap: Swap | None = None
         self._unflushed_since_ms = 0
         self.log_start_offset = checkpointed.log_start_offset
         self.log_end_offset = max(checkpointed.log_start_offset, checkpointed.recovery_point)
@@ -116,7 +119,11 @@ class LogFiles:
         jitter_ms = min(config.segment_jitter_ms, config.segment_ms)
         if jitter_ms > 0:
             jitter_ms = zlib.crc32(self.name.encode()) % jitter_ms
-        self._roll_after_ms = config.segment_ms - jitter_ms
+        roll_after_ms = config.segment_ms
+        if COMPACT in config.cleanup_policy:
+            # The active segment is not compacted: it must not keep records for longer than that.
+            roll_after_ms = min(roll_after_ms, config.max_compaction_lag_ms)
+        self._roll_after_ms = roll_after_ms - jitter_ms
 
     def adopt(self, topic_id: bytes) -> None:
         """Takes the topic's id if the directory names none, as before the first record."""
@@ -270,6 +277,7 @@ class LogFiles:
         Whoever has completed many logs and synced their file system says `everything_synced`.
         """
         if clean and self._loaded and self.failure is None:
+            self._finish_swap()
             if not everything_synced:
                 self.complete()
             try:
@@ -281,6 +289,18 @@ class LogFiles:
         if self._failure is None:
             self._failure = LogClosed(f"{self.name} is closed")
         self._segments.close()
+
+    # --- compaction -----------------------------------------------------------------------------
+
+    def _finish_swap(self) -> None:
+        """Completes a swap of segments that is under way; blocks, where it cannot wait."""
+        if self._swap is None:
+            return
+        try:
+            self._swap.finish()
+        except OSError as error:
+            raise self.directory.fault(error, f"compacting {self.name}") from error
+        self._swap = None
 
     # --- shrinking ------------------------------------------------------------------------------
 
@@ -300,6 +320,8 @@ class LogFiles:
         by the manager's sweep.
         """
         self._ready()
+        if self._swap is not None:
+            return 0  # for a moment, while segments are being replaced
         limit = self.log_end_offset if high_watermark is None else high_watermark
         doomed = to_delete(
             self._segments,
@@ -334,6 +356,7 @@ class LogFiles:
         if offset <= self.log_start_offset:
             self.truncate_fully_and_start_at(max(offset, 0))
             return
+        self._finish_swap()
         with self._durability.lock:
             try:
                 end = self._truncate(offset)
@@ -363,6 +386,7 @@ class LogFiles:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drops everything and goes on at `offset`, as a follower does that fell too far behind."""
         self._ready()
+        self._finish_swap()
         segments = self._segments
         with self._durability.lock:
             try:

@@ -18,6 +18,7 @@ from headrace.storage.checkpoints import (
     CorruptCheckpoint,
     read_epochs,
 )
+from headrace.storage.cleaning.leftovers import offset_of, tidy
 from headrace.storage.config import LogConfig
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.errors import LogCorrupt
@@ -29,7 +30,6 @@ from headrace.storage.scan import BadBatch, scan
 from headrace.storage.segment import (
     LOG,
     MAX_RELATIVE_OFFSET,
-    OFFSET_DIGITS,
     OFFSET_INDEX,
     SNAPSHOT,
     TIME_INDEX,
@@ -40,7 +40,6 @@ from headrace.storage.segments import Segments
 
 log = logging.getLogger(__name__)
 
-_REMOVED_AT_OPEN = (".deleted", ".cleaned", ".tmp")
 _INDEXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 
@@ -111,19 +110,11 @@ class _Loader:
     # --- what is there --------------------------------------------------------------------------
 
     def _list(self) -> None:
-        names = {entry.name for entry in self._fs.list_dir(self._path) if not entry.is_dir}
-        for name in names:
-            if name.endswith(_REMOVED_AT_OPEN):
-                remove_if_there(self._fs, f"{self._path}/{name}")
-            elif name.endswith(".swap"):
-                raise LogCorrupt(
-                    f"{self._path} holds an unfinished compaction ({name}); open it once with "
-                    "the broker that began it"
-                )
-        logs = sorted(name for name in names if name.endswith(LOG) and _offset_of(name) >= 0)
+        names = tidy(self._segments.files, self._path)
+        logs = sorted(name for name in names if name.endswith(LOG) and offset_of(name) >= 0)
         self._segments.items = [self._segment(name[: -len(LOG)], names) for name in logs]
         self._segments.snapshots = sorted(
-            _offset_of(name) for name in names if name.endswith(SNAPSHOT) and _offset_of(name) >= 0
+            offset_of(name) for name in names if name.endswith(SNAPSHOT) and offset_of(name) >= 0
         )
         for name in names:
             stem, dot, suffix = name.rpartition(".")
@@ -308,8 +299,3 @@ class _Loader:
             self._fs.fsync_dir(self._path)
         return end
 
-
-def _offset_of(name: str) -> int:
-    """The offset in a file's name, -1 if there is none."""
-    stem = name.partition(".")[0]
-    return int(stem) if len(stem) == OFFSET_DIGITS and stem.isdecimal() else -1

@@ -25,6 +25,9 @@ TIME_INDEX = ".timeindex"
 TXN_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
+# Compaction's: begun, and ready to take its place (see `cleaning.swap`).
+CLEANED = ".cleaned"
+SWAP = ".swap"
 
 OFFSET_DIGITS = 20
 MAX_RELATIVE_OFFSET = 2**31 - 1

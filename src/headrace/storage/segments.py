@@ -88,6 +88,20 @@ class Segments:
         """
         doomed = set(segments)
         self.items = [segment for segment in self.items if segment not in doomed]
+        return self._rename_away(doomed)
+
+    def replace(self, segments: list[Segment], new: Segment) -> list[str]:
+        """Puts `new` in the place of neighbours; returns what is to be removed.
+
+        Their producer snapshots go with them: one of them may know a transaction as open whose
+        marker is cleaned away, and nothing would ever end it.
+        """
+        items = self.items
+        place = items.index(segments[0])
+        self.items = [*items[:place], new, *items[place + len(segments) :]]
+        return self._rename_away(set(segments))
+
+    def _rename_away(self, doomed: set[Segment]) -> list[str]:
         retired = []
         for segment in sorted(doomed, key=lambda each: each.base_offset):
             segment.removed = True
