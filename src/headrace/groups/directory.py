@@ -37,7 +37,7 @@ class Directory:
             listed.append(
                 ListedGroup(
                     group_id=group.group_id,
-                    protocol_type=group.protocol_type or "",
+                    protocol_type=group.protocol_type,
                     group_state=state,
                     group_type=group.kind,
                 )

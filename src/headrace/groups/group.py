@@ -31,8 +31,8 @@ class Group(Protocol):
     def kind(self) -> GroupType: ...
 
     @property
-    def protocol_type(self) -> str | None:
-        """`consumer`, `connect`, `share`...; None for a group that only has offsets."""
+    def protocol_type(self) -> str:
+        """`consumer`, `connect`, `share`...; empty for a group that only has offsets."""
         ...
 
     def state_name(self, now_ms: int) -> str:

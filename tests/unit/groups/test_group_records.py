@@ -1,0 +1,80 @@
+"""The records of `__consumer_offsets`, byte for byte."""
+
+import pytest
+
+from headrace.coordinator.record_format import Change, RecordType
+from headrace.groups.records.classic import CLASSIC_TYPES, GroupMetadataKey, GroupMetadataValue
+from headrace.groups.records.consumer import CONSUMER_TYPES
+from headrace.groups.records.format import FORMAT
+from headrace.groups.records.offsets import (
+    OFFSET_TYPES,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from headrace.groups.records.share import SHARE_TYPES
+
+KEY = OffsetCommitKey(group_id="g", topic="t", partition=3)
+
+
+def test_an_offset_is_written_as_kafka_writes_it() -> None:
+    value = OffsetCommitValue(
+        offset=5, leader_epoch=2, metadata="m", commit_timestamp=9, topic_id=bytes(range(16))
+    )
+    key, encoded = FORMAT.encode(Change(KEY, value))
+    assert key == bytes.fromhex("0001 0001 67 0001 74 00000003")
+    assert encoded == bytes.fromhex(
+        "0004 0000000000000005 00000002 026d 0000000000000009"  # up to the commit's time
+        "01 00 10 000102030405060708090a0b0c0d0e0f"  # one tagged field: the topic id
+    )
+
+
+def test_an_offset_with_an_expiry_is_written_in_the_version_that_has_one() -> None:
+    value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=9, expire_timestamp=12)
+    _, encoded = FORMAT.encode(Change(KEY, value))
+    assert encoded == bytes.fromhex(f"0001 {5:016x} 0001 6d {9:016x} {12:016x}")
+
+
+def test_a_tombstone_has_no_value() -> None:
+    key, value = FORMAT.encode(Change(KEY, None))
+    assert value is None
+    assert FORMAT.decode(key, value) == Change(KEY, None)
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_offsets_of_every_version_are_read(version: int) -> None:
+    value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=9)
+    key, _ = FORMAT.encode(Change(KEY, None))
+    encoded = version.to_bytes(2, "big") + value.encode(version)
+    assert FORMAT.decode(key, encoded) == Change(KEY, value)
+
+
+def test_offsets_of_the_first_brokers_are_read() -> None:
+    value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=9)
+    key = bytes.fromhex("0000 0001 67 0001 74 00000003")
+    decoded = FORMAT.decode(key, b"\0\0" + value.encode(0))
+    legacy = LegacyOffsetCommitKey(group_id="g", topic="t", partition=3)
+    assert decoded == Change(legacy, value)
+
+
+def test_a_classic_group_is_written_in_the_version_that_old_brokers_read() -> None:
+    change = Change(GroupMetadataKey(group_id="g"), GroupMetadataValue(protocol_type="consumer"))
+    key, value = FORMAT.encode(change)
+    assert key == bytes.fromhex("0002 0001 67")
+    assert value is not None
+    assert value[:2] == b"\0\3"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*OFFSET_TYPES, *CLASSIC_TYPES, *CONSUMER_TYPES, *SHARE_TYPES],
+    ids=lambda kind: kind.key.__name__,
+)
+def test_every_type_reads_what_it_writes(kind: RecordType) -> None:
+    change = Change(kind.key(), kind.value())
+    assert FORMAT.decode(*FORMAT.encode(change)) == change
+
+
+@pytest.mark.parametrize("number", [17, 18, 19, 21, 23])
+def test_records_of_streams_groups_are_left_alone(number: int) -> None:
+    assert FORMAT.decode(number.to_bytes(2, "big") + b"\0\1g", b"\0\0\0") is None
