@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from headrace.cli import cluster, config, kafka_topics, produce, profile, topic
+from headrace.cli.commands import Outer, Profile, Servers
 from headrace.cli.options import MAX_PORT, UP_OPTIONS, Option, UpOptions, is_setting
 
 USAGE_ERROR = 2
@@ -19,6 +21,19 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(topic.app, name="topic")
+app.add_typer(config.app, name="config")
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(profile.app, name="profile")
+produce.register(app)
+kafka_topics.register(app)
+
+
+@app.callback()
+def options(ctx: typer.Context, bootstrap_server: Servers = None, profile: Profile = None) -> None:
+    """Headrace: a commit log that speaks Kafka's wire protocol."""
+    ctx.obj = Outer(bootstrap_server, profile)
 
 
 def run(words: Sequence[str]) -> int:

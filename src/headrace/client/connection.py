@@ -8,6 +8,7 @@ could be trusted.
 """
 
 import asyncio
+import os
 import ssl
 from collections import deque
 from collections.abc import Sequence
@@ -244,6 +245,13 @@ def _framed(parts: Sequence[Buffer]) -> list[Buffer]:
     return [size.to_bytes(4, "big"), *parts]
 
 
+def _words(error: OSError) -> str:
+    """What the system calls it: asyncio's own text names the call and repeats the address."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
+
+
 def _reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
@@ -279,7 +287,7 @@ async def connect(
     except ssl.SSLError as error:
         raise TlsFailed(f"no TLS with {address}: {_reason(error)}") from error
     except OSError as error:
-        raise ConnectionFailed(f"cannot connect to {address}: {error}") from error
+        raise ConnectionFailed(f"cannot connect to {address}: {_words(error)}") from error
     # While nobody listens on a port of the ephemeral range, TCP may connect a socket to itself; it
     # would hear its own request, and keep the broker from binding.
     if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):

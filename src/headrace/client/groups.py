@@ -182,14 +182,12 @@ def _classic(found: DescribeGroupsDescribedGroup) -> GroupDescription:
 def assigned_partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
     """What a consumer's opaque bytes say; nothing where they are no consumer's."""
     data = bytes(member.member_assignment)
-    if len(data) < 2:
+    version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+    if len(data) < _VERSION_BYTES or version < 0:
         return ()
-    version = int.from_bytes(data[:2], "big", signed=True)
-    if version < 0:
-        return ()
-    known = min(version, ConsumerProtocolAssignment.versions[1])
+    known = min(version, _NEWEST_ASSIGNMENT)
     try:
-        assignment, _ = ConsumerProtocolAssignment.read(data, 2, len(data), known)
+        assignment, _ = ConsumerProtocolAssignment.read(data, _VERSION_BYTES, len(data), known)
     except MalformedMessage:
         return ()
     return tuple(

@@ -94,7 +94,7 @@ async def list_transactions(
             for broker in brokers
         )
     )
-    found = []
+    found: list[ListedTransaction] = []
     for broker, answer in zip(brokers, answers, strict=True):
         if answer.error_code:
             raise RequestRefused(code_of_number(answer.error_code), f"broker {broker}")

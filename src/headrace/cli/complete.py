@@ -1,0 +1,81 @@
+"""Shell completion of names that only the cluster knows; silent where it cannot be asked."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import typer
+
+from headrace.cli.output import Format, Output
+from headrace.cli.profiles import client_settings
+from headrace.cli.session import Session
+from headrace.client.client import ClusterClient
+from headrace.client.groups import SHARE, list_groups
+from headrace.client.topics import list_topics
+from headrace.client.transactions import list_transactions
+
+# A shell that hangs at the Tab key is worse than one that completes nothing.
+PATIENCE_S: Final = 1.5
+
+Ask = Callable[[ClusterClient], Awaitable[Iterable[str]]]
+
+
+def topics(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Topics that are not internal."""
+
+    async def ask(client: ClusterClient) -> Iterable[str]:
+        found = await list_topics(client, timeout_s=PATIENCE_S)
+        return [topic.name for topic in found if not topic.is_internal]
+
+    return _names(ctx, incomplete, ask)
+
+
+def groups(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Groups, but not share groups."""
+
+    async def ask(client: ClusterClient) -> Iterable[str]:
+        found = await list_groups(client, timeout_s=PATIENCE_S)
+        return [group.group_id for group in found if group.kind != SHARE]
+
+    return _names(ctx, incomplete, ask)
+
+
+def shares(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Share groups."""
+
+    async def ask(client: ClusterClient) -> Iterable[str]:
+        found = await list_groups(client, timeout_s=PATIENCE_S)
+        return [group.group_id for group in found if group.kind == SHARE]
+
+    return _names(ctx, incomplete, ask)
+
+
+def transactions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Transactional ids."""
+
+    async def ask(client: ClusterClient) -> Iterable[str]:
+        found = await list_transactions(client, timeout_s=PATIENCE_S)
+        return [each.transactional_id for each in found]
+
+    return _names(ctx, incomplete, ask)
+
+
+def _names(ctx: typer.Context, incomplete: str, ask: Ask) -> list[str]:
+    given = ctx.params
+    try:
+        settings = client_settings(
+            servers=given.get("bootstrap_server"),
+            profile=given.get("profile"),
+            overrides={},
+            environment=os.environ,
+        )
+        session = Session(settings, Output(Format.TEXT), PATIENCE_S)
+
+        async def patiently(client: ClusterClient) -> Iterable[str]:
+            return await asyncio.wait_for(ask(client), PATIENCE_S)
+
+        found = session.run(patiently)
+    except Exception:  # any failure means: nothing to offer
+        return []
+    return [name for name in found if name.startswith(incomplete)]

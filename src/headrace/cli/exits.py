@@ -1,0 +1,124 @@
+"""How a command ends: exit codes, and the one sentence that says what went wrong.
+
+0 ok, 1 error, 2 wrong usage, 3 some of it failed, 4 not found, 5 no broker can be reached.
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from enum import IntEnum
+
+from headrace.client.errors import (
+    AuthenticationFailed,
+    BadResponse,
+    ClientError,
+    ConnectionFailed,
+    ConnectionLost,
+    DeadlineExceeded,
+    RequestRefused,
+    RequestTimedOut,
+    TlsFailed,
+)
+from headrace.client.outcomes import Refusal
+from headrace.client.security import InvalidSecurity
+from headrace.protocol.errors import ErrorCode
+
+
+class ExitCode(IntEnum):
+    """What scripts can rely on."""
+
+    OK = 0
+    ERROR = 1
+    USAGE = 2
+    PARTIAL = 3
+    NOT_FOUND = 4
+    UNREACHABLE = 5
+    INTERRUPTED = 130  # the shell's code for Ctrl-C
+    BROKEN_PIPE = 141  # the shell's code for a reader that has gone away
+    TERMINATED = 143  # the shell's code for SIGTERM
+
+
+NOT_FOUND_CODES = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        ErrorCode.RESOURCE_NOT_FOUND,
+    }
+)
+
+_TRY_SERVERS = "is it running, and is -b/--bootstrap-server (or the profile) right?"
+_TRY_SECURITY = "does this listener want TLS or SASL? Set security.protocol in a profile or with -X"
+_TRY_CREDENTIALS = (
+    "set them in a profile, in HEADRACE_SASL_USERNAME and HEADRACE_SASL_PASSWORD, or with -X"
+)
+
+
+class CommandFailed(Exception):
+    """The command cannot go on; the message is what the person reads."""
+
+    def __init__(self, message: str, code: ExitCode = ExitCode.ERROR) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def usage(message: str) -> CommandFailed:
+    """What was asked for makes no sense as it stands."""
+    return CommandFailed(message, ExitCode.USAGE)
+
+
+def not_found(kind: str, name: str, known: Iterable[str] = ()) -> CommandFailed:
+    """There is no such thing; suggests the name that looks most like it."""
+    return CommandFailed(missing(kind, name, known), ExitCode.NOT_FOUND)
+
+
+def missing(kind: str, name: str, known: Iterable[str] = ()) -> str:
+    """The sentence of `not_found`."""
+    near = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return f"there is no {kind} {name!r}{hint}"
+
+
+def refused(what: str, refusal: Refusal) -> CommandFailed:
+    """The broker said no."""
+    code = ExitCode.NOT_FOUND if refusal.code in NOT_FOUND_CODES else ExitCode.ERROR
+    return CommandFailed(f"{what}: {sentence(refusal)}", code)
+
+
+def sentence(refusal: Refusal) -> str:
+    """The broker's reason, with the code for whoever looks it up."""
+    return f"{refusal.message.rstrip('.')} ({refusal.code.name})"
+
+
+def explain(error: Exception) -> CommandFailed:
+    """The sentence and the exit code for an error of the layers below."""
+    if isinstance(error, DeadlineExceeded) and isinstance(error.last, ClientError):
+        error = error.last
+    match error:
+        case CommandFailed():
+            return error
+        case ConnectionLost():
+            return CommandFailed(f"{error}; {_TRY_SECURITY}", ExitCode.UNREACHABLE)
+        case ConnectionFailed():
+            closed = "closed the connection" in str(error)
+            hint = _TRY_SECURITY if closed else _TRY_SERVERS
+            return CommandFailed(f"{error}; {hint}", ExitCode.UNREACHABLE)
+        case RequestTimedOut():
+            return CommandFailed(f"{error}; --timeout allows more time", ExitCode.UNREACHABLE)
+        case TlsFailed():
+            return CommandFailed(f"{error}; set ssl.ca.location", ExitCode.UNREACHABLE)
+        case BadResponse():
+            return CommandFailed(f"{error}; {_TRY_SECURITY}")
+        case AuthenticationFailed():
+            return CommandFailed(f"{error}; check the user name and the password")
+        case InvalidSecurity():
+            return CommandFailed(f"{error}; {_TRY_CREDENTIALS}", ExitCode.USAGE)
+        case RequestRefused():
+            missing = error.code in NOT_FOUND_CODES
+            return CommandFailed(str(error), ExitCode.NOT_FOUND if missing else ExitCode.ERROR)
+        case OSError():
+            name = f"{error.filename}: " if error.filename else ""
+            return CommandFailed(f"{name}{error.strerror or error}")
+        case ClientError():
+            return CommandFailed(str(error))
+    return CommandFailed(f"this should not happen: {type(error).__name__}: {error}")

@@ -1,0 +1,204 @@
+"""What commands print: the same facts as text for people, or as JSON or YAML for programs.
+
+Facts go to stdout, remarks to stderr. Tables use rich on a terminal; elsewhere they are plain
+columns of full width, so that `awk` and `grep` see every value.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.cli.exits import NOT_FOUND_CODES as _NOT_FOUND
+from headrace.cli.exits import ExitCode, missing, sentence
+from headrace.cli.yaml_text import to_yaml
+from headrace.client.outcomes import Refusal
+
+_GAP = "  "
+
+
+class Format(StrEnum):
+    """How facts are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    YAML = "yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under headers; numbers stand to the right."""
+
+    headers: tuple[str, ...]
+    rows: Sequence[Sequence[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Labels with one value each."""
+
+    rows: Sequence[tuple[str, object]]
+
+
+Block = Table | Fields | str
+
+
+class Output:
+    """Prints in the format that was asked for."""
+
+    def __init__(self, form: Format) -> None:
+        self.form = form
+
+    def show(self, facts: object, *blocks: Block) -> None:
+        """Prints the facts; `blocks` are what they look like as text."""
+        match self.form:
+            case Format.JSON:
+                write(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+            case Format.YAML:
+                write(to_yaml(facts))
+            case Format.TEXT:
+                for index, block in enumerate(blocks):
+                    if index:
+                        write("\n")
+                    _print_block(block)
+
+
+def write(text: str) -> None:
+    """To stdout, whatever characters its encoding has."""
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:
+        encoding = sys.stdout.encoding
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def remark(text: str) -> None:
+    """A sentence to the person, on stderr, so that it never mixes with the facts."""
+    sys.stdout.flush()
+    sys.stderr.write(f"headrace: {text}\n")
+
+
+def cell(value: object) -> str:
+    """A value as a column shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value)) or "-"
+    return str(value)
+
+
+def _print_block(block: Block) -> None:
+    if isinstance(block, str):
+        write(block if block.endswith("\n") else block + "\n")
+    elif isinstance(block, Fields):
+        width = max((len(label) for label, _ in block.rows), default=0)
+        for label, value in block.rows:
+            write(f"{label:<{width}}{_GAP}{cell(value)}\n")
+    elif sys.stdout.isatty():
+        _print_rich(block)
+    else:
+        write(plain(block))
+
+
+def plain(table: Table) -> str:
+    """Aligned columns, nothing cut off."""
+    numeric = _numeric(table)
+    lines = [list(table.headers), *([cell(value) for value in row] for row in table.rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(table.headers))]
+    text = ""
+    for line in lines:
+        cells = [
+            value.rjust(width) if right else value.ljust(width)
+            for value, width, right in zip(line, widths, numeric, strict=True)
+        ]
+        text += _GAP.join(cells).rstrip() + "\n"
+    return text
+
+
+def _numeric(table: Table) -> list[bool]:
+    return [
+        bool(table.rows)
+        and all(
+            value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+            for value in (row[column] for row in table.rows)
+        )
+        for column in range(len(table.headers))
+    ]
+
+
+def _print_rich(table: Table) -> None:
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(box=None, header_style="bold", pad_edge=False)
+    for header, right in zip(table.headers, _numeric(table), strict=True):
+        shown.add_column(header, justify="right" if right else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(cell(value)) for value in row))
+    Console(highlight=False).print(shown)
+
+
+def report(
+    output: Output,
+    kind: str,
+    done: str,
+    outcomes: Mapping[str, Refusal | None],
+    known: Sequence[str] = (),
+) -> ExitCode:
+    """Says what became of each item, and gives the exit code for all of them together."""
+    failed = {name: why for name, why in outcomes.items() if why is not None}
+    facts = [
+        {"name": name, "status": done}
+        if why is None
+        else {"name": name, "status": "failed", "error": why.code.name, "message": why.message}
+        for name, why in outcomes.items()
+    ]
+    lines = [f"{done} {kind} {name}" for name, why in outcomes.items() if why is None]
+    output.show(facts, *(["\n".join(lines)] if lines else []))
+    for name, why in failed.items():
+        if why.code in _NOT_FOUND:
+            remark(missing(kind, name, known))
+        else:
+            remark(f"{kind} {name!r}: {sentence(why)}")
+    return code_of(len(outcomes), list(failed.values()))
+
+
+def code_of(total: int, failures: Sequence[Refusal]) -> ExitCode:
+    """The exit code for many items of which these failed."""
+    if not failures:
+        return ExitCode.OK
+    if len(failures) < total:
+        return ExitCode.PARTIAL
+    gone = all(why.code in _NOT_FOUND for why in failures)
+    return ExitCode.NOT_FOUND if gone else ExitCode.ERROR
+
+
+class Counter:
+    """Counts what was done so far."""
+
+    def advance(self, count: int) -> None:
+        """This many more."""
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Counter]:
+    """A bar on stderr while the block runs, if stderr is a terminal and stdout is not."""
+    if not sys.stderr.isatty() or sys.stdout.isatty():
+        yield Counter()
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+
+        class Bar(Counter):
+            def advance(self, count: int) -> None:
+                bar.advance(task, count)
+
+        yield Bar()

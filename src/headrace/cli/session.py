@@ -1,0 +1,146 @@
+"""One command's dealings with the cluster: how to reach it, and how to print what it says."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import SystemRandom
+from typing import Final, TypeVar
+
+from headrace.cli.exits import not_found, refused, usage
+from headrace.cli.output import Output
+from headrace.cli.profiles import SERVERS
+from headrace.client.client import ClusterClient
+from headrace.client.errors import ConnectionFailed, ConnectionLost
+from headrace.client.metadata import TopicInfo, metadata_request
+from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.security import security_of
+from headrace.client.topics import list_topics
+from headrace.clock import SystemClock
+from headrace.protocol.messages.metadata import MetadataResponse
+
+T = TypeVar("T")
+
+CLIENT_ID: Final = "headrace-cli"
+DEFAULT_TIMEOUT_S: Final = 15.0
+# A broker that has just been started may need a moment; a person does not wait for more.
+REACH_ATTEMPTS: Final = 3
+REACH_PAUSE_S: Final = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What every command is given."""
+
+    settings: Mapping[str, str]
+    output: Output
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+    @property
+    def servers(self) -> str:
+        return self.settings[SERVERS]
+
+    def run(self, work: Callable[[ClusterClient], Awaitable[T]]) -> T:
+        """Runs `work` with a client that has reached the cluster; raises `ClientError`."""
+
+        async def main() -> T:
+            async with self._client() as client:
+                await self._reach(client)
+                return await work(client)
+
+        with asyncio.Runner() as runner:
+            return runner.run(main())
+
+    def _client(self) -> ClusterClient:
+        security = security_of(self.settings)
+        try:
+            return ClusterClient(
+                self.servers,
+                client_id=self.settings.get("client.id", CLIENT_ID),
+                clock=SystemClock(),
+                random=SystemRandom(),
+                security=security,
+                request_timeout_s=self.timeout_s,
+            )
+        except ValueError as error:
+            raise usage(f"bootstrap servers: {error}") from error
+
+    async def _reach(self, client: ClusterClient) -> None:
+        """Fails soon where nobody listens, in place of trying until the timeout."""
+        for attempt in range(1, REACH_ATTEMPTS + 1):
+            try:
+                answer = await client.send(
+                    metadata_request([]), MetadataResponse, retry=False, timeout_s=self.timeout_s
+                )
+            except (ConnectionFailed, ConnectionLost):
+                if attempt == REACH_ATTEMPTS:
+                    raise
+                await asyncio.sleep(REACH_PAUSE_S)
+            else:
+                client.metadata.update(answer)
+                return
+
+    def rdkafka(self, **options: object) -> dict[str, object]:
+        """Settings for confluent-kafka; the person's own win over `options` (_ stands for .)."""
+        quiet = logging.getLogger("headrace.rdkafka")
+        quiet.propagate = False
+        if not quiet.handlers:
+            quiet.addHandler(logging.NullHandler())
+        ours = {name.replace("_", "."): value for name, value in options.items()}
+        # librdkafka writes to stderr by itself; what matters comes back as errors.
+        return {"client.id": CLIENT_ID, **ours, **self.settings, "logger": quiet}
+
+
+async def find_topics(
+    client: ClusterClient, names: Sequence[str], *, timeout_s: float
+) -> list[TopicInfo]:
+    """The topics of these names; the first that is missing ends the command, with a suggestion."""
+    known = {topic.name: topic for topic in await list_topics(client, timeout_s=timeout_s)}
+    for name in names:
+        if name not in known:
+            raise not_found("topic", name, known)
+    return [known[name] for name in names]
+
+
+def partitions_of(topic: TopicInfo, wanted: Sequence[int] | None = None) -> list[TopicPartition]:
+    """The wanted partitions of a topic, or all."""
+    chosen = sorted(topic.partitions) if wanted is None else list(wanted)
+    for index in chosen:
+        if index not in topic.partitions:
+            last = max(topic.partitions, default=-1)
+            raise not_found("partition", f"{topic.name}-{index} (the last one is {last})")
+    return [TopicPartition(topic.name, index) for index in chosen]
+
+
+def values_of(answers: Mapping[TopicPartition, T | Refusal]) -> dict[TopicPartition, T]:
+    """The answers where every partition has one; the first refusal ends the command."""
+    found: dict[TopicPartition, T] = {}
+    for partition, answer in answers.items():
+        if isinstance(answer, Refusal):
+            raise refused(str(partition), answer)
+        found[partition] = answer
+    return found
+
+
+def parse_partitions(text: str | None) -> list[int] | None:
+    """`0,2-4` as numbers; None where nothing was said."""
+    if text is None:
+        return None
+    chosen: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise usage(f"partitions are numbers as in 0,2-4, not {text!r}")
+        chosen.extend(range(int(first), int(last or first) + 1))
+    return chosen
+
+
+def parse_assignments(words: Sequence[str], flag: str) -> dict[str, str]:
+    """`name=value` pairs of an option or argument."""
+    pairs = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise usage(f"{flag} takes NAME=VALUE, not {word!r}")
+        pairs[name.strip()] = value.strip()
+    return pairs
