@@ -1,0 +1,13 @@
+"""The settings that the transaction coordinator obeys."""
+
+from typing import NamedTuple
+
+
+class TransactionConfig(NamedTuple):
+    """Kafka's defaults."""
+
+    max_timeout_ms: int = 900_000
+    id_expiration_ms: int = 604_800_000
+    abort_interval_ms: int = 10_000
+    expiration_interval_ms: int = 3_600_000
+    two_phase_commit: bool = False

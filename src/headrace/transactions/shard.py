@@ -1,0 +1,292 @@
+"""The transactional ids of one partition of `__transaction_state`.
+
+Guarantees: an id's epoch never goes back; a decision to commit or abort is in the log before anyone
+hears of it, and is never changed; while one is decided and not complete, the id accepts nothing
+else (CONCURRENT_TRANSACTIONS); a transaction that is open for longer than its timeout is aborted.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.record_format import Change, RecordFormat
+from headrace.coordinator.turn import Producer, SetTimer, Turn
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headrace.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from headrace.transactions import ending, initialising
+from headrace.transactions.config import TransactionConfig
+from headrace.transactions.markers import WriteMarkers
+from headrace.transactions.records import FORMAT, TransactionLogKey, TransactionLogValue
+from headrace.transactions.transaction import (
+    NEVER_MS,
+    NO_EPOCH,
+    NO_PRODUCER_ID,
+    Partition,
+    State,
+    Transaction,
+    from_record,
+)
+
+R = TypeVar("R")
+
+ABORT_TIMER: Final = "abort"
+EXPIRATION_TIMER: Final = "expiration"
+IDS_PER_TURN: Final = 500
+"""A turn is one batch: more timed out or expired ids wait for the next turn."""
+AGAIN_MS: Final = 10
+
+FIRST_END_VERSION_OF_V2: Final = 5
+_EXPIRABLE: Final = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+
+
+class TransactionShard:
+    """Implements `coordinator.shard.Shard`.
+
+    `new_producer_id` gives an id that nobody had, or raises CoordinatorError while there is none;
+    `version` is the finalised level of the feature `transaction.version`.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        config: TransactionConfig,
+        new_producer_id: Callable[[], int],
+        version: Callable[[], int],
+    ) -> None:
+        self.index = index
+        self.transactions: dict[str, Transaction] = {}
+        self._config = config
+        self._new_producer_id = new_producer_id
+        self._version = version
+        self._ongoing: dict[str, None] = {}
+        # Not in the log: what the turn that is being written says of `Transaction.last_epoch`.
+        self._last_epochs: dict[str, int] = {}
+
+    @property
+    def format(self) -> RecordFormat:
+        return FORMAT
+
+    # --- requests -------------------------------------------------------------------------------
+
+    def init_producer_id(
+        self, request: InitProducerIdRequest, now_ms: int
+    ) -> Turn[InitProducerIdResponse]:
+        """The producer's id and epoch. If a transaction is open it is aborted first, and the
+        producer is told to ask again."""
+        expected = initialising.expected_of(request)
+        timeout_ms = initialising.timeout_of(request, self._config)
+        transactional_id = request.transactional_id or ""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            transaction = Transaction(
+                transactional_id, self._new_producer_id(), NO_EPOCH, timeout_ms, now_ms
+            )
+        initialising.check_expected(transaction, expected)
+        if transaction.state.is_prepared:
+            raise CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        if transaction.state is State.ONGOING:
+            aborted = ending.fenced(transaction, self._version(), self._new_producer_id, now_ms)
+            ask_again = InitProducerIdResponse(
+                error_code=ErrorCode.CONCURRENT_TRANSACTIONS,
+                producer_id=NO_PRODUCER_ID,
+                producer_epoch=NO_EPOCH,
+            )
+            return self._turn(ask_again, [aborted])
+        renewed = initialising.renewed(
+            transaction, expected, timeout_ms, self._new_producer_id, now_ms
+        )
+        answer = InitProducerIdResponse(
+            producer_id=renewed.producer_id, producer_epoch=renewed.epoch
+        )
+        return self._turn(answer, [renewed])
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: frozenset[Partition],
+        client_version: int,
+        now_ms: int,
+    ) -> Turn[ErrorCode]:
+        """The partitions are in the producer's transaction, which begins if it has none."""
+        transaction = self._current(transactional_id, producer)
+        if transaction.state is State.ONGOING and partitions <= transaction.partitions:
+            return Turn(ErrorCode.NONE)
+        return self._turn(
+            ErrorCode.NONE, [transaction.with_partitions(partitions, client_version, now_ms)]
+        )
+
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Iterable[Partition]
+    ) -> dict[Partition, ErrorCode]:
+        """For each partition, whether it is in the producer's open transaction."""
+        transaction = self._current(transactional_id, producer)
+        return {
+            partition: (
+                ErrorCode.NONE
+                if partition in transaction.partitions
+                else ErrorCode.TRANSACTION_ABORTABLE
+            )
+            for partition in partitions
+        }
+
+    def end(self, version: int, request: EndTxnRequest, now_ms: int) -> Turn[EndTxnResponse]:
+        """Decides the end of a transaction; its markers follow."""
+        if not request.transactional_id:
+            raise CoordinatorError(ErrorCode.INVALID_REQUEST)
+        transaction = self._known(request.transactional_id)
+        producer = Producer(request.producer_id, request.producer_epoch)
+        commit = request.committed
+        if version < FIRST_END_VERSION_OF_V2:
+            decided = ending.end_v1(transaction, producer, commit=commit, now_ms=now_ms)
+            return (
+                Turn(EndTxnResponse())
+                if decided is None
+                else self._turn(EndTxnResponse(), [decided])
+            )
+        decided = ending.end_v2(
+            transaction, producer, self._new_producer_id, commit=commit, now_ms=now_ms
+        )
+        after = transaction if decided is None else decided.completed(now_ms)
+        answer = EndTxnResponse(producer_id=after.producer_id, producer_epoch=after.epoch)
+        return Turn(answer) if decided is None else self._turn(answer, [decided])
+
+    def complete(self, written: WriteMarkers, now_ms: int) -> Turn[None]:
+        """Every partition has the marker."""
+        transaction = self.transactions.get(written.transactional_id)
+        if (
+            transaction is None
+            or not transaction.state.is_prepared
+            or (transaction.producer_id, transaction.epoch) != (written.producer_id, written.epoch)
+        ):
+            return Turn(None)  # markers that were written twice
+        return self._turn(None, [transaction.completed(now_ms)])
+
+    def find(self, transactional_id: str) -> Transaction:
+        """For tools; raises CoordinatorError."""
+        if not transactional_id:
+            raise CoordinatorError(ErrorCode.INVALID_REQUEST)
+        found = self.transactions.get(transactional_id)
+        if found is None:
+            raise CoordinatorError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return found
+
+    # --- inside a request -----------------------------------------------------------------------
+
+    def _known(self, transactional_id: str) -> Transaction:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        return transaction
+
+    def _current(self, transactional_id: str, producer: Producer) -> Transaction:
+        """The transaction, if it is this producer's and can still grow."""
+        if not transactional_id:
+            raise CoordinatorError(ErrorCode.INVALID_REQUEST)
+        transaction = self._known(transactional_id)
+        if transaction.producer_id != producer.producer_id:
+            raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if transaction.epoch != producer.epoch:
+            raise CoordinatorError(ErrorCode.PRODUCER_FENCED)
+        if transaction.state.is_prepared:
+            raise CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return transaction
+
+    def _turn(
+        self,
+        answer: R,
+        changed: Sequence[Transaction],
+        timers: Sequence[SetTimer] = (),
+    ) -> Turn[R]:
+        for one in changed:
+            if one.last_epoch != NO_EPOCH:
+                self._last_epochs[one.transactional_id] = one.last_epoch
+        return Turn(
+            answer,
+            changes=[one.to_change() for one in changed],
+            timers=timers,
+            effects=[WriteMarkers.of(one) for one in changed if one.state.is_prepared],
+            undo=self._undo,
+        )
+
+    def _undo(self, error: CoordinatorError) -> None:
+        self._last_epochs.clear()
+
+    # --- records --------------------------------------------------------------------------------
+
+    def replay(self, offset: int, change: Change, producer: Producer | None) -> None:
+        key, value = change
+        assert isinstance(key, TransactionLogKey)
+        transactional_id = key.transactional_id
+        last_epoch = self._last_epochs.pop(transactional_id, NO_EPOCH)
+        self._ongoing.pop(transactional_id, None)
+        if value is None:
+            self.transactions.pop(transactional_id, None)
+            return
+        assert isinstance(value, TransactionLogValue)
+        transaction = from_record(transactional_id, value, last_epoch)
+        self.transactions[transactional_id] = transaction
+        if transaction.state is State.ONGOING:
+            self._ongoing[transactional_id] = None
+
+    def end_transaction(self, producer: Producer, *, committed: bool) -> None:
+        """Nothing here is written in a transaction."""
+
+    def loaded(self, now_ms: int) -> Turn[None]:
+        return Turn(
+            None,
+            timers=[
+                SetTimer(ABORT_TIMER, self._config.abort_interval_ms),
+                SetTimer(EXPIRATION_TIMER, self._config.expiration_interval_ms),
+            ],
+            effects=[
+                WriteMarkers.of(one) for one in self.transactions.values() if one.state.is_prepared
+            ],
+        )
+
+    def unload(self, error: CoordinatorError) -> None:
+        """Nobody waits here."""
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def timed_out(self, key: Hashable, now_ms: int) -> Turn[None]:
+        return self._abort_overdue(now_ms) if key == ABORT_TIMER else self._expire(now_ms)
+
+    def _abort_overdue(self, now_ms: int) -> Turn[None]:
+        aborted: list[Transaction] = []
+        interval_ms = self._config.abort_interval_ms
+        for transactional_id in self._ongoing:
+            one = self.transactions[transactional_id]
+            if one.timeout_ms == NEVER_MS or one.started_ms + one.timeout_ms >= now_ms:
+                continue
+            if len(aborted) == IDS_PER_TURN:
+                interval_ms = AGAIN_MS
+                break
+            try:
+                aborted.append(ending.fenced(one, self._version(), self._new_producer_id, now_ms))
+            except CoordinatorError:
+                continue  # no producer id at the moment; the next look may have one
+        return self._turn(None, aborted, [SetTimer(ABORT_TIMER, interval_ms)])
+
+    def _expire(self, now_ms: int) -> Turn[None]:
+        horizon_ms = now_ms - self._config.id_expiration_ms
+        expired = [
+            transactional_id
+            for transactional_id, one in self.transactions.items()
+            if one.state in _EXPIRABLE and one.updated_ms <= horizon_ms
+        ]
+        interval_ms = self._config.expiration_interval_ms
+        if len(expired) > IDS_PER_TURN:
+            interval_ms = AGAIN_MS
+        return Turn(
+            None,
+            changes=[
+                Change(TransactionLogKey(transactional_id=transactional_id), None)
+                for transactional_id in expired[:IDS_PER_TURN]
+            ],
+            timers=[SetTimer(EXPIRATION_TIMER, interval_ms)],
+        )
