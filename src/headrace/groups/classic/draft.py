@@ -33,6 +33,17 @@ class Draft:
     def cancel_timer(self, key: Hashable) -> None:
         self.timers.append(CancelTimer(key))
 
+    def add_undo(self, take_back: Callable[[CoordinatorError], None]) -> None:
+        """Takes something back if the turn fails, after what is taken back anyhow."""
+        before = self.undo
+
+        def both(error: CoordinatorError) -> None:
+            if before is not None:
+                before(error)
+            take_back(error)
+
+        self.undo = both
+
     def turn(self, answer: R | Deferred[R]) -> Turn[R]:
         return Turn(
             answer,

@@ -1,0 +1,146 @@
+"""A classic group becomes a consumer group when the first consumer of the new protocol joins.
+
+Its members stay: they speak the classic protocol on (`classic_members`) until they are replaced one
+by one, keep what they have, and are members of the epoch that was their generation.
+"""
+
+from collections.abc import Callable, Iterator
+
+from headrace.cluster.image import MetadataImage
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.record_format import Change
+from headrace.groups.classic.answers import refused_join, refused_sync
+from headrace.groups.classic.draft import Draft
+from headrace.groups.classic.group import ClassicGroup
+from headrace.groups.classic.member import ClassicMember
+from headrace.groups.config import GroupConfig
+from headrace.groups.consumer import log
+from headrace.groups.consumer.embedded import (
+    MalformedProtocol,
+    assignment_of,
+    read_assignment,
+    read_subscription,
+)
+from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.consumer.member import ClassicMembership, ConsumerMember, MemberState
+from headrace.groups.consumer.replaying import take
+from headrace.groups.consumer.timers import Deadline, timer
+from headrace.groups.modern.topics import metadata_hash
+from headrace.protocol.errors import ErrorCode
+
+_UPGRADING_POLICIES = ("upgrade", "bidirectional")
+
+
+def upgrade(
+    classic: ClassicGroup,
+    image: Callable[[], MetadataImage],
+    config: GroupConfig,
+    draft: Draft,
+) -> ConsumerGroup:
+    """The group as it will be when the draft's records are replayed; raises if it may not be."""
+    _check(classic, config)
+    try:
+        changes = _records(classic, image())
+    except MalformedProtocol:
+        raise _refusal(classic, "the embedded consumer protocol is malformed") from None
+    _release_waiting(classic, draft)
+    draft.changes.extend(classic.tombstones())
+    draft.timers.extend(classic.timers())
+    draft.changes.extend(changes)
+    group = ConsumerGroup(classic.group_id, image)
+    for change in changes:
+        take(group, change)
+    for member_id, member in group.members.items():
+        assert member.classic is not None
+        draft.set_timer(
+            timer(Deadline.SESSION, group.group_id, member_id), member.classic.session_timeout_ms
+        )
+    return group
+
+
+def _check(classic: ClassicGroup, config: GroupConfig) -> None:
+    if config.consumer_migration_policy not in _UPGRADING_POLICIES:
+        raise _refusal(classic, "online upgrade is disabled")
+    if not classic.is_consumer_group:
+        raise _refusal(classic, "the group does not use the consumer embedded protocol")
+    if len(classic.members) > config.consumer_max_size:
+        raise _refusal(classic, "the group size exceeds the consumer group maximum size")
+
+
+def _refusal(classic: ClassicGroup, reason: str) -> CoordinatorError:
+    return CoordinatorError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}.",
+    )
+
+
+def _release_waiting(classic: ClassicGroup, draft: Draft) -> None:
+    """Who waits for the others to join or for an assignment starts anew, in the new group."""
+    for member in classic.members.values():
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+        draft.complete(member.joining, refused_join(code, member.member_id))
+        draft.complete(member.syncing, refused_sync(code))
+
+    def stop_waiting(error: CoordinatorError) -> None:
+        for member in classic.members.values():
+            classic.set_joining(member, None)
+            member.syncing = None
+
+    draft.add_undo(stop_waiting)
+
+
+def _records(classic: ClassicGroup, image: MetadataImage) -> list[Change]:
+    group_id, generation = classic.group_id, classic.generation
+    members = [_member(classic, member, image) for member in classic.members.values()]
+    names = {name for member in members for name in member.topics}
+
+    def records() -> Iterator[Change]:
+        for member in members:
+            yield log.member_record(group_id, member)
+        yield log.epoch_record(group_id, generation, metadata_hash(names, image))
+        for member in members:
+            target = {topic_id: frozenset(owned) for topic_id, owned in member.assigned.items()}
+            yield log.target_record(group_id, member.member_id, target)
+        yield log.target_epoch_record(group_id, generation, 0)
+        for member in members:
+            yield log.current_record(group_id, member)
+
+    return list(records())
+
+
+def _metadata(classic: ClassicGroup, member: ClassicMember) -> bytes:
+    """What the member says. One that joined for the next generation may not know the protocol
+    of this one; consumers say the same under each."""
+    for one in member.protocols:
+        if one.name == classic.protocol:
+            return one.metadata
+    return member.protocols[0].metadata if member.protocols else b""
+
+
+def _member(classic: ClassicGroup, member: ClassicMember, image: MetadataImage) -> ConsumerMember:
+    assignment = read_assignment(member.assignment)
+    if assignment.user_data:
+        raise _refusal(
+            classic,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch "
+            "to a default assignor before re-attempting the upgrade",
+        )
+    subscription = read_subscription(_metadata(classic, member))
+    generation = classic.generation
+    return ConsumerMember(
+        member_id=member.member_id,
+        epoch=generation,
+        previous_epoch=generation,
+        state=MemberState.STABLE,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=frozenset(subscription.topics),
+        assigned={
+            topic_id: dict.fromkeys(partitions, generation)
+            for topic_id, partitions in assignment_of(assignment, image).items()
+        },
+        classic=ClassicMembership(member.session_timeout_ms, member.protocols),
+    )
