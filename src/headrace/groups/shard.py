@@ -16,6 +16,7 @@ from headrace.coordinator.record_format import Change, RecordFormat
 from headrace.coordinator.turn import Producer, Turn
 from headrace.groups.classic.groups import ClassicGroups
 from headrace.groups.config import GroupConfig
+from headrace.groups.consumer.groups import ConsumerGroups
 from headrace.groups.directory import Directory
 from headrace.groups.group import Group
 from headrace.groups.offsets.offsets import Offsets
@@ -47,8 +48,8 @@ class GroupShard:
         self.offsets = Offsets(self.groups, image, config)
         self.directory = Directory(self.groups, self.offsets.state)
         self.classic = ClassicGroups(self)
-        # Each becomes a plain import and call when its package is there.
-        self.consumer = self._part("consumer", "ConsumerGroups")
+        self.consumer = ConsumerGroups(self)
+        # Becomes a plain import and call when its package is there.
         self.share = self._part("share", "ShareGroups")
         parts = {
             "classic": self.classic,

@@ -1,7 +1,7 @@
 """One member of a consumer group, as the coordinator last wrote it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -63,8 +63,8 @@ class ConsumerMember:
     pattern: str = ""
     """The regular expression that it subscribes to, or nothing."""
     assignor: str | None = None
-    assigned: Owned = NONE_OWNED
-    revoking: Owned = NONE_OWNED
+    assigned: Owned = field(default_factory=dict)
+    revoking: Owned = field(default_factory=dict)
     """What it had and must give back; it is its own until it says that it did."""
     classic: ClassicMembership | None = None
 
