@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.coordinator import Coordinator
 from headrace.broker.coordinator_loading import Loading
@@ -17,14 +17,16 @@ from headrace.cluster.topology import (
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.shard import Shard
-from headrace.protocol.errors import ErrorCode
+from headrace.replication.leader import Leader
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
+    from headrace.broker.transaction_markers import TransactionMarkers
     from headrace.groups.config import GroupConfig, GroupConfigs
     from headrace.groups.shard import GroupShard
+    from headrace.share_state.shard import PruneLog, ShareStateShard
+    from headrace.transactions.config import TransactionConfig
+    from headrace.transactions.shard import TransactionShard
 
 
 class Coordinators:
@@ -36,13 +38,14 @@ class Coordinators:
         self.groups: Coordinator[GroupShard] = Coordinator(
             broker, GROUP_METADATA_TOPIC, self._group_shard, loading
         )
-        self.transactions: Coordinator[Shard] = Coordinator(
+        self._markers: TransactionMarkers | None = None
+        self.transactions: Coordinator[TransactionShard] = Coordinator(
             broker, TRANSACTION_STATE_TOPIC, self._transaction_shard, loading
         )
-        self.share_state: Coordinator[Shard] = Coordinator(
+        self.share_state: Coordinator[ShareStateShard] = Coordinator(
             broker, SHARE_STATE_TOPIC, self._share_state_shard, loading
         )
-        self._all = (self.groups, self.transactions, self.share_state)
+        self._all: tuple[Coordinator[Any], ...] = (self.groups, self.transactions, self.share_state)
 
     def load(self) -> None:
         """Starts loading what earlier runs have left."""
@@ -55,6 +58,7 @@ class Coordinators:
             if coordinator.topic in names:
                 coordinator.topic_changed()
         self.groups.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
+        self.share_state.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
     def stop(self) -> None:
         for coordinator in self._all:
@@ -65,12 +69,13 @@ class Coordinators:
     def _group_shard(self, index: int) -> GroupShard:
         from headrace.groups.shard import GroupShard
 
-        return GroupShard(index, self._image, self._group_config, self._broker.random)
+        return GroupShard(index, self._image, self.group_config, self._broker.random)
 
     def _image(self) -> MetadataImage:
         return self._broker.metadata.image
 
-    def _group_config(self, group_id: str) -> GroupConfig:
+    def group_config(self, group_id: str) -> GroupConfig:
+        """The settings of one group, as the current image has them."""
         return self._group_configs.of(self._broker.metadata.image, group_id)
 
     @cached_property
@@ -79,8 +84,59 @@ class Coordinators:
 
         return GroupConfigs(self._broker.settings.static, self._broker.node_id)
 
-    def _transaction_shard(self, index: int) -> Shard:
-        raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    def _transaction_shard(self, index: int) -> TransactionShard:
+        from headrace.transactions.shard import TransactionShard
 
-    def _share_state_shard(self, index: int) -> Shard:
-        raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self._write_markers()
+        return TransactionShard(
+            index,
+            self._transaction_config,
+            self._broker.producer_ids.take,
+            self._transaction_version,
+        )
+
+    def _transaction_version(self) -> int:
+        return self._broker.metadata.image.features.get("transaction.version", 0)
+
+    @cached_property
+    def _transaction_config(self) -> TransactionConfig:
+        from headrace.transactions.config import TransactionConfig
+
+        number = self._broker.settings.integer
+        return TransactionConfig(
+            max_timeout_ms=number("transaction.max.timeout.ms"),
+            id_expiration_ms=number("transactional.id.expiration.ms"),
+            abort_interval_ms=number("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+            expiration_interval_ms=number(
+                "transaction.remove.expired.transaction.cleanup.interval.ms"
+            ),
+            two_phase_commit=self._broker.settings.boolean("transaction.two.phase.commit.enable"),
+        )
+
+    def _write_markers(self) -> None:
+        """Once: markers are the one effect of transactions."""
+        if self._markers is None:
+            from headrace.broker.transaction_markers import TransactionMarkers
+            from headrace.transactions.markers import WriteMarkers
+
+            self._markers = TransactionMarkers(self._broker)
+            self.transactions.on_effect(WriteMarkers, self._markers.perform)
+
+    def _share_state_shard(self, index: int) -> ShareStateShard:
+        from headrace.share_state.shard import PruneLog, ShareStateConfig, ShareStateShard
+
+        self.share_state.on_effect(PruneLog, self._prune)
+        number = self._broker.settings.integer
+        prefix = "share.coordinator"
+        config = ShareStateConfig(
+            updates_per_snapshot=number(f"{prefix}.snapshot.update.records.per.snapshot"),
+            prune_interval_ms=number(f"{prefix}.state.topic.prune.interval.ms"),
+            cold_snapshot_interval_ms=number(f"{prefix}.cold.partition.snapshot.interval.ms"),
+        )
+        return ShareStateShard(index, self._image, config)
+
+    def _prune(self, index: int, prune: PruneLog) -> None:
+        leader = self._broker.partitions.find(SHARE_STATE_TOPIC, index)
+        if isinstance(leader, Leader) and prune.offset > leader.log.log_start_offset:
+            leader.log.delete_before(min(prune.offset, leader.high_watermark))
+            leader.interrupt()

@@ -53,8 +53,9 @@ from headrace.storage.manager import LogManager
 if TYPE_CHECKING:
     from headrace.broker.coordinator import Coordinator
     from headrace.broker.coordinators import Coordinators
-    from headrace.coordinator.shard import Shard
     from headrace.groups.shard import GroupShard
+    from headrace.share_state.shard import ShareStateShard
+    from headrace.transactions.shard import TransactionShard
 
 log = logging.getLogger(__name__)
 
@@ -125,11 +126,11 @@ class Broker:
         return self.coordinators.groups
 
     @property
-    def transactions(self) -> "Coordinator[Shard]":
+    def transactions(self) -> "Coordinator[TransactionShard]":
         return self.coordinators.transactions
 
     @property
-    def share_state(self) -> "Coordinator[Shard]":
+    def share_state(self) -> "Coordinator[ShareStateShard]":
         return self.coordinators.share_state
 
     # --- start ----------------------------------------------------------------------------------
