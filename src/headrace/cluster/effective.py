@@ -185,9 +185,13 @@ class EffectiveConfig:
         """An entry of a topic, a group or a subscription: its own value, else what it inherits."""
         inherited = tuple(self._inherited_synonyms(definition))
         synonyms = inherited
+        if source is ConfigSource.DYNAMIC_GROUP_CONFIG and not inherited:
+            # As Kafka: of groups' settings that no broker has, the default is listed as well.
+            default = definition.default
+            synonyms = (SynonymEntry(definition.name, default, ConfigSource.DEFAULT_CONFIG),)
         if own is not None:
             own = definition.canonical(own)
-            synonyms = (SynonymEntry(definition.name, own, source), *inherited)
+            synonyms = (SynonymEntry(definition.name, own, source), *synonyms)
             value: str | None = own
         elif inherited:
             value, source = _converted(definition, inherited[0]), inherited[0].source

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from headrace.cluster.configs.catalog import BROKER, TOPIC
 from headrace.cluster.configs.definition import ConfigType
-from headrace.cluster.effective import ConfigEntry, ConfigSource, EffectiveConfig
+from headrace.cluster.effective import ConfigEntry, ConfigSource, EffectiveConfig, SynonymEntry
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import ConfigChanged
 from headrace.cluster.resources import (
@@ -176,7 +176,11 @@ def test_groups_inherit_from_the_broker() -> None:
         "consumer.session.timeout.ms",
         "group.consumer.session.timeout.ms",
     ]
-    assert entries["share.auto.offset.reset"].value == "latest"
+    reset = entries["share.auto.offset.reset"]
+    assert (reset.value, reset.source) == ("latest", ConfigSource.DEFAULT_CONFIG)
+    assert reset.synonyms == (
+        SynonymEntry("share.auto.offset.reset", "latest", ConfigSource.DEFAULT_CONFIG),
+    )
 
 
 def test_subscriptions_have_defaults() -> None:
