@@ -1,7 +1,7 @@
 """A group shard with members of the classic protocol, driven by hand."""
 
 import struct
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from random import Random
 
@@ -44,10 +44,16 @@ def subscription(*topics: str) -> bytes:
 class ClassicDriver(ShardDriver[GroupShard]):
     """Joins, syncs and leaves with the fields that a test does not care about filled in."""
 
-    def __init__(self, config: GroupConfig | None = None, *, seed: int = 1) -> None:
+    def __init__(
+        self,
+        config: GroupConfig | None = None,
+        *,
+        seed: int = 1,
+        image: Callable[[], MetadataImage] = MetadataImage,
+    ) -> None:
         self.config = config or GroupConfig(classic_initial_rebalance_delay_ms=0)
         random = Random(seed)
-        super().__init__(lambda: GroupShard(0, MetadataImage, lambda group_id: self.config, random))
+        super().__init__(lambda: GroupShard(0, image, lambda group_id: self.config, random))
 
     def configure(self, **changes: int) -> None:
         self.config = replace(self.config, **changes)
