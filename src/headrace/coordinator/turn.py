@@ -7,7 +7,6 @@ the error instead.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from headrace.coordinator.errors import CoordinatorError
@@ -79,8 +78,7 @@ class CancelTimer(NamedTuple):
     key: Hashable
 
 
-@dataclass(frozen=True, slots=True)
-class Turn(Generic[R]):
+class Turn(NamedTuple, Generic[R]):
     """Records, answers, timers and effects of one step."""
 
     answer: R | Deferred[R]
