@@ -29,8 +29,6 @@ def handle(
     broker: Broker, context: Context, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
     version = context.version
-    if not request.group_id:
-        return _refused(version, request, CoordinatorError(ErrorCode.INVALID_GROUP_ID))
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit_in_transaction(version, request, now_ms),

@@ -116,6 +116,8 @@ class Committing:
         group = self._groups.get(request.group_id)
         draft = _Draft(request.group_id, now_ms, self._config)
         try:
+            if not request.group_id:
+                raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
             if group is not None:
                 draft.check = group.check_commit(
                     request.member_id,

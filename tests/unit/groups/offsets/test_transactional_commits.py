@@ -123,3 +123,9 @@ def test_bad_partitions_and_texts_are_refused_each_for_itself() -> None:
     assert codes == {T0: OK, ("t", 7): unknown, ("gone", 0): unknown}
     codes = driver.commit_in_transaction({T1: 5}, ONE, metadata="long")
     assert codes == {T1: ErrorCode.OFFSET_METADATA_TOO_LARGE}
+
+
+def test_a_transaction_needs_a_group_id() -> None:
+    driver = OffsetsDriver()
+    codes = driver.commit_in_transaction({T0: 5}, ONE, group_id="")
+    assert codes == {T0: ErrorCode.INVALID_GROUP_ID}
