@@ -167,7 +167,7 @@ class ConsumerDriver(ClassicDriver):
     # The world around
 
     def topics_changed(self, *names: str) -> None:
-        self.run(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
+        self.start(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
     def resolve_patterns(self) -> None:
         """Does the work that the broker does beside the shard."""
@@ -176,7 +176,7 @@ class ConsumerDriver(ClassicDriver):
             matching = PatternMatching(work)
             while matching.step(2):
                 pass
-            self.run(
+            self.start(
                 lambda shard, now_ms, work=work, found=matching.found: (
                     shard.consumer.patterns_resolved(work, found, now_ms)
                 )
