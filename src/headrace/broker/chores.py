@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -17,9 +18,20 @@ SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
 FLUSH_LOOK_S: Final = 0.5  # how late a flush by flush.ms may come
 LOGS_PER_SLICE: Final = 64
+# More than a clock is ever corrected by while it runs; less than any retention that matters.
+MAX_CLOCK_GAIN_MS: Final = 60_000
+
+logger = logging.getLogger(__name__)
 
 
 def chores_of(broker: Broker) -> list[Chore]:
+    chores = _always(broker)
+    if broker.settings.boolean("log.cleaner.enable"):
+        chores.append(Chore("cleaner", broker.cleaner.backoff_s, broker.cleaner.run))
+    return chores
+
+
+def _always(broker: Broker) -> list[Chore]:
     seconds = broker.settings.integer
     return [
         Chore("connections", SWEEP_CONNECTIONS_S, _Connections(broker).run),
@@ -87,13 +99,20 @@ class _TimedFlush:
 
 
 class _Retention:
-    """Retires what retention no longer keeps; yields, so that many logs do not stall clients."""
+    """Retires what retention no longer keeps; yields, so that many logs do not stall clients.
+
+    A clock that jumps ahead makes every record old at once. Nothing is deleted at the first look
+    after a jump: a clock that was set wrong may have been set right again by the next.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._last = (broker.clock.wall_ms(), broker.clock.monotonic())
 
     async def run(self) -> None:
         now_ms = self._broker.clock.wall_ms()
+        if self._has_jumped(now_ms):
+            return
         for number, log in enumerate(self._broker.logs, start=1):
             if number % LOGS_PER_SLICE == 0:
                 await asyncio.sleep(0)
@@ -103,6 +122,19 @@ class _Retention:
             with suppress(StorageError):  # the log or its directory is offline and has said so
                 if leader.log.delete_old_segments(now_ms, leader.high_watermark):
                     leader.interrupt()
+
+    def _has_jumped(self, now_ms: int) -> bool:
+        """Whether the wall clock has gained on the steady one since the last look."""
+        (last_ms, last_s), now_s = self._last, self._broker.clock.monotonic()
+        self._last = (now_ms, now_s)
+        gained_ms = (now_ms - last_ms) - int((now_s - last_s) * 1000)
+        if gained_ms <= MAX_CLOCK_GAIN_MS:
+            return False
+        logger.warning(
+            "the clock has jumped ahead; retention waits for its next turn",
+            extra={"gained_ms": gained_ms},
+        )
+        return True
 
 
 class _Producers:

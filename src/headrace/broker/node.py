@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.broker.adoption import adopt
 from headrace.broker.chores import chores_of
+from headrace.broker.cleaner import Cleaner
 from headrace.broker.delayed_fetch import DelayedFetch
 from headrace.broker.dispatch import Dispatcher
 from headrace.broker.errors import StartupError, StopTimedOut
@@ -53,6 +54,7 @@ from headrace.storage.manager import LogManager
 if TYPE_CHECKING:
     from headrace.broker.coordinator import Coordinator
     from headrace.broker.coordinators import Coordinators
+    from headrace.broker.shares import Shares
     from headrace.groups.shard import GroupShard
     from headrace.share_state.shard import ShareStateShard
     from headrace.transactions.shard import TransactionShard
@@ -133,6 +135,13 @@ class Broker:
     def share_state(self) -> "Coordinator[ShareStateShard]":
         return self.coordinators.share_state
 
+    @cached_property
+    def shares(self) -> "Shares":
+        """Built with the first request of a share group."""
+        from headrace.broker.shares import Shares
+
+        return Shares(self)
+
     # --- start ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -143,6 +152,7 @@ class Broker:
         self.timers = Timers(self.loop, self.clock)
         self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
         self.housekeeping = Housekeeping(self.loop)
+        self.cleaner = Cleaner(self)
         try:
             self._open_storage()
             await self._join()
@@ -293,6 +303,8 @@ class Broker:
         self.server.close_listeners()
         for delayed in tuple(self.delayed_fetches):
             delayed.finish()
+        if "shares" in self.__dict__:
+            self.shares.stop()
         if self._has_coordinators:
             self.coordinators.stop()
         self.timers.close()

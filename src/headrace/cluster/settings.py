@@ -42,7 +42,7 @@ _LATER: Final = (
     "add.partitions.to.txn.", "allow.everyone.", "authorizer.", "auto.leader.",
     "controlled.shutdown.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.share.", "group.streams.",
-    "inter.broker.", "leader.", "log.cleaner.",
+    "inter.broker.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",
     "super.users", "telemetry.", "transaction.", "transactional.", "zookeeper.",

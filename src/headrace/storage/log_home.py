@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from headrace.storage import directory_names
 from headrace.storage.checkpoints import (
+    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_STARTS,
     RECOVERY_POINTS,
@@ -48,6 +49,7 @@ class LogHome:
         "_fs",
         "_lock_fd",
         "_on_disk",
+        "cleaned_to",
         "directory",
         "high_watermarks",
         "log_starts",
@@ -69,6 +71,7 @@ class LogHome:
         self.recovery_points: dict[str, int] = {}
         self.log_starts: dict[str, int] = {}
         self.high_watermarks: dict[str, int] = {}
+        self.cleaned_to: dict[str, int] = {}  # where the cleaner has come to
         self.partitions: list[PartitionName] = []  # what was found at open
         self.strays: list[str] = []
         self._on_disk: set[str] = set()  # names that the checkpoint files mention
@@ -128,6 +131,7 @@ class LogHome:
             (RECOVERY_POINTS, self.recovery_points),
             (LOG_STARTS, self.log_starts),
             (HIGH_WATERMARKS, self.high_watermarks),
+            (CLEANER_OFFSETS, self.cleaned_to),
         ):
             try:
                 offsets.update(read_offsets(self._fs, f"{self.path}/{name}"))
@@ -154,6 +158,7 @@ class LogHome:
         """A partition of that name begins anew: what the checkpoints say of it must not last."""
         for offsets in (self.recovery_points, self.log_starts, self.high_watermarks):
             offsets.pop(name, None)
+        self.cleaned_to.pop(name, None)
         if name in self._on_disk and name not in self.logs:
             self.checkpoint()
 
@@ -174,6 +179,15 @@ class LogHome:
         except OSError as error:
             raise self.directory.fault(error, f"checkpointing {self.path}") from error
         self._on_disk = {*points, *starts}
+
+    def save_cleaned(self, name: str, offset: int) -> None:
+        """Notes that the log is clean below `offset`. Safe beside the owner's thread."""
+        self.cleaned_to[name] = offset
+        known = {each: at for each, at in [*self.cleaned_to.items()] if each in self.logs}
+        try:
+            write_offsets(self._fs, f"{self.path}/{CLEANER_OFFSETS}", known)
+        except OSError as error:
+            raise self.directory.fault(error, f"checkpointing {self.path}") from error
 
     # --- closing --------------------------------------------------------------------------------
 

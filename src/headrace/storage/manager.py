@@ -200,7 +200,7 @@ class LogManager:
         doomed = self._logs.pop((topic, partition), None)
         if doomed is None:
             return False
-        home = next(each for each in self.homes if each.directory is doomed.directory)
+        home = self._home_of(doomed)
         del home.logs[doomed.name]
         doomed.close(clean=False)
         target = f"{home.path}/{directory_names.deleted(doomed.name, self._new_id().hex())}"
@@ -229,6 +229,17 @@ class LogManager:
         """Writes recovery points, log starts and high watermarks. Safe in a thread."""
         for home in self.homes:
             home.checkpoint(high_watermarks)
+
+    def cleaned_to(self, of: Log) -> int | None:
+        """The offset below which the log is clean, as far as the cleaner has said."""
+        return self._home_of(of).cleaned_to.get(of.name)
+
+    def save_cleaned(self, of: Log, offset: int) -> None:
+        """Notes how far the log is clean, on disk as well. Safe in a thread."""
+        self._home_of(of).save_cleaned(of.name, offset)
+
+    def _home_of(self, of: Log) -> LogHome:
+        return next(each for each in self.homes if each.directory is of.directory)
 
     def high_watermark(self, topic: str, partition: int) -> int | None:
         """What the checkpoint said at the last stop."""

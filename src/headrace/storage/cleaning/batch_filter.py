@@ -78,11 +78,14 @@ class BatchFilter:
         if header.base_offset >= keys.end:
             return header, batch  # the map was full before it came here
         survivors = keys.survivors(header)
-        if survivors == header.record_count:
+        if survivors is None:
+            return self._keep_records(header, batch, *payload_of(chunk, at, header))
+        if len(survivors) == header.record_count:
             return header, batch
-        if survivors == 0:
+        if not survivors:
             return self._emptied(header)
-        return self._keep_records(header, batch, *payload_of(chunk, at, header))
+        data, pos, end = payload_of(chunk, at, header)
+        return rebuilt(header, data, pick_records(header, data, pos, end, survivors))
 
     def _keep_marker(self, header: BatchHeader, batch: memoryview) -> Kept:
         """A marker whose transaction is gone gets its date, and goes when that has come."""
@@ -197,6 +200,43 @@ def select_records(
     return kept, has_tombstones
 
 
+def pick_records(
+    header: BatchHeader, data: bytes, pos: int, end: int, offsets: Sequence[int]
+) -> list[tuple[int, int, int]]:
+    """The records at these offsets; what `select_records` finds, without a look at the keys."""
+    base = header.base_offset
+    wanted = {(offset - base) << 1 for offset in offsets}
+    kept: list[tuple[int, int, int]] = []
+    try:
+        for _ in range(header.record_count):
+            start = pos
+            size = data[pos]
+            pos += 1
+            if size > 127:
+                size += (data[pos] - 1) << 7
+                pos += 1
+                if size > 16383:
+                    size, pos = longer(data, pos, size)
+            body = pos
+            record_end = pos + (size >> 1)
+            pos += 1
+            while data[pos] > 127:
+                pos += 1
+            delta = data[pos + 1]
+            if delta > 127:
+                delta += (data[pos + 2] - 1) << 7
+                if delta > 16383:
+                    delta, _ = longer(data, pos + 3, delta)
+            if delta in wanted:
+                kept.append((start, body, record_end))
+            pos = record_end
+    except IndexError:
+        pos = -1
+    if pos != end or len(kept) != len(wanted):
+        raise unreadable(header)
+    return kept
+
+
 def rebuilt(
     header: BatchHeader,
     data: bytes,
@@ -206,8 +246,7 @@ def rebuilt(
     """The batch with those records only; with a new date for its tombstones if one is given."""
     attributes, base, max_timestamp = header.attributes, header.base_timestamp, header.max_timestamp
     if not attributes & TIMESTAMP_TYPE_FLAG:
-        newest = max(varint.read_varlong(data, body + 1)[0] for _, body, _ in kept)
-        max_timestamp = base + newest
+        max_timestamp = _newest(header, data, kept)
     if delete_horizon_ms is None:
         payload = b"".join([data[start:end] for start, _, end in kept])
     else:
@@ -226,6 +265,15 @@ def rebuilt(
         ),
         payload,
     )
+
+
+def _newest(header: BatchHeader, data: bytes, kept: Sequence[tuple[int, int, int]]) -> int:
+    """The largest timestamp of these records: mostly the last one's."""
+    base = header.base_timestamp
+    last = base + varint.read_varlong(data, kept[-1][1] + 1)[0]
+    if last == header.max_timestamp:
+        return last
+    return base + max(varint.read_varlong(data, body + 1)[0] for _, body, _ in kept)
 
 
 def _shifted(data: bytes, kept: Sequence[tuple[int, int, int]], shift_ms: int) -> bytes:

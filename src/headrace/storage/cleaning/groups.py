@@ -20,7 +20,7 @@ def group_segments(
     groups: list[list[SourceSegment]] = []
     size = index_bytes = times_bytes = 0
     ends = [*(segment.base_offset for segment in segments[1:]), end]
-    for segment, segment_end in zip(segments, ends, strict=True):
+    for segment, segment_end in zip(segments, ends, strict=False):
         size += segment.size
         index_bytes += segment.index_bytes
         times_bytes += segment.times_bytes

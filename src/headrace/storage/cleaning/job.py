@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 from headrace.storage.aborted_txn import AbortedTxn
 
+# What a key costs in memory: its bytes, its offset, and a dict's entry while the dict grows.
+BYTES_PER_KEY = 200
+
 
 class SourceSegment(NamedTuple):
     """A closed segment, as it was when the job was made."""

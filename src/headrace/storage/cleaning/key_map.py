@@ -7,13 +7,12 @@ value with their lengths; all lengths and deltas are zigzag varints, whose lowes
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from headrace.records.batch import BatchHeader
 from headrace.storage.cleaning.source import Uncleanable
 
-# A dict's entry, the key's bytes object and the offset's int, while the dict grows.
-BYTES_PER_KEY = 200
 # Longer keys are kept as a digest, which is longer than any key that is kept as it is.
 MAX_PLAIN_KEY_BYTES = 32
 DIGEST_BYTES = 33
@@ -32,7 +31,7 @@ class KeyMap:
         self.max_keys = max_keys
         self.latest: dict[bytes, int] = {}
         self._with_tombstones: set[int] = set()  # base offsets of batches
-        self._last_of_key: array[int] | None = None
+        self._last_of_key: array[int] = array("q")
 
     @property
     def is_full(self) -> bool:
@@ -54,21 +53,16 @@ class KeyMap:
         """Everything is in the map: makes it ready for `survivors`."""
         self._last_of_key = array("q", sorted(self.latest.values()))
 
-    def survivors(self, header: BatchHeader) -> int | None:
-        """How many records of a batch are the last of their key; None where one must look.
+    def survivors(self, header: BatchHeader) -> Sequence[int] | None:
+        """The offsets of a batch's records that are the last of their key; None: one must look.
 
         Only of batches that are wholly in the map and hold no tombstone can that be said.
         """
         first, last = header.base_offset, header.last_offset
         offsets = self._last_of_key
-        if (
-            offsets is None
-            or first < self.first
-            or last >= self.end
-            or first in self._with_tombstones
-        ):
+        if first < self.first or last >= self.end or first in self._with_tombstones:
             return None
-        return bisect_left(offsets, last + 1) - bisect_left(offsets, first)
+        return offsets[bisect_left(offsets, first) : bisect_left(offsets, last + 1)]
 
 
 def note_keys(

@@ -82,7 +82,7 @@ class _Run:
         keys = KeyMap(job.first_dirty, job.max_keys)
         walk = TransactionWalk(txn for txn in job.aborted if txn.last_offset >= job.first_dirty)
         ends = [*(segment.base_offset for segment in job.segments[1:]), job.end]
-        for segment, end in zip(job.segments, ends, strict=True):
+        for segment, end in zip(job.segments, ends, strict=False):
             if end <= job.first_dirty:
                 continue
             self._map_segment(segment, keys, walk)

@@ -1,0 +1,267 @@
+"""Keeps compacted logs compact: looks for the dirtiest, has them cleaned, swaps the result in.
+
+Reading and writing is a worker process's; renames are made here, on the loop, because the logs are
+the loop's; waiting for the disk is a thread's. A log that cannot be cleaned is left as it is,
+named in `status`, and not tried again until the broker restarts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.worker_process import WorkerEnded, WorkerProcess
+from headrace.replication.leader import Leader
+from headrace.storage.cleaning.job import (
+    BYTES_PER_KEY,
+    CleanedGroup,
+    CleanedLog,
+    CleaningFailed,
+    CleaningJob,
+    decode_answer,
+)
+from headrace.storage.cleaning.plan import Cleanable
+from headrace.storage.compactable_log import CleaningLimits
+from headrace.storage.config import COMPACT
+from headrace.storage.errors import StorageError
+from headrace.storage.log import Log
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+WORKER: Final = "headrace.broker.cleaning_worker"
+LOGS_PER_SLICE: Final = 64
+# A worker that dies so often over one log is not at fault.
+MAX_DEATHS: Final = 3
+MIN_READ_BYTES: Final = 64 << 10
+MIN_BACKOFF_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanablePartition:
+    """A log that the cleaner leaves alone, and why."""
+
+    topic: str
+    partition: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerStatus:
+    """What the cleaner has done since the broker started."""
+
+    last_look_ms: int = -1
+    cleaning: str | None = None
+    logs_cleaned: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    uncleanable: tuple[UncleanablePartition, ...] = ()
+
+
+class _Outdated(Exception):
+    """The log is not what it was when the job was made."""
+
+
+class _Postponed(Exception):
+    """The machine lacks something for the moment."""
+
+
+class Cleaner:
+    """One broker's; at most one log is cleaned at a time."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._worker: WorkerProcess | None = None
+        self._uncleanable: dict[tuple[bytes, int], UncleanablePartition] = {}
+        self._deaths: dict[tuple[bytes, int], int] = {}
+        self.status = CleanerStatus()
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The process that works now."""
+        return self._worker.pid if self._worker is not None else None
+
+    @property
+    def backoff_s(self) -> float:
+        """The pause between two looks."""
+        return max(self._broker.settings.integer("log.cleaner.backoff.ms") / 1000, MIN_BACKOFF_S)
+
+    async def run(self) -> None:
+        """One look at all logs; those that are due are cleaned, the dirtiest first."""
+        if not self._setting("log.cleaner.threads"):
+            return
+        self.status = replace(self.status, last_look_ms=self._broker.clock.wall_ms())
+        try:
+            for leader in await self._due():
+                await self._try_to_clean(leader)
+        except _Postponed as postponed:
+            log.warning("compaction is put off", extra={"reason": str(postponed)})
+        finally:
+            self.status = replace(self.status, cleaning=None)
+            self._end_worker()
+
+    # --- choosing -------------------------------------------------------------------------------
+
+    async def _due(self) -> list[Leader]:
+        due: list[tuple[float, Leader]] = []
+        hosted: set[tuple[bytes, int]] = set()
+        for number, each in enumerate(self._broker.logs, start=1):
+            leader = self._candidate(each)
+            if leader is None:
+                continue
+            hosted.add(_identity(leader))
+            if number % LOGS_PER_SLICE == 0 or not leader.is_open:
+                await asyncio.sleep(0)  # opening a log takes a while
+            dirt = self._dirt(leader)
+            if dirt is not None:
+                due.append((dirt.dirty_ratio, leader))
+        for known in (self._uncleanable, self._deaths):
+            for identity in [each for each in known if each not in hosted]:
+                del known[identity]
+        self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
+        return [leader for _, leader in sorted(due, key=lambda each: each[0], reverse=True)]
+
+    def _candidate(self, each: Log) -> Leader | None:
+        """The leader of a log that is compacted and holds records."""
+        hosted = self._broker.partitions.by_name.get(each.topic)
+        if hosted is None or COMPACT not in hosted.config.cleanup_policy:
+            return None
+        if each.log_start_offset == each.log_end_offset:
+            return None
+        return hosted.leader(each.partition)
+
+    def _dirt(self, leader: Leader) -> Cleanable | None:
+        """What is to be cleaned, if it is time to."""
+        if leader.closed or _identity(leader) in self._uncleanable:
+            return None
+        try:
+            opened = leader.log
+            cleaned_to = self._broker.logs.cleaned_to(opened)
+            now_ms = self._broker.clock.wall_ms()
+            dirt = opened.cleanable(now_ms, cleaned_to, leader.last_stable_offset)
+        except StorageError:
+            return None  # the log or its directory is offline and has said so
+        return dirt if dirt.is_due(opened.config) else None
+
+    # --- cleaning -------------------------------------------------------------------------------
+
+    async def _try_to_clean(self, leader: Leader) -> None:
+        dirt = self._dirt(leader)
+        if dirt is None:
+            return
+        name = leader.log.name
+        self.status = replace(self.status, cleaning=name)
+        try:
+            await self._clean(leader, dirt)
+        except (_Outdated, StorageError) as error:
+            log.info("compaction was given up", extra={"log": name, "reason": str(error)})
+            self._end_worker()  # it may be in the middle of the job
+        except WorkerEnded as error:
+            self._end_worker()
+            self._deaths[_identity(leader)] = deaths = self._deaths.get(_identity(leader), 0) + 1
+            log.warning("compaction's worker ended", extra={"log": name, "reason": str(error)})
+            if deaths >= MAX_DEATHS:
+                self._give_up(leader, f"{deaths} workers ended over it")
+
+    async def _clean(self, leader: Leader, dirt: Cleanable) -> None:
+        cleaned = leader.log
+        now_ms = self._broker.clock.wall_ms()
+        job = cleaned.cleaning_job(dirt, now_ms, self._limits())
+        if self._worker is None:
+            self._worker = await WorkerProcess.start(
+                self._broker.loop, self._broker.offload, WORKER
+            )
+        worker = self._worker
+        await worker.send(job.encode())
+        while True:
+            match decode_answer(await worker.receive()):
+                case CleanedGroup() as group:
+                    await self._swap(cleaned, group, job)
+                case CleanedLog() as done:
+                    await self._broker.offload(
+                        self._broker.logs.save_cleaned, cleaned, done.next_dirty
+                    )
+                    self._note(cleaned, job, done)
+                    return
+                case CleaningFailed(reason, passing):
+                    if leader.closed:
+                        raise _Outdated(f"{cleaned.name} is gone")
+                    if passing:
+                        raise _Postponed(reason)
+                    self._give_up(leader, reason)
+                    return
+
+    async def _swap(self, cleaned: Log, group: CleanedGroup, job: CleaningJob) -> None:
+        """Puts a cleaned group in its place; a stop in the middle is made good by the log."""
+        if group.unchanged:
+            return
+        swap = cleaned.begin_swap(group, job, self._broker.clock.wall_ms())
+        if swap is None:
+            raise _Outdated(f"the segments of {cleaned.name} have changed")
+        try:
+            await self._broker.offload(swap.prepare)
+            while cleaned.failure is None and swap.step():
+                await self._broker.offload(swap.sync)
+        except OSError as error:
+            if cleaned.failure is not None:
+                raise cleaned.failure from error
+            raise cleaned.directory.fault(error, f"compacting {cleaned.name}") from error
+        cleaned.end_swap(swap)
+
+    def _limits(self) -> CleaningLimits:
+        memory = self._setting("log.cleaner.dedupe.buffer.size")
+        load = self._setting("log.cleaner.io.buffer.load.factor")
+        return CleaningLimits(
+            max_keys=max(1, int(memory * load) // BYTES_PER_KEY),
+            read_bytes=max(int(self._setting("log.cleaner.io.buffer.size")), MIN_READ_BYTES),
+            max_bytes_per_second=max(1.0, self._setting("log.cleaner.io.max.bytes.per.second")),
+        )
+
+    def _setting(self, name: str) -> float:
+        value = self._broker.effective.broker_value(name)
+        assert isinstance(value, int | float)
+        return value
+
+    # --- telling --------------------------------------------------------------------------------
+
+    def _note(self, cleaned: Log, job: CleaningJob, done: CleanedLog) -> None:
+        status = self.status
+        self.status = replace(
+            status,
+            logs_cleaned=status.logs_cleaned + 1,
+            bytes_read=status.bytes_read + done.bytes_read,
+            bytes_written=status.bytes_written + done.bytes_written,
+        )
+        log.info(
+            "compacted a log",
+            extra={
+                "log": cleaned.name,
+                "from_offset": job.first_dirty,
+                "to_offset": done.next_dirty,
+                "bytes_read": done.bytes_read,
+                "bytes_written": done.bytes_written,
+            },
+        )
+
+    def _give_up(self, leader: Leader, reason: str) -> None:
+        self._uncleanable[_identity(leader)] = UncleanablePartition(
+            leader.topic, leader.index, reason
+        )
+        self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
+        log.error(
+            "a log cannot be compacted, and grows until the broker restarts",
+            extra={"topic": leader.topic, "partition": leader.index, "reason": reason},
+        )
+
+    def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+
+
+def _identity(leader: Leader) -> tuple[bytes, int]:
+    return leader.topic_id, leader.index

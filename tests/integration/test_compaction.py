@@ -1,0 +1,230 @@
+"""A broker compacts its logs by itself, in a process of its own, while clients go on."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.cleaner import Cleaner
+from headrace.records.codec import Codec
+from headrace.records.record import Record, build_batch
+from headrace.storage.log import Log
+from headrace.testing import Broker
+from support.batches import fetch, fetch_request, produce, records_of, whole_batches
+from support.processes import BrokerProcess, Spawn
+from support.topics import create_topic
+from support.waiting import wait_for
+from support.wire import Wire
+
+START_MS = 1_700_000_000_000
+CLEANING = {"log.cleaner.backoff.ms": "20", "log.segment.delete.delay.ms": "0"}
+# Records of different seconds are in different segments.
+COMPACTED = {
+    "cleanup.policy": "compact",
+    "segment.ms": "1000",
+    "min.cleanable.dirty.ratio": "0",
+}
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker(settings=CLEANING) as started:
+        yield started
+
+
+@pytest.fixture
+def wire(broker: Broker) -> Iterator[Wire]:
+    with Wire(broker.bootstrap_servers) as connection:
+        yield connection
+
+
+def cleaner_of(broker: Broker) -> Cleaner:
+    assert broker._running is not None
+    return broker._running.broker.cleaner
+
+
+def log_of(broker: Broker, topic: str) -> Log:
+    assert broker._running is not None
+    found = broker._running.broker.logs.get(topic, 0)
+    assert found is not None
+    return found
+
+
+def put(
+    wire: Wire,
+    topic: str,
+    second: int,
+    *pairs: tuple[bytes, bytes | None],
+    codec: Codec = Codec.NONE,
+) -> int:
+    """One batch, stamped with a second of its own; returns its first offset."""
+    timestamp = START_MS + second * 2000
+    records = [Record(n, timestamp, key, value) for n, (key, value) in enumerate(pairs)]
+    answer = produce(wire, topic, build_batch(records, codec=codec))
+    assert answer.error_code == 0
+    return answer.base_offset
+
+
+def read_all(wire: Wire, topic: str) -> list[tuple[int, bytes | None, bytes | None]]:
+    """As a consumer does: from each batch to the offset after it."""
+    found: list[tuple[int, bytes | None, bytes | None]] = []
+    offset = 0
+    while True:
+        data = fetch(wire, fetch_request(topic, offset))
+        assert data.error_code == 0
+        if offset >= data.high_watermark:
+            return found
+        batches = whole_batches(data.records)
+        assert batches, f"nothing at offset {offset}"
+        found += [(each.offset, each.key, each.value) for each in records_of(data.records)]
+        last = batches[-1]
+        offset = int.from_bytes(last[:8], "big") + int.from_bytes(last[23:27], "big") + 1
+
+
+def test_a_compacted_topic_keeps_the_last_value_of_each_key(broker: Broker, wire: Wire) -> None:
+    create_topic(wire, "compacted", 1, COMPACTED)
+    for second in range(30):
+        pairs = [(b"k%d" % n, b"%d-%d" % (second, n)) for n in range(5)]
+        put(wire, "compacted", second, *pairs, codec=Codec(second % 5))
+    wait_for(
+        lambda: len(read_all(wire, "compacted")) <= 10,
+        "only the last values are left, and the active segment",
+        deadline_s=DEADLINE_S,
+    )
+    assert read_all(wire, "compacted") == [
+        (offset, b"k%d" % (offset % 5), b"%d-%d" % (offset // 5, offset % 5))
+        for offset in range(140, 150)
+    ]
+    assert put(wire, "compacted", 40, (b"new", b"x")) == 150
+    cleaner = cleaner_of(broker)
+    wait_for(lambda: cleaner.status.logs_cleaned, "a pass is done", deadline_s=DEADLINE_S)
+    status = cleaner.status
+    assert status.bytes_read > status.bytes_written > 0
+    assert status.uncleanable == ()
+    checkpoint = (broker.data / "cleaner-offset-checkpoint").read_text()
+    assert checkpoint.startswith("0\n1\ncompacted 0 1")
+
+
+def test_a_compacted_log_is_the_same_after_a_restart(broker: Broker) -> None:
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "kept", 1, COMPACTED)
+        for second in range(12):
+            put(wire, "kept", second, (b"a", b"%d" % second), (b"b%d" % second, b"once"))
+        wait_for(lambda: len(read_all(wire, "kept")) == 14, "compacted", deadline_s=DEADLINE_S)
+        before = read_all(wire, "kept")
+    broker.restart()
+    with Wire(broker.bootstrap_servers) as wire:
+        assert read_all(wire, "kept") == before
+    broker.kill()
+    broker.start()
+    with Wire(broker.bootstrap_servers) as wire:
+        assert read_all(wire, "kept") == before
+        assert put(wire, "kept", 20, (b"c", b"x")) == 24
+
+
+def test_a_damaged_log_is_left_alone_and_named(broker: Broker, wire: Wire) -> None:
+    create_topic(wire, "damaged", 1, COMPACTED)
+    create_topic(wire, "sound", 1, COMPACTED)
+    put(wire, "damaged", 0, (b"a", b"0"))
+    path = Path(log_of(broker, "damaged").path) / "00000000000000000000.log"
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"\xff")
+    size = path.stat().st_size
+    for second in range(1, 4):
+        put(wire, "damaged", second, (b"a", b"%d" % second))
+        put(wire, "sound", second, (b"a", b"%d" % second))
+    cleaner = cleaner_of(broker)
+    wait_for(lambda: cleaner.status.uncleanable, "it is given up", deadline_s=DEADLINE_S)
+    (left,) = cleaner.status.uncleanable
+    assert (left.topic, left.partition) == ("damaged", 0)
+    assert "the checksum does not hold" in left.reason
+    assert path.stat().st_size == size
+    wait_for(
+        lambda: [offset for offset, _, _ in read_all(wire, "sound")] == [1, 2],
+        "the other log is compacted",
+        deadline_s=DEADLINE_S,
+    )
+
+
+def test_the_worker_is_gone_when_there_is_nothing_to_do(broker: Broker, wire: Wire) -> None:
+    create_topic(wire, "brief", 1, COMPACTED)
+    for second in range(4):
+        put(wire, "brief", second, (b"a", b"%d" % second))
+    cleaner = cleaner_of(broker)
+    wait_for(
+        lambda: cleaner.status.logs_cleaned and cleaner.worker_pid is None,
+        "the work is done",
+        deadline_s=DEADLINE_S,
+    )
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def slow_broker(spawn: Spawn) -> BrokerProcess:
+    """Its cleaner needs an hour for a log."""
+    return spawn(
+        {
+            "log.cleaner.backoff.ms": 20,
+            "log.segment.delete.delay.ms": 0,
+            "log.cleaner.io.max.bytes.per.second": 1,
+        },
+        ephemeral=False,
+    )
+
+
+def start_cleaning(broker: BrokerProcess) -> int:
+    """Returns the worker's process id."""
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "slow", 1, COMPACTED)
+        for second in range(10):
+            put(wire, "slow", second, (b"a", b"%d" % second), (b"b%d" % second, b"once"))
+    return wait_for(
+        lambda: next(iter(children_of(broker.pid)), None), "a worker", deadline_s=DEADLINE_S
+    )
+
+
+def test_the_worker_dies_with_a_broker_that_is_killed(spawn: Spawn) -> None:
+    broker = slow_broker(spawn)
+    worker = start_cleaning(broker)
+    broker.kill()
+    wait_for(lambda: not is_alive(worker), "the worker is gone", deadline_s=DEADLINE_S)
+    broker.start()
+    with Wire(broker.bootstrap_servers) as wire:
+        found = read_all(wire, "slow")
+        assert [value for _, key, value in found if key == b"a"][-1] == b"9"
+        assert {key for _, key, _ in found} >= {b"b%d" % n for n in range(10)}
+        assert put(wire, "slow", 20, (b"c", b"x")) == 20
+
+
+def test_a_stop_does_not_wait_for_the_worker(spawn: Spawn) -> None:
+    broker = slow_broker(spawn)
+    worker = start_cleaning(broker)
+    assert os.getpriority(os.PRIO_PROCESS, worker) in range(20)
+    assert broker.stop() == 0
+    assert not is_alive(worker)
+
+
+def test_the_death_of_a_worker_is_no_death_of_the_broker(spawn: Spawn) -> None:
+    broker = slow_broker(spawn)
+    worker = start_cleaning(broker)
+    os.kill(worker, signal.SIGKILL)
+    wait_for(
+        lambda: [pid for pid in children_of(broker.pid) if pid != worker and is_alive(pid)],
+        "another worker tries again",
+        deadline_s=DEADLINE_S,
+    )
+    with Wire(broker.bootstrap_servers) as wire:
+        assert len(read_all(wire, "slow")) == 20
