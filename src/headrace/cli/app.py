@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import cluster, config, kafka_topics, produce, profile, topic
+from headrace.cli import cluster, config, consume, kafka_topics, produce, profile, topic
 from headrace.cli.commands import Outer, Profile, Servers
 from headrace.cli.options import MAX_PORT, UP_OPTIONS, Option, UpOptions, is_setting
 
@@ -27,6 +27,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(profile.app, name="profile")
 produce.register(app)
+consume.register(app)
 kafka_topics.register(app)
 
 

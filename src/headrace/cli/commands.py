@@ -17,6 +17,7 @@ from headrace.cli.exits import ExitCode, explain
 from headrace.cli.output import Format, Output, remark
 from headrace.cli.profiles import client_settings, parse_overrides
 from headrace.cli.session import DEFAULT_TIMEOUT_S, Session
+from headrace.cli.stopping import Terminated
 
 Body: TypeAlias = Callable[..., ExitCode | None]
 """A command: a session and its own options in, an exit code out; None is success."""
@@ -140,6 +141,8 @@ def guard(work: Callable[[], ExitCode | None]) -> int:
     except BrokenPipeError:
         _drop_stdout()
         return ExitCode.BROKEN_PIPE
+    except Terminated:
+        return ExitCode.TERMINATED
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except typer.Abort:  # Ctrl-C or Ctrl-D where a question was asked
