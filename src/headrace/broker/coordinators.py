@@ -67,9 +67,21 @@ class Coordinators:
     # --- shards ---------------------------------------------------------------------------------
 
     def _group_shard(self, index: int) -> GroupShard:
+        from headrace.broker.pattern_matching import PatternMatcher
+        from headrace.groups.consumer.patterns import ResolvePatterns
         from headrace.groups.shard import GroupShard
 
+        matcher = PatternMatcher(self.groups, self._broker.loop)
+        self.groups.on_effect(ResolvePatterns, matcher.start)
         return GroupShard(index, self._image, self.group_config, self._broker.random)
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        """Whether the cluster has agreed on the consumer protocol and this broker offers it."""
+        image = self._broker.metadata.image
+        return image.features.get("group.version", 0) >= 1 and (
+            "consumer" in self.group_config("").protocols
+        )
 
     def _image(self) -> MetadataImage:
         return self._broker.metadata.image

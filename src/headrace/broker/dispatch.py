@@ -52,8 +52,17 @@ HANDLERS: Mapping[ApiKey, str] = {
     ApiKey.UPDATE_FEATURES: "update_features",
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
     ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ApiKey.SHARE_FETCH: "share_fetch",
+    ApiKey.SHARE_ACKNOWLEDGE: "share_acknowledge",
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "initialize_share_group_state",
+    ApiKey.READ_SHARE_GROUP_STATE: "read_share_group_state",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "write_share_group_state",
+    ApiKey.DELETE_SHARE_GROUP_STATE: "delete_share_group_state",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "read_share_group_state_summary",
 }
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
@@ -71,18 +80,18 @@ class UnsupportedRequest(ProtocolError):
 class Context:
     """What a handler may know of a request beside its body."""
 
-    __slots__ = ("_frame", "connection", "version")
+    __slots__ = ("connection", "frame", "version")
 
     def __init__(self, connection: Connection, version: int, frame: bytes | memoryview) -> None:
         self.connection = connection
         self.version = version
-        self._frame = frame
+        self.frame = frame
 
     @property
     def client_id(self) -> str:
         """What the client calls itself; empty if it does not."""
-        *_, size = _HEAD.unpack_from(self._frame)
-        return str(self._frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
+        *_, size = _HEAD.unpack_from(self.frame)
+        return str(self.frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
 
     @property
     def client_host(self) -> str:
@@ -97,6 +106,8 @@ class Context:
 Answer = Struct | bytes | None
 Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
 Handle = Callable[["Broker", Context, Struct], Reply]
+# Looks at the bytes of a request for one that it can answer without reading them.
+Shortcut = Callable[["Broker", Connection, bytes], "bytes | asyncio.Future[bytes | None] | None"]
 
 
 class _Route:
@@ -110,11 +121,13 @@ class _Route:
         "min_version",
         "reader",
         "readers",
+        "shortcut",
         "spec",
     )
 
-    def __init__(self, spec: ApiSpec, handle: Handle) -> None:
+    def __init__(self, spec: ApiSpec, handle: Handle, shortcut: Shortcut | None) -> None:
         self.spec = spec
+        self.shortcut = shortcut
         self.min_version = spec.min_version
         self.max_version = spec.max_version
         self.flexible_since = spec.flexible_since
@@ -193,7 +206,9 @@ class Dispatcher:
             msg = f"API key {key} is not served"
             raise UnsupportedRequest(msg) from None
         module = import_module(f"headrace.broker.handlers.{name}")
-        route = self._routes[key] = _Route(APIS[api_key], module.handle)
+        route = self._routes[key] = _Route(
+            APIS[api_key], module.handle, getattr(module, "shortcut", None)
+        )
         return route
 
 

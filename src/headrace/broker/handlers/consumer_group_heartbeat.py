@@ -1,0 +1,40 @@
+"""ConsumerGroupHeartbeat (key 68), versions 0-1: a member of a consumer group (KIP-848) joins,
+reports what it owns, and learns what to give back and what it gets.
+
+From v1 on the client makes its own member id, and may subscribe by pattern.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: ConsumerGroupHeartbeatRequest
+) -> ConsumerGroupHeartbeatResponse | asyncio.Future[ConsumerGroupHeartbeatResponse]:
+    if not broker.coordinators.serves_consumer_groups:
+        return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    caller = context.request_context()
+    return broker.groups.answer(
+        request.group_id,
+        lambda shard, now_ms: shard.consumer.heartbeat(caller, request, now_ms),
+        _refuse,
+    )
+
+
+def _refuse(error: CoordinatorError) -> ConsumerGroupHeartbeatResponse:
+    return ConsumerGroupHeartbeatResponse(
+        error_code=error.code, error_message=error.message or None
+    )
