@@ -40,6 +40,12 @@ HANDLERS: Mapping[ApiKey, str] = {
     ApiKey.DELETE_TOPICS: "delete_topics",
     ApiKey.DELETE_RECORDS: "delete_records",
     ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "add_partitions_to_txn",
+    ApiKey.ADD_OFFSETS_TO_TXN: "add_offsets_to_txn",
+    ApiKey.END_TXN: "end_txn",
+    ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
+    ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
+    ApiKey.LIST_TRANSACTIONS: "list_transactions",
     ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
     ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
     ApiKey.DESCRIBE_CONFIGS: "describe_configs",
@@ -158,26 +164,27 @@ class Dispatcher:
         if not route.min_version <= version <= route.max_version:
             return self._unsupported(route.spec, version, correlation_id)
         body: memoryview | bytes = frame if route.in_place else bytes(frame)
-        pos = _HEAD.size + id_size
         flexible = version >= route.flexible_since
-        if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
-            # No client id, or tagged fields after it, or nonsense: the long way.
-            _, pos = read_request_header(body, 0, len(body))
-        elif flexible:
-            pos += 1
-        # Bytes after the message are ignored, as Kafka does: librdkafka 2.16 sends three of them
-        # after a Metadata request for all topics.
-        read = route.readers.get(version)
-        if read is None:
-            read = route.readers[version] = route.reader(version)
-        request, _ = read(body, pos, len(body))
-        reply = route.handle(self._broker, Context(connection, version, body), request)
+        if route.shortcut is None or not (
+            reply := route.shortcut(self._broker, connection, cast("bytes", body))
+        ):
+            pos = _HEAD.size + id_size
+            if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
+                # No client id, or tagged fields after it, or nonsense: the long way.
+                _, pos = read_request_header(body, 0, len(body))
+            elif flexible:
+                pos += 1
+            # Bytes after the message are ignored, as Kafka does: librdkafka 2.16 sends three of
+            # them after a Metadata request for all topics.
+            read = route.readers.get(version)
+            if read is None:
+                read = route.readers[version] = route.reader(version)
+            request, _ = read(body, pos, len(body))
+            reply = route.handle(self._broker, Context(connection, version, body), request)
         if reply is None:
             return None
         if isinstance(reply, bytes):  # an answer that the handler had nearly ready
-            if flexible:
-                return [_FLEXIBLE_PREFIX.pack(len(reply) + 5, correlation_id, 0) + reply]
-            return [_PREFIX.pack(len(reply) + 4, correlation_id) + reply]
+            return [_framed(flexible, correlation_id, reply)]
         spec = route.spec
         if isinstance(reply, Struct):
             return encode(spec, version, correlation_id, reply)
@@ -185,6 +192,8 @@ class Dispatcher:
         def encode_later(answer: object) -> Parts | None:
             if answer is None:
                 return None
+            if isinstance(answer, bytes):
+                return [_framed(flexible, correlation_id, answer)]
             return encode(spec, version, correlation_id, cast("Struct", answer))
 
         if isinstance(reply, asyncio.Future):
@@ -210,6 +219,12 @@ class Dispatcher:
             APIS[api_key], module.handle, getattr(module, "shortcut", None)
         )
         return route
+
+
+def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:
+    if flexible:
+        return _FLEXIBLE_PREFIX.pack(len(answer) + 5, correlation_id, 0) + answer
+    return _PREFIX.pack(len(answer) + 4, correlation_id) + answer
 
 
 def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> Parts:

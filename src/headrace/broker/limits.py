@@ -14,6 +14,7 @@ class Limits:
     auto_create_topics: bool
     max_partitions_per_page: int
     producer_id_expiration_ms: int
+    transaction_verification: bool
     server: ServerLimits
 
     @classmethod
@@ -28,6 +29,7 @@ class Limits:
             auto_create_topics=bool(number("auto.create.topics.enable")),
             max_partitions_per_page=number("max.request.partition.size.limit"),
             producer_id_expiration_ms=number("producer.id.expiration.ms"),
+            transaction_verification=bool(number("transaction.partition.verification.enable")),
             server=ServerLimits(
                 max_frame_bytes=number("socket.request.max.bytes"),
                 max_in_flight=number("headrace.max.inflight.requests.per.connection"),

@@ -6,6 +6,7 @@ connection that sent the batch waits, so that its later batches do not overtake 
 """
 
 import asyncio
+from collections.abc import Callable
 
 from headrace.clock import Clock
 from headrace.records.deep import Inspection, Rules, inspect_in_slices
@@ -16,13 +17,22 @@ from headrace.storage.validation import storage_error
 
 
 async def append_after_look(
-    leader: Leader, batch: bytearray, rules: Rules, clock: Clock
+    leader: Leader,
+    batch: bytearray,
+    rules: Rules,
+    clock: Clock,
+    check: Callable[[Leader], None] | None = None,
 ) -> AppendResult:
-    """Appends `batch`, which nobody else may change; raises as `Leader.append` does."""
+    """Appends `batch`, which nobody else may change; raises as `Leader.append` does.
+
+    `check` raises if what was true before the look no longer is.
+    """
     try:
         looked = await _look(batch, rules)
     except RecordError as error:
         raise storage_error(error) from error
+    if check is not None:
+        check(leader)
     return leader.append(memoryview(batch), clock.wall_ms(), looked=looked)
 
 

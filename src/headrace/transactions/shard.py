@@ -110,15 +110,16 @@ class TransactionShard:
         producer: Producer,
         partitions: frozenset[Partition],
         client_version: int,
+        answer: R,
         now_ms: int,
-    ) -> Turn[ErrorCode]:
-        """The partitions are in the producer's transaction, which begins if it has none."""
+    ) -> Turn[R]:
+        """`answer`, when the partitions are in the producer's transaction, which begins if it has
+        none."""
         transaction = self._current(transactional_id, producer)
         if transaction.state is State.ONGOING and partitions <= transaction.partitions:
-            return Turn(ErrorCode.NONE)
-        return self._turn(
-            ErrorCode.NONE, [transaction.with_partitions(partitions, client_version, now_ms)]
-        )
+            return Turn(answer)
+        added = transaction.with_partitions(partitions, client_version, now_ms)
+        return self._turn(answer, [added])
 
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Iterable[Partition]

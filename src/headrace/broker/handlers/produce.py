@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headrace.broker.dispatch import Context
 from headrace.broker.handlers.errors import failure
 from headrace.broker.handlers.produce_answer import FIRST_VERSION_WITH_LOG_START, usual_answer
+from headrace.broker.handlers.produce_transactional import Admission
 from headrace.broker.long_look import append_after_look
 from headrace.broker.partitions import HostedTopic, PartitionTable
 from headrace.protocol.errors import ErrorCode
@@ -53,6 +54,7 @@ UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_ID
 INVALID_REQUIRED_ACKS = ErrorCode.INVALID_REQUIRED_ACKS
 ZSTD = Codec.ZSTD
 NOT_ZERO_ACKS: Final = 1
+_NOT_IN_TRANSACTION: Final = "the partition is not in an open transaction of this producer"
 _GLANCE = struct.Struct(">8xi4xB4xH")  # of a batch: its length, magic and attributes
 
 Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
@@ -65,6 +67,7 @@ class _Look(NamedTuple):
     leader: Leader
     batch: bytearray
     rules: Rules
+    admission: Admission | None
 
 
 Looks = list[_Look]
@@ -72,20 +75,52 @@ Reply = (
     ProduceResponse
     | bytes
     | asyncio.Future[ProduceResponse | None]
-    | Coroutine[object, object, ProduceResponse | None]
+    | Coroutine[object, object, ProduceResponse | bytes | None]
 )
 
 
 def handle(broker: "Broker", context: Context, request: ProduceRequest) -> Reply | None:
+    if request.transactional_id is None:
+        return _handle(broker, context, request, None)
+    admission = Admission(broker, context.version, request)
+    pending = admission.ask()
+    if pending is None:
+        return _handle(broker, context, request, admission)
+    # The request's own bytes are gone when the loop goes on.
+    for data in request.topic_data:
+        for partition in data.partition_data:
+            if isinstance(partition.records, memoryview):
+                partition.records = memoryview(bytearray(partition.records))
+    return _after_admission(broker, context, request, admission, pending)
+
+
+async def _after_admission(
+    broker: "Broker",
+    context: Context,
+    request: ProduceRequest,
+    admission: Admission,
+    pending: "asyncio.Future[ErrorCode]",
+) -> ProduceResponse | bytes | None:
+    """The partitions join the transaction when its coordinator has that on disk."""
+    admission.ask_again(await pending)
+    reply = _handle(broker, context, request, admission)
+    if isinstance(reply, asyncio.Future | Coroutine):
+        return await reply
+    return reply
+
+
+def _handle(
+    broker: "Broker", context: Context, request: ProduceRequest, admission: Admission | None
+) -> Reply | None:
     version = context.version
     acks = request.acks
     topics = request.topic_data
     if len(topics) == 1 and len(topics[0].partition_data) == 1 and acks in (1, -1):
-        return _append_one(broker, context, topics[0])
+        return _append_one(broker, context, topics[0], admission)
     flushes: Flushes = []
     looks: Looks = []
     if -1 <= acks <= 1:
-        response = _append_all(broker, version, request, flushes, looks)
+        response = _append_all(broker, version, request, admission, flushes, looks)
     else:
         response = _refuse_all(request, INVALID_REQUIRED_ACKS)
     if looks:
@@ -98,7 +133,9 @@ def handle(broker: "Broker", context: Context, request: ProduceRequest) -> Reply
     return response
 
 
-def _append_one(broker: "Broker", context: Context, data: TopicProduceData) -> Reply:
+def _append_one(
+    broker: "Broker", context: Context, data: TopicProduceData, admission: Admission | None
+) -> Reply:
     """What a small request holds: one partition, whose answer is nearly ready-made."""
     version = context.version
     partition = data.partition_data[0]
@@ -107,7 +144,7 @@ def _append_one(broker: "Broker", context: Context, data: TopicProduceData) -> R
         return _answer_one(data, _refused(partition.index, leader))
     assert topic is not None
     looks: Looks = []
-    result = _append(version, leader, partition, broker.clock.wall_ms(), looks)
+    result = _append(version, leader, partition, broker.clock.wall_ms(), admission, looks)
     if isinstance(result, AppendResult):
         if version >= FIRST_VERSION_WITH_LOG_START and not leader.flush_pending:
             answer = usual_answer(topic, version)
@@ -129,7 +166,12 @@ def _answer_one(data: TopicProduceData, partition: PartitionProduceResponse) -> 
 
 
 def _append_all(
-    broker: "Broker", version: int, request: ProduceRequest, flushes: Flushes, looks: Looks
+    broker: "Broker",
+    version: int,
+    request: ProduceRequest,
+    admission: Admission | None,
+    flushes: Flushes,
+    looks: Looks,
 ) -> ProduceResponse:
     now_ms = broker.clock.wall_ms()
     responses = []
@@ -140,7 +182,7 @@ def _append_all(
             if not isinstance(leader, Leader):
                 partitions.append(_refused(partition.index, leader))
                 continue
-            result = _append(version, leader, partition, now_ms, looks)
+            result = _append(version, leader, partition, now_ms, admission, looks)
             if isinstance(result, AppendResult):
                 result = _appended(leader, result)
                 if leader.flush_pending:
@@ -175,7 +217,12 @@ def _leader(
 
 
 def _append(
-    version: int, leader: Leader, data: PartitionProduceData, now_ms: int, looks: Looks
+    version: int,
+    leader: Leader,
+    data: PartitionProduceData,
+    now_ms: int,
+    admission: Admission | None,
+    looks: Looks,
 ) -> AppendResult | PartitionProduceResponse:
     """Where the records are now, or what the client is told instead.
 
@@ -189,9 +236,11 @@ def _append(
             ErrorCode.INVALID_RECORD,
             f"Produce v{version} must carry one record batch for each partition",
         )
-    problem = _check_batch(version, records)
+    problem = _check_batch(version, records, transactional=admission is not None)
     if problem is not None:
         return _refused(index, *problem)
+    if admission is not None and leader in admission.refusals:
+        return _refused(index, admission.refusals[leader], _NOT_IN_TRANSACTION)
     try:
         return leader.append(records, now_ms)
     except StorageError as error:
@@ -199,7 +248,7 @@ def _append(
     except LongLook as look:
         # The request's own bytes are gone when the loop goes on.
         answer = PartitionProduceResponse(index=index)
-        looks.append(_Look(answer, leader, bytearray(records), look.rules))
+        looks.append(_Look(answer, leader, bytearray(records), look.rules, admission))
         return answer
 
 
@@ -233,13 +282,15 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
     )
 
 
-def _check_batch(version: int, records: memoryview) -> tuple[ErrorCode, str] | None:
+def _check_batch(
+    version: int, records: memoryview, *, transactional: bool
+) -> tuple[ErrorCode, str] | None:
     """Kafka's rules for what one partition of a request may carry: exactly one batch, magic 2."""
     length, magic, attributes = _GLANCE.unpack_from(records)
     if (
         magic == MAGIC
         and length + LOG_OVERHEAD == len(records)
-        and not attributes & TRANSACTIONAL_FLAG
+        and (transactional or not attributes & TRANSACTIONAL_FLAG)
         and (version >= FIRST_VERSION_WITH_ZSTD or attributes & CODEC_MASK != ZSTD)
     ):
         return None  # nearly always; the rest only finds the words
@@ -259,10 +310,10 @@ def _check_batch(version: int, records: memoryview) -> tuple[ErrorCode, str] | N
             ErrorCode.INVALID_RECORD,
             f"Produce v{version} may carry only one record batch for each partition",
         )
-    if header.is_transactional:
+    if header.is_transactional and not transactional:
         return (
-            ErrorCode.INVALID_TXN_STATE,
-            "this broker has no transaction coordinator, so no transaction is open",
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "transactional records in a request without a transactional id",
         )
     return None
 
@@ -279,7 +330,13 @@ async def _after_looks(
     for look in looks:
         leader = look.leader
         try:
-            result = await append_after_look(leader, look.batch, look.rules, broker.clock)
+            result = await append_after_look(
+                leader,
+                look.batch,
+                look.rules,
+                broker.clock,
+                None if look.admission is None else look.admission.check,
+            )
         except StorageError as error:
             _take_over(look.partition, _not_appended(leader, error))
             continue

@@ -7,10 +7,13 @@ from v5 on the commit itself adds the group to the transaction (KIP-890).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
+from headrace.broker.transaction_admission import admit_group
 from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.turn import Producer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -23,17 +26,70 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 FIRST_VERSION_THAT_KNOWS_LOADING: Final = 2
+FIRST_VERSION_THAT_KNOWS_ABORTABLE: Final = 4
+FIRST_VERSION_THAT_ADDS: Final = 5
+
+Reply = TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]
 
 
 def handle(
     broker: Broker, context: Context, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse | asyncio.Future[TxnOffsetCommitResponse]:
+) -> Reply | Coroutine[object, object, TxnOffsetCommitResponse]:
     version = context.version
+    if not request.group_id:
+        return _refused(version, request, CoordinatorError(ErrorCode.INVALID_GROUP_ID))
+    verdict = admit_group(
+        broker,
+        request.transactional_id,
+        Producer(request.producer_id, request.producer_epoch),
+        request.group_id,
+        adds=version >= FIRST_VERSION_THAT_ADDS,
+    )
+    if isinstance(verdict, asyncio.Future):
+        return _after_admission(broker, version, request, verdict)
+    return _commit(broker, version, request, verdict)
+
+
+async def _after_admission(
+    broker: Broker,
+    version: int,
+    request: TxnOffsetCommitRequest,
+    pending: asyncio.Future[ErrorCode],
+) -> TxnOffsetCommitResponse:
+    verdict = await pending
+    if not verdict:
+        # The transaction may have ended meanwhile: what holds now counts.
+        again = admit_group(
+            broker,
+            request.transactional_id,
+            Producer(request.producer_id, request.producer_epoch),
+            request.group_id,
+            adds=False,
+        )
+        verdict = again if isinstance(again, ErrorCode) else await again
+    reply = _commit(broker, version, request, verdict)
+    return await reply if isinstance(reply, asyncio.Future) else reply
+
+
+def _commit(
+    broker: Broker, version: int, request: TxnOffsetCommitRequest, verdict: ErrorCode
+) -> Reply:
+    if verdict:
+        return _refused(version, request, CoordinatorError(_shown(version, verdict)))
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit_in_transaction(version, request, now_ms),
         lambda error: _refused(version, request, error),
     )
+
+
+def _shown(version: int, verdict: ErrorCode) -> ErrorCode:
+    """What a producer is told that has not asked the transaction coordinator itself."""
+    if verdict is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if verdict is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_THAT_KNOWS_ABORTABLE:
+        return ErrorCode.INVALID_TXN_STATE
+    return verdict
 
 
 def _refused(

@@ -1,0 +1,50 @@
+"""AddOffsetsToTxn (key 25), versions 0-4: a group's offsets become part of a transaction.
+
+v2 knows PRODUCER_FENCED. Producers of the second protocol (KIP-890) do not send it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.topology import GROUP_METADATA_TOPIC
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.turn import Producer
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from headrace.transactions.transaction import V1
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_FENCED: Final = 2
+
+
+def handle(
+    broker: Broker, context: Context, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
+    def refused(error: CoordinatorError) -> AddOffsetsToTxnResponse:
+        code = error.code
+        if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return AddOffsetsToTxnResponse(error_code=code)
+
+    try:
+        partition = broker.groups.partition_of(request.group_id)
+    except CoordinatorError as error:
+        return refused(error)
+    producer = Producer(request.producer_id, request.producer_epoch)
+    wanted = frozenset({(GROUP_METADATA_TOPIC, partition)})
+
+    return broker.transactions.answer(
+        request.transactional_id,
+        lambda shard, now_ms: shard.add_partitions(
+            request.transactional_id, producer, wanted, V1, AddOffsetsToTxnResponse(), now_ms
+        ),
+        refused,
+    )

@@ -1,0 +1,41 @@
+"""DescribeTransactions (key 65), version 0: the state of transactions by their ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    DescribeTransactionsTransactionState,
+)
+from headrace.transactions.directory import describe
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: DescribeTransactionsRequest
+) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[
+            _describe(broker, transactional_id) for transactional_id in request.transactional_ids
+        ]
+    )
+
+
+def _describe(broker: Broker, transactional_id: str) -> DescribeTransactionsTransactionState:
+    try:
+        if not transactional_id:
+            raise CoordinatorError(ErrorCode.INVALID_REQUEST)
+        return broker.transactions.read(
+            transactional_id, lambda shard, _: describe(shard.find(transactional_id))
+        )
+    except CoordinatorError as error:
+        return DescribeTransactionsTransactionState(
+            error_code=error.code, transactional_id=transactional_id
+        )

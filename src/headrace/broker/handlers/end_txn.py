@@ -1,0 +1,38 @@
+"""EndTxn (key 26), versions 0-5: commits or aborts a transaction.
+
+v2 knows PRODUCER_FENCED. v5 is the second transaction protocol (KIP-890): the answer has the id
+and epoch for the next transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_FENCED: Final = 2
+
+
+def handle(
+    broker: Broker, context: Context, request: EndTxnRequest
+) -> EndTxnResponse | asyncio.Future[EndTxnResponse]:
+    version = context.version
+    return broker.transactions.answer(
+        request.transactional_id,
+        lambda shard, now_ms: shard.end(version, request, now_ms),
+        lambda error: _refused(version, error),
+    )
+
+
+def _refused(version: int, error: CoordinatorError) -> EndTxnResponse:
+    code = error.code
+    if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    return EndTxnResponse(error_code=code)

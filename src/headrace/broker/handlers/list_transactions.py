@@ -1,0 +1,35 @@
+"""ListTransactions (key 66), versions 0-2: the transactions that this broker coordinates.
+
+v1 filters by how long they have been open, v2 by a pattern of the id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from headrace.transactions.directory import TransactionFilter
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: ListTransactionsRequest
+) -> ListTransactionsResponse:
+    try:
+        wanted = TransactionFilter(request)
+        found = broker.transactions.read_all(
+            lambda shard, now_ms: wanted.select(shard.transactions.values(), now_ms)
+        )
+    except CoordinatorError as error:
+        return ListTransactionsResponse(error_code=error.code)
+    return ListTransactionsResponse(
+        unknown_state_filters=wanted.unknown_states,
+        transaction_states=[one for shard in found for one in shard],
+    )
