@@ -9,7 +9,18 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import cluster, config, consume, kafka_topics, produce, profile, topic
+from headrace.cli import (
+    cluster,
+    config,
+    consume,
+    group,
+    kafka_topics,
+    produce,
+    profile,
+    share,
+    topic,
+    txn,
+)
 from headrace.cli.commands import Outer, Profile, Servers
 from headrace.cli.options import MAX_PORT, UP_OPTIONS, Option, UpOptions, is_setting
 
@@ -23,6 +34,9 @@ app = typer.Typer(
 )
 
 app.add_typer(topic.app, name="topic")
+app.add_typer(group.app, name="group")
+app.add_typer(share.app, name="share")
+app.add_typer(txn.app, name="txn")
 app.add_typer(config.app, name="config")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(profile.app, name="profile")

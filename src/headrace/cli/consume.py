@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # A command may take its time with a record without being taken for dead.
 EXEC_MAX_POLL_MS: Final = 24 * 3600 * 1000
-FINAL_COMMIT_S: Final = 10.0
+HASTY_FETCH_MS: Final = 50  # the end of a partition shows when a fetch comes back empty
 
 
 def register(app: typer.Typer) -> None:
@@ -149,6 +149,8 @@ def consume(
         "isolation_level": "read_uncommitted" if uncommitted else "read_committed",
         "enable_partition_eof": True,
     }
+    if exit_at_end:
+        options["fetch_wait_max_ms"] = HASTY_FETCH_MS
     plan = session.run(
         lambda client: _plan(
             client, session, topics, chosen, start, until, exit_at_end, now_ms, group is not None

@@ -6,6 +6,7 @@ acknowledged it. Only then may its offset be committed, so a record is handled a
 
 import os
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -40,10 +41,11 @@ def run_command(command: str, record: Record, group: str | None) -> Failure | No
         stderr=subprocess.PIPE,
         check=False,
     )
-    os.write(2, done.stderr)
+    said = done.stderr.decode("utf-8", "replace")
+    sys.stderr.write(said)
     if done.returncode == 0:
         return None
-    said = done.stderr.decode("utf-8", "replace").strip()
+    said = said.strip()
     how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
     return Failure(done.returncode, f"{how}: {said}" if said else how)
 

@@ -120,14 +120,10 @@ def plain(table: Table) -> str:
 
 
 def _numeric(table: Table) -> list[bool]:
-    return [
-        bool(table.rows)
-        and all(
-            value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-            for value in (row[column] for row in table.rows)
-        )
-        for column in range(len(table.headers))
-    ]
+    """Columns of numbers; a missing one does not change that."""
+    columns = [[row[index] for row in table.rows] for index in range(len(table.headers))]
+    kinds = [{type(value) for value in column} - {type(None)} for column in columns]
+    return [bool(kind) and kind <= {int, float} for kind in kinds]
 
 
 def _print_rich(table: Table) -> None:

@@ -1,0 +1,278 @@
+"""`headrace txn`: transactions: list, describe, abort, find hanging ones."""
+
+from typing import Annotated, Final
+
+import typer
+
+from headrace.cli import complete
+from headrace.cli.commands import command
+from headrace.cli.exits import ExitCode, not_found, refused, usage
+from headrace.cli.output import Block, Fields, Table, remark
+from headrace.cli.positions import parse_duration_ms
+from headrace.cli.session import Session, find_topics, partitions_of, values_of
+from headrace.cli.templates import iso
+from headrace.cli.topic import Yes, confirm
+from headrace.client.client import ClusterClient
+from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.topics import list_topics
+from headrace.client.transactions import (
+    NO_TRANSACTION,
+    ActiveProducer,
+    ListedTransaction,
+    TransactionDescription,
+    describe_producers,
+    describe_transaction,
+    fence,
+    list_transactions,
+    write_abort_marker,
+)
+from headrace.clock import SystemClock
+from headrace.protocol.errors import ErrorCode
+
+app = typer.Typer(help="Transactions: list, describe, abort.", no_args_is_help=True)
+
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRANSACTIONAL_ID", autocompletion=complete.transactions, show_default=False
+    ),
+]
+# Kafka's transaction.max.timeout.ms: no coordinator keeps one open for longer by default.
+MAX_TIMEOUT: Final = "15m"
+
+
+@command(app, "list")
+def list_(
+    session: Session,
+    state: Annotated[
+        list[str], typer.Option("--state", help="Only in these states, e.g. Ongoing; repeatable.")
+    ] = [],  # noqa: B006
+    producer_id: Annotated[
+        list[int], typer.Option("--producer-id", help="Only of these producers; repeatable.")
+    ] = [],  # noqa: B006
+    longer_than: Annotated[
+        str | None, typer.Option("--longer-than", metavar="30s|5m", help="Open for longer.")
+    ] = None,
+) -> None:
+    """List transactional ids and the state of their transactions."""
+    longer_ms = -1 if longer_than is None else parse_duration_ms(longer_than, "--longer-than")
+
+    async def work(client: ClusterClient) -> list[ListedTransaction]:
+        return await list_transactions(
+            client,
+            timeout_s=session.timeout_s,
+            states=state,
+            producer_ids=producer_id,
+            longer_than_ms=longer_ms,
+        )
+
+    facts = [
+        {
+            "transactional_id": each.transactional_id,
+            "producer_id": each.producer_id,
+            "state": each.state,
+            "coordinator": each.coordinator,
+        }
+        for each in session.run(work)
+    ]
+    headers = ("TRANSACTIONAL-ID", "PRODUCER-ID", "STATE", "COORDINATOR")
+    session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
+
+
+@command(app, "describe")
+def describe(session: Session, transactional_id: Id) -> None:
+    """Show one transaction: its state, producer, age and partitions."""
+
+    async def work(client: ClusterClient) -> TransactionDescription:
+        return await _existing(client, transactional_id, session.timeout_s)
+
+    found = session.run(work)
+    started = found.start_ms if found.start_ms >= 0 else None
+    age_ms = None if started is None else max(0, SystemClock().wall_ms() - started)
+    facts = {
+        "transactional_id": found.transactional_id,
+        "state": found.state,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.producer_epoch,
+        "timeout_ms": found.timeout_ms,
+        "started": None if started is None else iso(started),
+        "open_for_ms": age_ms,
+        "partitions": [str(each) for each in found.partitions],
+    }
+    labels = [(name.upper().replace("_", "-"), value) for name, value in facts.items()]
+    blocks: list[Block] = [Fields(labels[:-1])]
+    if found.partitions:
+        blocks.append(Table(("TOPIC", "PARTITION"), sorted(found.partitions)))
+    session.output.show(facts, *blocks)
+
+
+async def _existing(
+    client: ClusterClient, transactional_id: str, timeout_s: float
+) -> TransactionDescription:
+    found = await describe_transaction(client, transactional_id, timeout_s=timeout_s)
+    if not isinstance(found, Refusal):
+        return found
+    if found.code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise refused(f"transactional id {transactional_id!r}", found)
+    listed = await list_transactions(client, timeout_s=timeout_s)
+    known = [each.transactional_id for each in listed]
+    raise not_found("transactional id", transactional_id, known)
+
+
+@command(app, "abort")
+def abort(
+    session: Session,
+    transactional_id: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TRANSACTIONAL_ID]",
+            autocompletion=complete.transactions,
+            show_default=False,
+        ),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", help="For a hanging one: the topic,")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="the partition,")
+    ] = None,
+    start_offset: Annotated[
+        int | None,
+        typer.Option("--start-offset", "-o", min=0, help="and the transaction's first offset."),
+    ] = None,
+    yes: Yes = False,
+) -> ExitCode | None:
+    """Abort a transaction: by its id, or (a hanging one) by where it starts.
+
+    By its id, the coordinator ends it and shuts out its producer. By topic, partition and start
+    offset, an abort marker is written past the coordinator: for what `find-hanging` shows.
+    """
+    place = (topic, partition, start_offset)
+    if transactional_id is not None and place == (None, None, None):
+        return _abort_by_id(session, transactional_id, yes)
+    if transactional_id is None and topic is not None and None not in place:
+        assert partition is not None
+        assert start_offset is not None
+        return _abort_hanging(session, TopicPartition(topic, partition), start_offset, yes)
+    raise usage("give a transactional id, or --topic, --partition and --start-offset")
+
+
+def _abort_by_id(session: Session, transactional_id: str, yes: bool) -> ExitCode:
+    confirm(f"Abort {transactional_id!r} and shut out its producer?", yes)
+
+    async def work(client: ClusterClient) -> TransactionDescription:
+        found = await _existing(client, transactional_id, session.timeout_s)
+        await fence(client, transactional_id, timeout_s=session.timeout_s)
+        return found
+
+    found = session.run(work)
+    facts = {"transactional_id": transactional_id, "state_before": found.state, "status": "aborted"}
+    session.output.show(facts, f"aborted {transactional_id} (it was {found.state})")
+    return ExitCode.OK
+
+
+def _abort_hanging(session: Session, partition: TopicPartition, start: int, yes: bool) -> ExitCode:
+    confirm(f"Write an abort marker into {partition} for the transaction at {start}?", yes)
+
+    async def work(client: ClusterClient) -> ActiveProducer:
+        (topic,) = await find_topics(client, [partition.topic], timeout_s=session.timeout_s)
+        wanted = partitions_of(topic, [partition.partition])
+        answers = await describe_producers(client, wanted, timeout_s=session.timeout_s)
+        for producer in values_of(answers)[partition]:
+            if producer.transaction_start == start:
+                why = await write_abort_marker(
+                    client, partition, producer, timeout_s=session.timeout_s
+                )
+                if why is not None:
+                    raise refused(f"{partition}", why)
+                return producer
+        raise not_found("open transaction", f"{partition} at {start}")
+
+    producer = session.run(work)
+    facts = {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "start_offset": start,
+        "producer_id": producer.producer_id,
+        "status": "aborted",
+    }
+    session.output.show(facts, f"aborted the transaction at {start} of {partition}")
+    return ExitCode.OK
+
+
+@command(app, "find-hanging")
+def find_hanging(
+    session: Session,
+    topics: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOPIC...]", autocompletion=complete.topics, show_default="all topics"
+        ),
+    ] = None,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than",
+            metavar="15m",
+            help="Nothing written for so long; transaction.max.timeout.ms at least.",
+        ),
+    ] = MAX_TIMEOUT,
+) -> None:
+    """Find transactions that are open in a partition but known to no coordinator."""
+    before_ms = SystemClock().wall_ms() - parse_duration_ms(older_than, "--older-than")
+
+    async def work(client: ClusterClient) -> list[dict[str, object]]:
+        if topics:
+            chosen = await find_topics(client, topics, timeout_s=session.timeout_s)
+        else:
+            chosen = await list_topics(client, timeout_s=session.timeout_s)
+        wanted = [each for topic in chosen for each in partitions_of(topic)]
+        answers = await describe_producers(client, wanted, timeout_s=session.timeout_s)
+        suspects = [
+            (each, producer)
+            for each, producers in answers.items()
+            if not isinstance(producers, Refusal)
+            for producer in producers
+            if producer.transaction_start != NO_TRANSACTION and producer.last_timestamp < before_ms
+        ]
+        known = await _open_partitions(client, {p.producer_id for _, p in suspects}, session)
+        return [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "start_offset": producer.transaction_start,
+                "producer_id": producer.producer_id,
+                "producer_epoch": producer.producer_epoch,
+                "last_written": iso(producer.last_timestamp),
+            }
+            for each, producer in suspects
+            if (producer.producer_id, each) not in known
+        ]
+
+    facts = session.run(work)
+    headers = ("TOPIC", "PARTITION", "START-OFFSET", "PRODUCER-ID", "EPOCH", "LAST-WRITTEN")
+    session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
+    if facts:
+        remark(
+            "abort one with headrace txn abort --topic TOPIC --partition PARTITION "
+            "--start-offset START-OFFSET"
+        )
+
+
+async def _open_partitions(
+    client: ClusterClient, producer_ids: set[int], session: Session
+) -> set[tuple[int, TopicPartition]]:
+    """What coordinators know to be open of these producers."""
+    if not producer_ids:
+        return set()
+    listed = await list_transactions(
+        client, timeout_s=session.timeout_s, producer_ids=sorted(producer_ids)
+    )
+    known: set[tuple[int, TopicPartition]] = set()
+    for each in listed:
+        found = await describe_transaction(
+            client, each.transactional_id, timeout_s=session.timeout_s
+        )
+        if not isinstance(found, Refusal):
+            known |= {(found.producer_id, partition) for partition in found.partitions}
+    return known
