@@ -45,9 +45,9 @@ _LATER: Final = (
     "inter.broker.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",
-    "super.users", "telemetry.", "transaction.", "transactional.", "zookeeper.",
+    "super.users", "telemetry.", "zookeeper.",
 )  # fmt: skip
-_ALREADY: Final = ("share.coordinator.state.topic.", "transaction.state.log.")
+_ALREADY: Final = ("share.coordinator.state.topic.",)
 """Settings under `_LATER` belong to what a single node does not do yet, those under `_ALREADY`
 apart, which say what internal topics look like. They are checked, and obeyed by nobody."""
 
