@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from headrace.broker.frames import FrameRefused, ReceiveBuffer
 from headrace.protocol.errors import ProtocolError
@@ -90,6 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = "unknown"
         self.last_active = owner.monotonic()
         self.client_software: tuple[str, str] = ("unknown", "unknown")
+        self.remembered: Any = None  # what a handler's shortcut wants to find again
         self._owner = owner
         self._loop = loop
         self._transport: asyncio.Transport | None = None
@@ -105,6 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._draining = False  # no further requests are started
         self._lingering = False  # all is answered; what still arrives is thrown away
+        self._on_close: dict[object, Callable[[], None]] = {}
 
     @property
     def in_flight(self) -> int:
@@ -142,6 +144,8 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         self._count_unsent(0)
         self._owner.closed(self)
+        for lost in self._on_close.values():
+            lost()
 
     def pause_writing(self) -> None:
         self._write_paused = True
@@ -164,6 +168,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             log.info("closed a connection", extra={"peer": self.peer, "reason": reason})
             self._transport.abort()
+
+    def on_close(self, key: object, lost: Callable[[], None]) -> None:
+        """`lost` is called when the connection has ended, however it did; one for each key."""
+        self._on_close[key] = lost
 
     def drain(self) -> None:
         """Takes no further requests; closes when what was accepted has been answered."""

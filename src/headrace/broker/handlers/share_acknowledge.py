@@ -1,0 +1,67 @@
+"""ShareAcknowledge (key 79), versions 1-2: what a member says about the records it holds.
+
+v2 adds the renewal of locks (KIP-1222) and tells how long they last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.broker.share_acknowledging import (
+    acknowledge_partitions,
+    checked_session_key,
+    when_all,
+)
+from headrace.broker.share_partition import Outcome
+from headrace.broker.share_reading import ShareRead
+from headrace.protocol.messages.share_acknowledge import (
+    ShareAcknowledgePartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from headrace.protocol.struct import Struct
+from headrace.share.session import FINAL_EPOCH, SharedPartition, ShareSessionError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, context: Context, request: ShareAcknowledgeRequest
+) -> ShareAcknowledgeResponse | asyncio.Future[Struct | None]:
+    try:
+        key = checked_session_key(request.group_id, request.member_id)
+        broker.shares.sessions.acknowledge(key, request.share_session_epoch)
+    except ShareSessionError as error:
+        return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    acknowledged = acknowledge_partitions(broker, key, request.topics, renews=request.is_renew_ack)
+
+    def answer(_: ShareRead, outcomes: dict[SharedPartition, Outcome]) -> ShareAcknowledgeResponse:
+        if request.share_session_epoch == FINAL_EPOCH:
+            broker.shares.close_session(key)
+        config = broker.coordinators.group_config(key.group_id)
+        return ShareAcknowledgeResponse(
+            acquisition_lock_timeout_ms=config.share_record_lock_duration_ms,
+            responses=_topics(outcomes),
+        )
+
+    return when_all(broker.loop, ShareRead(), acknowledged, answer)
+
+
+def _topics(outcomes: dict[SharedPartition, Outcome]) -> list[ShareAcknowledgeTopicResponse]:
+    topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
+    for (topic_id, index), outcome in outcomes.items():
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = ShareAcknowledgeTopicResponse(
+                topic_id=topic_id, partitions=[]
+            )
+        topic.partitions.append(
+            ShareAcknowledgePartitionData(
+                partition_index=index, error_code=outcome.code, error_message=outcome.message
+            )
+        )
+    return list(topics.values())

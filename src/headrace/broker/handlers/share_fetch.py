@@ -1,0 +1,212 @@
+"""ShareFetch (key 78), versions 1-2: records for a member of a share group, and what it says about
+earlier ones.
+
+v2 adds strict record limits (KIP-1206) and the renewal of locks (KIP-1222): a request that renews
+fetches nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.broker.share_acknowledging import (
+    Acknowledged,
+    acknowledge_partitions,
+    checked_session_key,
+    when_all,
+)
+from headrace.broker.share_partition import DONE, Outcome
+from headrace.broker.share_reading import SharedRecords, ShareRead, ShareWant
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.share_fetch import (
+    AcquiredRecords,
+    ShareFetchableTopicResponse,
+    ShareFetchPartitionData,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from headrace.protocol.struct import Struct
+from headrace.share.acquisition import Take
+from headrace.share.session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    SessionKey,
+    SharedPartition,
+    ShareFetchPlan,
+    ShareSessionError,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+RECORD_LIMIT: Final = 1  # the acquire mode that never gives more than was asked for
+READ_COMMITTED: Final = "read_committed"
+
+
+def handle(
+    broker: Broker, context: Context, request: ShareFetchRequest
+) -> ShareFetchResponse | asyncio.Future[Struct | None]:
+    try:
+        key = checked_session_key(request.group_id, request.member_id)
+        _check_renewal(request)
+        plan = broker.shares.sessions.begin(
+            key,
+            request.share_session_epoch,
+            list(_wanted(request)),
+            list(_forgotten(request)),
+            acknowledges=_acknowledges(request),
+            limit=broker.settings.integer("group.share.max.share.sessions"),
+        )
+    except ShareSessionError as error:
+        refusal = ShareFetchResponse(error_code=error.code, error_message=error.message)
+        if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
+            return _later(broker, request.max_wait_ms, refusal)
+        return refusal
+    if request.share_session_epoch == INITIAL_EPOCH:
+        broker.shares.bind(context.connection, key)
+    return _serve(broker, request, key, plan)
+
+
+def _serve(
+    broker: Broker, request: ShareFetchRequest, key: SessionKey, plan: ShareFetchPlan
+) -> ShareFetchResponse | asyncio.Future[Struct | None]:
+    acknowledged: Acknowledged = {}
+    if _acknowledges(request):
+        acknowledged = acknowledge_partitions(
+            broker, key, request.topics, renews=request.is_renew_ack
+        )
+    if request.is_renew_ack:
+        plan = plan._replace(partitions=[])
+    want = _want(broker, request, key)
+    fetching = broker.shares.fetch(key.group_id, _rotated(plan, request), want)
+
+    def answer(read: ShareRead, outcomes: dict[SharedPartition, Outcome]) -> ShareFetchResponse:
+        if request.share_session_epoch == FINAL_EPOCH:
+            broker.shares.close_session(key)
+        return ShareFetchResponse(
+            acquisition_lock_timeout_ms=_lock_ms(broker, key),
+            responses=_topics(read, outcomes, plan),
+        )
+
+    return when_all(broker.loop, fetching, acknowledged, answer)
+
+
+def _check_renewal(request: ShareFetchRequest) -> None:
+    if not request.is_renew_ack:
+        return
+    names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
+    wrong = [name for name in names if getattr(request, name)]
+    if wrong:
+        raise ShareSessionError(
+            ErrorCode.INVALID_REQUEST,
+            f"A request that renews locks must have 0 as {', '.join(wrong)}.",
+        )
+
+
+def _want(broker: Broker, request: ShareFetchRequest, key: SessionKey) -> ShareWant:
+    max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
+    config = broker.coordinators.group_config(key.group_id)
+    return ShareWant(
+        member=key.member_id,
+        take=Take(
+            max_records=request.max_records if max_bytes else 0,
+            batch_size=request.batch_size,
+            strict=request.share_acquire_mode == RECORD_LIMIT,
+        ),
+        max_bytes=max_bytes,
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_wait_ms=request.max_wait_ms if request.max_records > 0 and max_bytes else 0,
+        read_committed=config.share_isolation_level == READ_COMMITTED,
+    )
+
+
+def _rotated(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPartition]:
+    """Another partition comes first each time, so that none starves under the record limit."""
+    partitions = plan.partitions
+    if not partitions or request.max_records <= 0 or request.max_bytes <= 0:
+        return []
+    first = max(0, request.share_session_epoch) % len(partitions)
+    return partitions[first:] + partitions[:first]
+
+
+def _topics(
+    read: ShareRead, outcomes: dict[SharedPartition, Outcome], plan: ShareFetchPlan
+) -> list[ShareFetchableTopicResponse]:
+    """Partitions with news, by topic; all of them in a full answer."""
+    topics: dict[bytes, ShareFetchableTopicResponse] = {}
+    for partition in dict.fromkeys((*plan.partitions, *outcomes)):
+        found = read.found.get(partition)
+        failed = read.failed.get(partition, DONE)
+        news = plan.session is None or plan.session.is_news(
+            partition, has_records=found is not None, failed=bool(failed.code)
+        )
+        if not (news or plan.full or partition in outcomes):
+            continue
+        topic_id, index = partition
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id, partitions=[])
+        topic.partitions.append(_partition(index, found, failed, outcomes.get(partition, DONE)))
+    return list(topics.values())
+
+
+def _partition(
+    index: int, found: SharedRecords | None, failed: Outcome, acknowledged: Outcome
+) -> ShareFetchPartitionData:
+    data = ShareFetchPartitionData(
+        partition_index=index,
+        error_code=failed.code,
+        error_message=failed.message,
+        acknowledge_error_code=acknowledged.code,
+        acknowledge_error_message=acknowledged.message,
+        records=b"",
+    )
+    if found is not None:
+        data.records = found.records
+        data.acquired_records = [
+            AcquiredRecords(first_offset=first, last_offset=last, delivery_count=deliveries)
+            for first, last, deliveries in found.acquired
+        ]
+    return data
+
+
+def _lock_ms(broker: Broker, key: SessionKey) -> int:
+    return broker.coordinators.group_config(key.group_id).share_record_lock_duration_ms
+
+
+def _wanted(request: ShareFetchRequest) -> Iterator[SharedPartition]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield bytes(topic.topic_id), partition.partition_index
+
+
+def _forgotten(request: ShareFetchRequest) -> Iterator[SharedPartition]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield bytes(topic.topic_id), index
+
+
+def _acknowledges(request: ShareFetchRequest) -> bool:
+    return any(
+        partition.acknowledgement_batches
+        for topic in request.topics
+        for partition in topic.partitions
+    )
+
+
+def _later(
+    broker: Broker, delay_ms: int, answer: ShareFetchResponse
+) -> asyncio.Future[Struct | None]:
+    """As Kafka: a member without a session waits as long as a fetch would, not less."""
+    future: asyncio.Future[Struct | None] = broker.loop.create_future()
+
+    def give() -> None:
+        if not future.done():
+            future.set_result(answer)
+
+    timer = broker.loop.call_later(delay_ms / 1000, give)
+    future.add_done_callback(lambda _: timer.cancel())
+    return future

@@ -1,0 +1,83 @@
+"""WriteShareGroupState (key 85), versions 0-1: stores what a share partition's leader has decided.
+
+v1 adds the count of records whose delivery is complete (KIP-1226).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.broker.share_state_requests import each_partition
+from headrace.coordinator.errors import CoordinatorError
+from headrace.coordinator.turn import Turn
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.write_share_group_state import (
+    WriteShareGroupStatePartitionData,
+    WriteShareGroupStatePartitionResult,
+    WriteShareGroupStateRequest,
+    WriteShareGroupStateResponse,
+    WriteStateResult,
+)
+from headrace.share.record_state import RecordState, StateBatch
+from headrace.share_state.shard import ShareStateShard, StateChange
+from headrace.share_state.state import SharePartitionKey
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: WriteShareGroupStateRequest
+) -> WriteShareGroupStateResponse:
+    if not request.group_id:
+        return WriteShareGroupStateResponse()
+    return WriteShareGroupStateResponse(
+        results=[
+            WriteStateResult(
+                topic_id=topic.topic_id,
+                partitions=[
+                    _result(asked.partition, outcome)
+                    for asked, outcome in await each_partition(
+                        broker, request.group_id, topic.topic_id, topic.partitions, _write
+                    )
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _write(
+    shard: ShareStateShard,
+    key: SharePartitionKey,
+    asked: WriteShareGroupStatePartitionData,
+    now_ms: int,
+) -> Turn[bool]:
+    try:
+        batches = [
+            StateBatch(
+                batch.first_offset,
+                batch.last_offset,
+                RecordState(batch.delivery_state),
+                batch.delivery_count,
+            )
+            for batch in asked.state_batches
+        ]
+    except ValueError as error:
+        raise CoordinatorError(ErrorCode.INVALID_REQUEST, str(error)) from error
+    change = StateChange(
+        asked.state_epoch,
+        asked.leader_epoch,
+        asked.start_offset,
+        asked.delivery_complete_count,
+        batches,
+    )
+    return shard.write(key, change, now_ms)
+
+
+def _result(index: int, outcome: bool | CoordinatorError) -> WriteShareGroupStatePartitionResult:
+    result = WriteShareGroupStatePartitionResult(partition=index)
+    if isinstance(outcome, CoordinatorError):
+        result.error_code, result.error_message = outcome.code, str(outcome)
+    return result

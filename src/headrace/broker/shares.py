@@ -1,0 +1,112 @@
+"""The share partitions and share sessions of one broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from headrace.broker.connection import Connection
+from headrace.broker.delayed_share_fetch import DelayedShareFetch
+from headrace.broker.share_partition import LiveShare, Outcome
+from headrace.broker.share_reading import ShareRead, ShareWant, read_shares
+from headrace.protocol.errors import ErrorCode
+from headrace.share.session import SessionKey, SharedPartition, ShareSessions
+from headrace.share_state.state import SharePartitionKey
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+class Shares:
+    """Finds share partitions, reads them, and cleans up behind members that leave."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.sessions = ShareSessions()
+        self._broker = broker
+        self._live: dict[SharePartitionKey, LiveShare] = {}
+        self._delayed: set[DelayedShareFetch] = set()
+
+    # --- partitions -----------------------------------------------------------------------------
+
+    def find(self, group_id: str, partition: SharedPartition) -> LiveShare | Outcome:
+        """The share partition, which may still be loading, or why there is none."""
+        topic_id, index = partition
+        key = SharePartitionKey(group_id, topic_id, index)
+        live = self._live.get(key)
+        if live is not None:
+            return live
+        topic = self._broker.partitions.by_id.get(topic_id)
+        if topic is None:
+            return Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
+        leader = topic.leader(index)
+        if leader is None or topic.internal:
+            return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        live = self._live[key] = LiveShare(self._broker, key, leader, self._gone)
+        live.load()
+        return live
+
+    def known(self, group_id: str, partition: SharedPartition) -> LiveShare | Outcome:
+        """As `find`, but what nobody reads from has nothing to be acknowledged."""
+        live = self._live.get(SharePartitionKey(group_id, *partition))
+        if live is not None:
+            return live
+        if partition[0] not in self._broker.partitions.by_id:
+            return Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
+        return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _gone(self, live: LiveShare) -> None:
+        self._live.pop(live.key, None)
+
+    # --- fetches --------------------------------------------------------------------------------
+
+    def fetch(
+        self, group_id: str, partitions: Iterable[SharedPartition], want: ShareWant
+    ) -> ShareRead | asyncio.Future[ShareRead]:
+        """Records for a member, at once or when there are some."""
+        lives: dict[SharedPartition, LiveShare] = {}
+        failed: dict[SharedPartition, Outcome] = {}
+        for partition in partitions:
+            found = self.find(group_id, partition)
+            if isinstance(found, LiveShare):
+                lives[partition] = found
+            else:
+                failed[partition] = found
+        now = bool(failed) or not lives or want.max_wait_ms <= 0 or self._broker.stopping
+        read = read_shares(lives, want, force=now)
+        if read is not None:
+            read.failed.update(failed)
+            return read
+        delayed = DelayedShareFetch(self._broker.loop, lives, want, self._delayed.discard)
+        self._delayed.add(delayed)
+        return delayed.future
+
+    # --- members --------------------------------------------------------------------------------
+
+    def bind(self, connection: Connection, key: SessionKey) -> None:
+        """The session lives as long as the connection that opened it."""
+        session = self.sessions.find(key)
+
+        def lost() -> None:
+            if session is not None and self.sessions.find(key) is session:
+                self.close_session(key)
+
+        connection.on_close(key, lost)
+
+    def close_session(self, key: SessionKey) -> None:
+        """The member has gone: what it holds goes to others."""
+        if self.sessions.close(key) is None:
+            return
+        of_group = [live for live in self._live.values() if live.key.group_id == key.group_id]
+        for live in of_group:
+            live.release(key.member_id)
+        if not self.sessions.has_group(key.group_id):
+            for live in of_group:
+                live.end(Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Answers everyone who waits."""
+        for delayed in tuple(self._delayed):
+            delayed.finish()

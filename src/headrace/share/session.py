@@ -1,0 +1,151 @@
+"""Share sessions: what each member of a share group reads from this broker.
+
+A request names only what has changed since the last one, and its epoch proves that both sides mean
+the same one. There is at most one session for a member, and a bounded number in all.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from headrace.protocol.errors import ErrorCode
+
+INITIAL_EPOCH: Final = 0
+FINAL_EPOCH: Final = -1
+MAX_EPOCH: Final = 2**31 - 1
+
+SharedPartition = tuple[bytes, int]  # topic id, index
+
+
+class ShareSessionError(Exception):
+    """A request that does not fit the session."""
+
+    def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message or code.name)
+        self.code = code
+        self.message = message
+
+
+class SessionKey(NamedTuple):
+    group_id: str
+    member_id: str
+
+
+@dataclass(slots=True)
+class ShareSession:
+    """The partitions of one member, in the order in which they are served."""
+
+    key: SessionKey
+    epoch: int = INITIAL_EPOCH + 1
+    partitions: dict[SharedPartition, bool] = field(default_factory=dict)
+    """Whether the next answer must name the partition, whatever it has to say."""
+
+    def next_epoch(self) -> None:
+        self.epoch = INITIAL_EPOCH + 1 if self.epoch == MAX_EPOCH else self.epoch + 1
+
+    def update(
+        self, wanted: Iterable[SharedPartition], forgotten: Iterable[SharedPartition]
+    ) -> None:
+        for partition in wanted:
+            self.partitions.setdefault(partition, True)
+        for partition in forgotten:
+            self.partitions.pop(partition, None)
+
+    def is_news(self, partition: SharedPartition, *, has_records: bool, failed: bool) -> bool:
+        """Whether an answer must name the partition; remembers that it was named."""
+        due = self.partitions.get(partition)
+        if due is None:
+            return True
+        self.partitions[partition] = failed
+        if has_records:  # served: the others come first now
+            del self.partitions[partition]
+            self.partitions[partition] = False
+        return due or has_records or failed
+
+
+class ShareFetchPlan(NamedTuple):
+    """What one request reads. A full answer names every partition."""
+
+    partitions: list[SharedPartition]
+    session: ShareSession | None
+    full: bool
+
+
+class ShareSessions:
+    """The sessions of one broker."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[SessionKey, ShareSession] = {}
+        self._members: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(
+        self,
+        key: SessionKey,
+        epoch: int,
+        wanted: list[SharedPartition],
+        forgotten: Iterable[SharedPartition],
+        *,
+        acknowledges: bool,
+        limit: int,
+    ) -> ShareFetchPlan:
+        """Opens, goes on with or prepares to close a session; raises ShareSessionError."""
+        if epoch == INITIAL_EPOCH:
+            if acknowledges:
+                raise ShareSessionError(
+                    ErrorCode.INVALID_REQUEST,
+                    "The first request of a share session cannot acknowledge records.",
+                )
+            return ShareFetchPlan(wanted, self._open(key, wanted, limit), full=True)
+        session = self._sessions.get(key)
+        if session is None:
+            raise ShareSessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch == FINAL_EPOCH:
+            return ShareFetchPlan([], None, full=True)
+        self._step(session, epoch)
+        session.update(wanted, forgotten)
+        return ShareFetchPlan(list(session.partitions), session, full=False)
+
+    def acknowledge(self, key: SessionKey, epoch: int) -> None:
+        """A request that acknowledges only; raises ShareSessionError."""
+        if epoch == INITIAL_EPOCH:
+            raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        session = self._sessions.get(key)
+        if session is None:
+            raise ShareSessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch != FINAL_EPOCH:
+            self._step(session, epoch)
+
+    def find(self, key: SessionKey) -> ShareSession | None:
+        return self._sessions.get(key)
+
+    def close(self, key: SessionKey) -> ShareSession | None:
+        """Forgets the session; the one that was there."""
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            left = self._members[key.group_id] - 1
+            if left:
+                self._members[key.group_id] = left
+            else:
+                del self._members[key.group_id]
+        return session
+
+    def has_group(self, group_id: str) -> bool:
+        """Whether any member of the group has a session."""
+        return group_id in self._members
+
+    def _step(self, session: ShareSession, epoch: int) -> None:
+        if session.epoch != epoch:
+            raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        session.next_epoch()
+
+    def _open(self, key: SessionKey, wanted: list[SharedPartition], limit: int) -> ShareSession:
+        self.close(key)
+        if len(self._sessions) >= limit:
+            raise ShareSessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        session = ShareSession(key, partitions=dict.fromkeys(wanted, False))
+        self._sessions[key] = session
+        self._members[key.group_id] = self._members.get(key.group_id, 0) + 1
+        return session
