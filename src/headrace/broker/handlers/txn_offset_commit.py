@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
 from headrace.broker.transaction_admission import admit_group
-from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.turn import Producer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.txn_offset_commit import (
@@ -36,8 +35,15 @@ def handle(
     broker: Broker, context: Context, request: TxnOffsetCommitRequest
 ) -> Reply | Coroutine[object, object, TxnOffsetCommitResponse]:
     version = context.version
+    if not any(
+        _exists(broker, topic.name, partition.partition_index)
+        for topic in request.topics
+        for partition in topic.partitions
+    ):
+        # Nothing to commit: the transaction is left alone.
+        return _refused(broker, version, request, ErrorCode.NONE)
     if not request.group_id:
-        return _refused(version, request, CoordinatorError(ErrorCode.INVALID_GROUP_ID))
+        return _refused(broker, version, request, ErrorCode.INVALID_GROUP_ID)
     verdict = admit_group(
         broker,
         request.transactional_id,
@@ -75,11 +81,11 @@ def _commit(
     broker: Broker, version: int, request: TxnOffsetCommitRequest, verdict: ErrorCode
 ) -> Reply:
     if verdict:
-        return _refused(version, request, CoordinatorError(_shown(version, verdict)))
+        return _refused(broker, version, request, _shown(version, verdict))
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit_in_transaction(version, request, now_ms),
-        lambda error: _refused(version, request, error),
+        lambda error: _refused(broker, version, request, error.code),
     )
 
 
@@ -92,10 +98,14 @@ def _shown(version: int, verdict: ErrorCode) -> ErrorCode:
     return verdict
 
 
+def _exists(broker: Broker, topic: str, partition: int) -> bool:
+    return broker.metadata.image.partition(topic, partition) is not None
+
+
 def _refused(
-    version: int, request: TxnOffsetCommitRequest, error: CoordinatorError
+    broker: Broker, version: int, request: TxnOffsetCommitRequest, code: ErrorCode
 ) -> TxnOffsetCommitResponse:
-    code = error.code
+    """The error is that of the partitions that exist."""
     if (
         code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         and version < FIRST_VERSION_THAT_KNOWS_LOADING
@@ -107,7 +117,10 @@ def _refused(
                 name=topic.name,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
-                        partition_index=partition.partition_index, error_code=code
+                        partition_index=partition.partition_index,
+                        error_code=code
+                        if _exists(broker, topic.name, partition.partition_index)
+                        else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     )
                     for partition in topic.partitions
                 ],
