@@ -113,7 +113,7 @@ Answer = Struct | bytes | None
 Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
 Handle = Callable[["Broker", Context, Struct], Reply]
 # Looks at the bytes of a request for one that it can answer without reading them.
-Shortcut = Callable[["Broker", Connection, bytes], "bytes | asyncio.Future[bytes | None] | None"]
+Shortcut = Callable[["Broker", Connection, bytes], "bytes | asyncio.Future[Answer] | None"]
 
 
 class _Route:
@@ -165,9 +165,10 @@ class Dispatcher:
             return self._unsupported(route.spec, version, correlation_id)
         body: memoryview | bytes = frame if route.in_place else bytes(frame)
         flexible = version >= route.flexible_since
-        if route.shortcut is None or not (
-            reply := route.shortcut(self._broker, connection, cast("bytes", body))
-        ):
+        reply: Reply = None
+        if route.shortcut is not None:
+            reply = route.shortcut(self._broker, connection, cast("bytes", body))
+        if reply is None:
             pos = _HEAD.size + id_size
             if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
                 # No client id, or tagged fields after it, or nonsense: the long way.

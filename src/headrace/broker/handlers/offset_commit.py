@@ -7,10 +7,13 @@ serves members of consumer groups (KIP-848), v10 names topics by id.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import struct
+from typing import TYPE_CHECKING, Final
 
+from headrace.broker.connection import Connection
 from headrace.broker.dispatch import Context
 from headrace.coordinator.errors import CoordinatorError
+from headrace.groups.offsets.recommitting import Recommit
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -21,16 +24,104 @@ from headrace.protocol.messages.offset_commit import (
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
+_OFFSET: Final = struct.Struct(">q")
+_CORRELATION_ID_AT: Final = 4
+
 
 def handle(
     broker: Broker, context: Context, request: OffsetCommitRequest
 ) -> OffsetCommitResponse | asyncio.Future[OffsetCommitResponse]:
     version = context.version
-    return broker.groups.answer(
+    answer = broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit(version, request, now_ms),
         lambda error: _refused(request, error),
     )
+    if isinstance(answer, OffsetCommitResponse):
+        _remember(broker, context, request, answer)
+    return answer
+
+
+def shortcut(
+    broker: Broker, connection: Connection, frame: bytes
+) -> bytes | asyncio.Future[bytes | None] | None:
+    """The answer, if this is the connection's last commit again, with another offset."""
+    last = connection.remembered
+    if last.__class__ is not _Remembered or not last.is_in(frame):
+        return None
+    return broker.groups.answer(last.commit.group_id, last.commit.decide, _has_changed)
+
+
+def _has_changed(_: CoordinatorError) -> None:
+    """The long way finds out what."""
+
+
+def _remember(
+    broker: Broker, context: Context, request: OffsetCommitRequest, answer: OffsetCommitResponse
+) -> None:
+    """Keeps what may come again. On a connection where it did not come again, not any more."""
+    connection = context.connection
+    if connection.remembered is _NOTHING or len(request.topics) != 1:
+        return
+    if connection.remembered is not None and not connection.remembered.was_of_use:
+        connection.remembered = _NOTHING
+        return
+    connection.remembered = _Remembered.of(broker, context, request, answer)
+
+
+class _Remembered:
+    """A commit, and the bytes of its request before and behind the offset."""
+
+    __slots__ = ("_head", "_offset_at", "_size", "_start", "_tail", "commit", "was_of_use")
+
+    def __init__(self, commit: Recommit[bytes | None], frame: bytes, offset_at: int) -> None:
+        self.commit = commit
+        self.was_of_use = False
+        self._size = len(frame)
+        self._offset_at = offset_at
+        self._start = frame[:_CORRELATION_ID_AT]
+        self._head = frame[_CORRELATION_ID_AT + 4 : offset_at]
+        self._tail = frame[offset_at + _OFFSET.size :]
+
+    @classmethod
+    def of(
+        cls,
+        broker: Broker,
+        context: Context,
+        request: OffsetCommitRequest,
+        answer: OffsetCommitResponse,
+    ) -> _Remembered | None:
+        """None for a request or an answer that is not of the usual form."""
+        frame, version = bytes(context.frame), context.version
+        commit = Recommit[bytes | None].of(
+            broker.metadata.image, version, request, answer.encode(version)
+        )
+        body = request.encode(version)
+        if commit is None or not frame.endswith(body) or answer.topics[0].partitions[0].error_code:
+            return None
+        partition = request.topics[0].partitions[0]
+        partition.committed_offset = ~commit.offset  # changes each of its bytes
+        changed = request.encode(version)
+        partition.committed_offset = commit.offset
+        before = next(pos for pos, byte in enumerate(changed) if byte != body[pos])
+        return cls(commit, frame, len(frame) - len(body) + before)
+
+    def is_in(self, frame: bytes) -> bool:
+        """Whether it is the same request; its offset is then the commit's."""
+        at = self._offset_at
+        if (
+            len(frame) == self._size
+            and frame[_CORRELATION_ID_AT + 4 : at] == self._head
+            and frame[at + _OFFSET.size :] == self._tail
+            and frame[:_CORRELATION_ID_AT] == self._start
+        ):
+            (self.commit.offset,) = _OFFSET.unpack_from(frame, at)
+            self.was_of_use = True
+            return True
+        return False
+
+
+_NOTHING: Final = object()
 
 
 def _refused(request: OffsetCommitRequest, error: CoordinatorError) -> OffsetCommitResponse:
