@@ -1,0 +1,254 @@
+"""confluent-kafka (librdkafka) in classic groups: every partition has one reader, and goes on.
+
+Consumers join, leave, die and come back; the conditions are waited for, never timed.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from headrace.testing import Broker
+from support.topics import MakeTopic
+from support.waiting import wait_for
+
+DEADLINE_S = 60.0
+POLL_S = 0.02
+SESSION_MS = 6_000
+REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
+SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+
+DOOMED = """
+import sys
+import time
+from confluent_kafka import Consumer
+
+bootstrap, group, topic = sys.argv[1:]
+consumer = Consumer({
+    "bootstrap.servers": bootstrap,
+    "group.id": group,
+    "session.timeout.ms": 2000,
+    "heartbeat.interval.ms": 300,
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+})
+consumer.subscribe([topic])
+give_up = time.monotonic() + 60
+while not consumer.assignment() and time.monotonic() < give_up:
+    consumer.poll(0.05)
+if consumer.assignment():
+    print("assigned", flush=True)
+while time.monotonic() < give_up:
+    consumer.poll(1.0)
+"""
+"""A consumer that takes partitions and never says good-bye."""
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    if REFERENCE:
+        yield REFERENCE
+        return
+    with Broker(settings=SETTINGS) as broker:
+        yield broker.bootstrap_servers
+
+
+class Member:
+    """A consumer in a group, with what it has been assigned and has read."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, **config: object) -> None:
+        self.read: list[Message] = []
+        self.assignments = 0
+        self.closed = False
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group,
+                "session.timeout.ms": SESSION_MS,
+                "heartbeat.interval.ms": 300,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "topic.metadata.refresh.interval.ms": 500,
+                **config,
+            }
+        )
+        self.consumer.subscribe([topic], on_assign=self._assigned)
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assignments += 1
+
+    @property
+    def owned(self) -> set[int]:
+        return {one.partition for one in self.consumer.assignment()}
+
+    def poll(self) -> None:
+        message = self.consumer.poll(POLL_S)
+        if message is not None and message.error() is None:
+            self.read.append(message)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.consumer.close()
+
+
+Enter = Callable[..., Member]
+
+
+@pytest.fixture
+def group(new_name: Callable[[], str]) -> str:
+    return new_name()
+
+
+@pytest.fixture
+def enter(bootstrap: str, group: str) -> Iterator[Enter]:
+    """Members of the test's group."""
+    with ExitStack() as opened:
+
+        def start(topic: str, **config: object) -> Member:
+            member = Member(bootstrap, group, topic, **config)
+            opened.callback(member.close)
+            return member
+
+        yield start
+
+
+def until(members: list[Member], condition: Callable[[], bool], what: str) -> None:
+    """Polls all members in turn until the condition is true."""
+
+    def polled() -> bool:
+        for member in members:
+            member.poll()
+        return condition()
+
+    wait_for(polled, what, deadline_s=DEADLINE_S)
+
+
+def shared(members: list[Member], partitions: int, *, each: int | None = None) -> bool:
+    """Whether every partition has one reader, and everybody the same number if told so."""
+    owned = [member.owned for member in members]
+    fair = each is None or all(len(one) == each for one in owned)
+    return fair and sorted(part for one in owned for part in one) == list(range(partitions))
+
+
+def produce(bootstrap: str, topic: str, partitions: int, count: int) -> None:
+    """`count` messages to each partition."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        for partition in range(partitions):
+            producer.produce(topic, b"%d" % number, partition=partition)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def places(*members: Member) -> set[tuple[int, int]]:
+    """What they have read, by partition and offset; a rebalance may make them read some again."""
+    return {
+        (message.partition() or 0, message.offset() or 0)
+        for member in members
+        for message in member.read
+    }
+
+
+def everything(partitions: int, count: int) -> set[tuple[int, int]]:
+    return {(partition, offset) for partition in range(partitions) for offset in range(count)}
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_two_members_share_and_one_takes_over_when_the_other_leaves(
+    bootstrap: str, make_topic: MakeTopic, enter: Enter, strategy: str
+) -> None:
+    topic = make_topic(4)
+    config = {"partition.assignment.strategy": strategy}
+    first = enter(topic, **config)
+    until([first], lambda: shared([first], 4), "the first member has everything")
+    second = enter(topic, **config)
+    both = [first, second]
+    until(both, lambda: shared(both, 4, each=2), "both have half")
+    produce(bootstrap, topic, 4, 5)
+    until(both, lambda: places(*both) == everything(4, 5), "everything is read")
+    second.close()
+    until([first], lambda: shared([first], 4), "the one that stayed has everything again")
+
+
+def test_the_partitions_of_a_member_that_is_killed_go_to_the_others(
+    bootstrap: str, make_topic: MakeTopic, enter: Enter, group: str
+) -> None:
+    if REFERENCE:
+        pytest.skip("needs sessions shorter than Kafka allows by default")
+    topic = make_topic(2)
+    with subprocess.Popen(
+        [sys.executable, "-c", DOOMED, bootstrap, group, topic], stdout=subprocess.PIPE
+    ) as doomed:
+        try:
+            assert doomed.stdout is not None
+            assert doomed.stdout.readline() == b"assigned\n"
+            survivor = enter(topic)
+            until([survivor], lambda: len(survivor.owned) == 1, "they share")
+        finally:
+            doomed.send_signal(signal.SIGKILL)
+    until([survivor], lambda: shared([survivor], 2), "the survivor has everything")
+
+
+def test_a_group_goes_on_where_it_has_committed(
+    bootstrap: str, make_topic: MakeTopic, enter: Enter
+) -> None:
+    topic = make_topic(1)
+    produce(bootstrap, topic, 1, 20)
+    first = enter(topic)
+    until([first], lambda: len(first.read) >= 8, "some are read")
+    first.consumer.commit(message=first.read[7], asynchronous=False)
+    first.close()
+    second = enter(topic)
+    rest = {(0, offset) for offset in range(8, 20)}
+    until([second], lambda: places(second) >= rest, "the rest is read")
+    assert places(second) == rest
+
+
+def test_a_member_too_many_has_nothing_until_somebody_leaves(
+    make_topic: MakeTopic, enter: Enter
+) -> None:
+    topic = make_topic(1)
+    members = [enter(topic) for _ in range(2)]
+
+    def settled() -> bool:
+        return shared(members, 1) and all(member.assignments for member in members)
+
+    until(members, settled, "one has the partition, the other knows that it has none")
+    (owner,) = [member for member in members if member.owned]
+    (idle,) = [member for member in members if not member.owned]
+    owner.close()
+    until([idle], lambda: idle.owned == {0}, "the idle one takes over")
+
+
+def test_partitions_that_are_added_are_read_from_their_first_record(
+    bootstrap: str, make_topic: MakeTopic, enter: Enter
+) -> None:
+    topic = make_topic(1)
+    member = enter(topic)
+    until([member], lambda: member.owned == {0}, "the group has formed")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(DEADLINE_S)
+    produce(bootstrap, topic, 3, 4)
+    until([member], lambda: member.owned == {0, 1, 2}, "the member has the new partitions")
+    until([member], lambda: places(member) == everything(3, 4), "everything is read")
+
+
+def test_a_static_member_comes_back_without_a_rebalance(
+    make_topic: MakeTopic, enter: Enter
+) -> None:
+    topic = make_topic(2)
+    patient = {"session.timeout.ms": 30_000}
+    stays = enter(topic, **patient, **{"group.instance.id": "stays"})
+    goes = enter(topic, **patient, **{"group.instance.id": "goes"})
+    until([stays, goes], lambda: shared([stays, goes], 2, each=1), "both have one")
+    owned, rebalances = goes.owned, stays.assignments
+    goes.close()  # a static member does not leave
+    back = enter(topic, **patient, **{"group.instance.id": "goes"})
+    until([stays, back], lambda: back.owned == owned, "it has its partition back")
+    assert stays.assignments == rebalances
