@@ -19,7 +19,6 @@ from headrace.coordinator.turn import Producer, Turn
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import headers
 from headrace.records.control import end_txn_marker
-from headrace.records.plain import build_plain_batch
 from headrace.replication.leader import Leader
 from headrace.storage.errors import DiskFull, LogDirFailed
 from headrace.storage.producers import Origin
@@ -527,7 +526,7 @@ def test_a_record_of_an_unknown_type_is_skipped(
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
             leader = node.leader_of("a")
-            leader.append_own(build_plain_batch([(b"\x7f\xff future", b"v")], 1), 1)
+            leader.append_own([(b"\x7f\xff future", b"v")], 1)
             await patiently(lambda: node.counters.read("a", lambda shard, _: 1))
             assert await node.add("a") == 1
 

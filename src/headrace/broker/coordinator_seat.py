@@ -18,7 +18,6 @@ from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.shard import Shard
 from headrace.coordinator.turn import CancelTimer, Deferred, Producer, SetTimer, Turn
 from headrace.protocol.errors import ErrorCode
-from headrace.records.plain import build_plain_batch
 from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
 
@@ -137,20 +136,17 @@ class Seat(Generic[S]):
         try:
             records = [encode(change) for change in changes]
             if producer is None:
-                batch = build_plain_batch(records, now_ms)
+                result = self.leader.append_own(records, now_ms)
             else:
-                batch = build_plain_batch(
-                    records,
-                    now_ms,
-                    producer_id=producer.producer_id,
-                    producer_epoch=producer.epoch,
+                result = self.leader.append_own(
+                    records, now_ms, producer.producer_id, producer.epoch
                 )
-            offset = self.leader.append_own(batch, now_ms).first_offset
         except Exception as error:
             refused = coordinator_error(error)
             self._take_back(turn, refused)
             return refused
         replay = self.shard.replay
+        offset = result.first_offset
         try:
             for change in changes:
                 replay(offset, change, producer)

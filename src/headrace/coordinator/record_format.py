@@ -43,18 +43,24 @@ class RecordFormat:
 
     def __init__(self, types: Iterable[RecordType]) -> None:
         self._by_number: Mapping[int, RecordType] = {kind.number: kind for kind in types}
-        self._by_key: Mapping[type[Struct], RecordType] = {
-            kind.key: kind for kind in self._by_number.values()
+        # By the class of the key: what stands before it, before the value, and its version.
+        self._written: Mapping[type[Struct], tuple[bytes, bytes, int]] = {
+            kind.key: (
+                _INT16.pack(kind.number),
+                _INT16.pack(kind.value_version),
+                kind.value_version,
+            )
+            for kind in self._by_number.values()
         }
 
     def encode(self, change: Change) -> tuple[bytes, bytes | None]:
         """The key and value of the record."""
-        kind = self._by_key[type(change.key)]
-        key = _INT16.pack(kind.number) + change.key.encode(_KEY_VERSION)
-        if change.value is None:
-            return key, None
-        version = kind.value_version
-        return key, _INT16.pack(version) + change.value.encode(version)
+        key, value = change
+        before_key, before_value, version = self._written[type(key)]
+        encoded = before_key + key.encode(_KEY_VERSION)
+        if value is None:
+            return encoded, None
+        return encoded, before_value + value.encode(version)
 
     def decode(self, key: Buffer | None, value: Buffer | None) -> Change | None:
         """The change, or None if its type is unknown; raises `UnreadableRecord`."""

@@ -7,7 +7,7 @@ the general builder alone would take.
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Final
 
 from headrace.records.batch import (
     HEADER_SIZE,
@@ -18,81 +18,64 @@ from headrace.records.batch import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TRANSACTIONAL_FLAG,
-    BatchHeader,
 )
 from headrace.records.checksum import crc32c
 from headrace.records.varint import encode as varint
 
-_SMALL_SIZES = 512
-_SIZES = tuple(varint(size) for size in range(_SMALL_SIZES))
-_NO_DELTAS = b"\0\0"  # no attributes, no timestamp delta
-_NO_VALUE = varint(-1) + b"\0"  # and no headers
-_HEAD = Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
-_CRC_COVERED = Struct(">hiqqqhii")
+_SMALL_SIZES: Final = 512
+_SIZES: Final = tuple(varint(size) for size in range(_SMALL_SIZES))
+_NO_VALUE: Final = varint(-1) + b"\0"  # and no headers
+_HEAD: Final = Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
+_CRC_COVERED: Final = Struct(">hiqqqhii")
+_LENGTH_OF_NOTHING: Final = HEADER_SIZE - LOG_OVERHEAD
 
 KeyAndValue = tuple[bytes, bytes | None]
-
-
-class PlainBatch(NamedTuple):
-    """A batch that the leader can still stamp, and its header."""
-
-    data: bytearray
-    header: BatchHeader
 
 
 def build_plain_batch(
     records: Sequence[KeyAndValue],
     timestamp_ms: int,
     *,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
-) -> PlainBatch:
-    """One batch at offset 0; transactional if there is a producer."""
-    if len(records) == 1:
+) -> bytes:
+    """One batch of at least one record; transactional if there is a producer."""
+    count = len(records)
+    if count == 1:
         payload = _record(0, *records[0])
     else:
         payload = b"".join([_record(delta, *record) for delta, record in enumerate(records)])
-    count = len(records)
-    attributes = TRANSACTIONAL_FLAG if producer_id >= 0 else 0
-    covered = _CRC_COVERED.pack(
-        attributes,
-        count - 1,
-        timestamp_ms,
-        timestamp_ms,
-        producer_id,
-        producer_epoch,
-        NO_SEQUENCE,
-        count,
+    covered = (
+        _CRC_COVERED.pack(
+            TRANSACTIONAL_FLAG if producer_id >= 0 else 0,
+            count - 1,
+            timestamp_ms,
+            timestamp_ms,
+            producer_id,
+            producer_epoch,
+            NO_SEQUENCE,
+            count,
+        )
+        + payload
     )
-    body = covered + payload
-    crc = crc32c(body)
-    length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
-    data = bytearray(_HEAD.pack(0, length, NO_LEADER_EPOCH, MAGIC, crc))
-    data += body
-    header = BatchHeader(
-        0,
-        length,
-        NO_LEADER_EPOCH,
-        MAGIC,
-        crc,
-        attributes,
-        count - 1,
-        timestamp_ms,
-        timestamp_ms,
-        producer_id,
-        producer_epoch,
-        NO_SEQUENCE,
-        count,
-    )
-    return PlainBatch(data, header)
+    length = _LENGTH_OF_NOTHING + len(payload)
+    return _HEAD.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered
 
 
 def _record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
-    deltas = _NO_DELTAS + _size(offset_delta)
+    """No attributes, no timestamp delta, no headers: a zero byte each."""
     if value is None:
-        body = b"%b%b%b%b" % (deltas, _size(len(key)), key, _NO_VALUE)
+        body = b"\0\0%b%b%b%b" % (_size(offset_delta), _size(len(key)), key, _NO_VALUE)
     else:
-        body = b"%b%b%b%b%b\0" % (deltas, _size(len(key)), key, _size(len(value)), value)
+        body = b"\0\0%b%b%b%b%b\0" % (
+            _size(offset_delta),
+            _size(len(key)),
+            key,
+            _size(len(value)),
+            value,
+        )
     return _size(len(body)) + body
 
 

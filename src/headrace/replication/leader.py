@@ -5,12 +5,13 @@ whose flush was promised (`flush.messages`) before that flush is done. Whoever w
 is told when the watermark moves, by how many bytes, without polling.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headrace.protocol.errors import ErrorCode
+from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.deep import Inspection
-from headrace.records.plain import PlainBatch
+from headrace.records.plain import KeyAndValue
 from headrace.storage.log import AppendResult, Log
 from headrace.storage.producers import Origin
 
@@ -96,11 +97,27 @@ class Leader:
         self._appended(log, result, len(batches))
         return result
 
-    def append_own(self, batch: PlainBatch, now_ms: int) -> AppendResult:
-        """Appends a batch that this broker's own coordinator has built."""
+    def append_own(
+        self,
+        records: Sequence[KeyAndValue],
+        now_ms: int,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> AppendResult:
+        """Appends records of this broker's own coordinator, as one batch."""
         log = self._log or self.log
-        result = log.append_own(batch, leader_epoch=self.epoch, now_ms=now_ms)
-        self._appended(log, result, len(batch.data))
+        result = log.append_own(
+            records,
+            leader_epoch=self.epoch,
+            now_ms=now_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        if self._unflushed or self._waiters or result.needs_flush:
+            size = HEADER_SIZE + sum(len(key) + len(value or b"") for key, value in records)
+            self._appended(log, result, size)  # a few bytes less than it is: fetches do not mind
+        else:
+            self.high_watermark = result.last_offset + 1
         return result
 
     def _appended(self, log: Log, result: AppendResult, size_bytes: int) -> None:

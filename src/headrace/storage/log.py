@@ -8,13 +8,19 @@ Threads: everything belongs to the owner's thread (the broker's loop) except `fl
 beside it, also while the owner appends, rolls and reads. A log opens its files on first use.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.records.batch import LOG_OVERHEAD, BatchHeader, stamp
-from headrace.records.buffer import WritableBuffer
-from headrace.records.codec import Codec
+from headrace.records.batch import (
+    LOG_OVERHEAD,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    stamp,
+)
+from headrace.records.buffer import Buffer, WritableBuffer
 from headrace.records.deep import Inspection
-from headrace.records.plain import PlainBatch
+from headrace.records.plain import KeyAndValue, build_plain_batch
 from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
 from headrace.storage.compactable_log import CompactableLog
@@ -24,7 +30,7 @@ from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
 from headrace.storage.scan import read_marker
 from headrace.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from headrace.storage.timestamps import TimestampedOffset
-from headrace.storage.validation import AppendRules, Batches, check_size, plain_batch, validate
+from headrace.storage.validation import AppendRules, Batches, plain_batch, validate
 
 # The markers of an append that holds one batch and no marker.
 NO_MARKERS: list[Marker | None] = [None]
@@ -34,7 +40,6 @@ NO_MARKERS: list[Marker | None] = [None]
 REPLICATION = Origin.REPLICATION
 CLIENT = Origin.CLIENT
 COORDINATOR = Origin.COORDINATOR
-NOT_COMPRESSED = Codec.NONE
 
 
 class AppendResult(NamedTuple):
@@ -81,7 +86,7 @@ class Log(CompactableLog):
         if origin is CLIENT:
             header = plain_batch(buf, rules, now_ms)
             if header is not None:
-                return self._append_plain(buf, header, leader_epoch, now_ms, origin)
+                return self._append_plain(buf, header, leader_epoch, now_ms)
         first_offset = self.log_end_offset
         buf, batches = validate(buf, rules, origin, now_ms, first_offset, looked)
         markers = NO_MARKERS
@@ -110,29 +115,47 @@ class Log(CompactableLog):
         append_time = now_ms if rules.log_append_time and origin is not REPLICATION else -1
         return self._appended(first_offset, next_offset, append_time)
 
-    def append_own(self, batch: PlainBatch, *, leader_epoch: int, now_ms: int) -> AppendResult:
-        """Appends what this broker has built itself, so that only its size is in question."""
-        if self._failure or self.directory.failure or not self._loaded:
-            self._ready()
-        rules = self._rules
-        if rules.log_append_time or rules.codec not in (None, NOT_COMPRESSED):
-            return self.append(
-                batch.data, leader_epoch=leader_epoch, now_ms=now_ms, origin=COORDINATOR
-            )
-        check_size(len(batch.data), rules)
-        return self._append_plain(batch.data, batch.header, leader_epoch, now_ms, COORDINATOR)
-
-    def _append_plain(
+    def append_own(
         self,
-        buf: WritableBuffer,
-        header: BatchHeader,
+        records: Sequence[KeyAndValue],
+        *,
         leader_epoch: int,
         now_ms: int,
-        origin: Origin,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> AppendResult:
-        """One data batch about which no rule leaves a doubt: nearly every append."""
+        """Appends records of this broker's own as one batch; only its size is in question."""
+        if self._failure or self.directory.failure or not self._loaded:
+            self._ready()
+        first_offset = self.log_end_offset
+        batch = build_plain_batch(
+            records,
+            now_ms,
+            base_offset=first_offset,
+            leader_epoch=leader_epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        size = len(batch)
+        rules = self._rules
+        if size > rules.max_own_bytes or producer_id >= 0:
+            return self.append(
+                bytearray(batch), leader_epoch=leader_epoch, now_ms=now_ms, origin=COORDINATOR
+            )
+        next_offset = first_offset + len(records)
+        segment, position = self._write(batch, now_ms, next_offset - 1, now_ms)
+        if leader_epoch != self._epochs.latest:
+            self._epochs.assign(leader_epoch, first_offset)
+        segment.note(position, size, next_offset - 1, now_ms, rules.index_interval_bytes)
+        self.log_end_offset = next_offset
+        return self._appended(first_offset, next_offset, -1)
+
+    def _append_plain(
+        self, buf: WritableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int
+    ) -> AppendResult:
+        """One batch that a client sent, about which no rule leaves a doubt: nearly every append."""
         if header.producer_id >= 0:
-            duplicate = self._check_producers([(0, header)], NO_MARKERS, origin)
+            duplicate = self._check_producers([(0, header)], NO_MARKERS, CLIENT)
             if duplicate is not None:
                 return self._duplicate(duplicate, self._rules)
         first_offset = self.log_end_offset
@@ -143,7 +166,7 @@ class Log(CompactableLog):
         return self._appended(first_offset, next_offset, -1)
 
     def _write(
-        self, buf: WritableBuffer, max_timestamp: int, last_offset: int, now_ms: int
+        self, buf: Buffer, max_timestamp: int, last_offset: int, now_ms: int
     ) -> tuple[Segment, int]:
         """Puts the bytes into the file; on an error the log is as it was."""
         try:

@@ -80,6 +80,7 @@ class AppendRules:
         "looks_inside",
         "max_batch_bytes",
         "max_index_entries",
+        "max_own_bytes",
         "max_plain_bytes",
         "needs_key",
         "segment_bytes",
@@ -101,6 +102,8 @@ class AppendRules:
         bounded_below = not self.log_append_time and self.before_max_ms != MAX_LONG
         self.looks_inside = self.needs_key or bounded_below
         plain = not (self.looks_inside or self.log_append_time or self.codec is not None)
+        unchanged = not self.log_append_time and self.codec in (None, Codec.NONE)
+        self.max_own_bytes = min(self.max_batch_bytes, self.segment_bytes) if unchanged else 0
         # A batch of a topic with further wishes is never plain.
         self.max_plain_bytes = min(self.max_batch_bytes, self.segment_bytes) if plain else 0
 

@@ -9,7 +9,9 @@ from headrace.groups.records.consumer import CONSUMER_TYPES
 from headrace.groups.records.offsets import (
     OFFSET_TYPES,
     VERSION_WITH_EXPIRY,
+    OffsetCommitKey,
     OffsetCommitValue,
+    encode_commit,
 )
 from headrace.groups.records.share import SHARE_TYPES
 
@@ -21,11 +23,15 @@ class GroupRecordFormat(RecordFormat):
     """Writes an offset with an expiry of its own in the old version that can hold it."""
 
     def encode(self, change: Change) -> tuple[bytes, bytes | None]:
-        key, value = super().encode(change)
-        commit = change.value
-        if type(commit) is OffsetCommitValue and commit.expire_timestamp != _NO_EXPIRY:
-            value = _INT16.pack(VERSION_WITH_EXPIRY) + commit.encode(VERSION_WITH_EXPIRY)
-        return key, value
+        key, value = change
+        if type(value) is not OffsetCommitValue:
+            return super().encode(change)
+        if value.expire_timestamp != _NO_EXPIRY:
+            with_expiry = _INT16.pack(VERSION_WITH_EXPIRY) + value.encode(VERSION_WITH_EXPIRY)
+            return super().encode(change)[0], with_expiry
+        if type(key) is OffsetCommitKey:
+            return encode_commit(key, value)
+        return super().encode(change)
 
 
 FORMAT: Final = GroupRecordFormat((*OFFSET_TYPES, *CLASSIC_TYPES, *CONSUMER_TYPES, *SHARE_TYPES))

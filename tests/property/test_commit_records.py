@@ -1,0 +1,34 @@
+"""The record of a commit, written by hand, has the bytes that its schema says."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.coordinator.record_format import Change, RecordFormat
+from headrace.groups.records.format import FORMAT
+from headrace.groups.records.offsets import OFFSET_TYPES, OffsetCommitKey, OffsetCommitValue
+from headrace.protocol.types import ZERO_UUID
+
+BY_SCHEMA = RecordFormat(OFFSET_TYPES)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+KEYS = st.builds(
+    OffsetCommitKey, group_id=TEXT, topic=TEXT, partition=st.integers(-(2**31), 2**31 - 1)
+)
+VALUES = st.builds(
+    OffsetCommitValue,
+    offset=INT64,
+    leader_epoch=st.integers(-(2**31), 2**31 - 1),
+    metadata=TEXT | st.text("x", min_size=120, max_size=130),
+    commit_timestamp=INT64,
+    topic_id=st.just(ZERO_UUID) | st.binary(min_size=16, max_size=16),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(KEYS, VALUES)
+def test_a_commit_is_written_as_its_schema_says(
+    key: OffsetCommitKey, value: OffsetCommitValue
+) -> None:
+    change = Change(key, value)
+    assert FORMAT.encode(change) == BY_SCHEMA.encode(change)
+    assert FORMAT.decode(*FORMAT.encode(change)) == change
