@@ -1,6 +1,7 @@
 """A broker of a few lines on a real loopback socket, which answers as a test tells it to."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import Self, TypeAlias
 
@@ -32,8 +33,9 @@ class FakeBroker:
     `dropped` requests close the connection instead, one each.
     """
 
-    def __init__(self, node_id: int = 1) -> None:
+    def __init__(self, node_id: int = 1, tls: ssl.SSLContext | None = None) -> None:
         self.node_id = node_id
+        self._tls = tls
         self.port = 0
         self.seen: list[tuple[ApiKey, int]] = []
         self.dropped: list[ApiKey] = []
@@ -80,7 +82,9 @@ class FakeBroker:
         )
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self.port, ssl=self._tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 

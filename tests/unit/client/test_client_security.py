@@ -1,0 +1,237 @@
+"""TLS and SASL as a client: what is sent, what is checked, and what a person is told."""
+
+import asyncio
+import shutil
+import ssl
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from headrace.client.client import ANY, ClusterClient
+from headrace.client.errors import AuthenticationFailed, BadSecurityFiles, TlsFailed
+from headrace.client.metadata import metadata_request
+from headrace.client.sasl import SaslRefused, start
+from headrace.client.security import (
+    PLAINTEXT,
+    Credentials,
+    InvalidSecurity,
+    Mechanism,
+    Security,
+    Tls,
+    security_of,
+)
+from headrace.clock import SystemClock
+from headrace.protocol.api import ApiKey
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.metadata import MetadataResponse
+from headrace.protocol.messages.sasl_authenticate import SaslAuthenticateResponse
+from headrace.protocol.messages.sasl_handshake import SaslHandshakeResponse
+
+Make = Callable[..., Any]
+PLAIN = Credentials(Mechanism.PLAIN, "me", "secret")
+
+# The example of RFC 7677.
+RFC = Credentials(Mechanism.SCRAM_SHA_256, "user", "pencil")
+NONCE = "rOprNGfwEbeRWgbNEkqO"
+CHALLENGE = (
+    b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+)
+PROOF = (
+    b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+    b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+)
+VERIFIER = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def test_scram_is_the_exchange_of_the_rfc() -> None:
+    exchange = start(RFC, NONCE)
+    assert next(exchange) == b"n,,n=user,r=" + NONCE.encode()
+    assert exchange.send(CHALLENGE) == PROOF
+    with pytest.raises(StopIteration):
+        exchange.send(VERIFIER)
+
+
+def test_a_server_that_does_not_know_the_password_is_refused() -> None:
+    exchange = start(RFC, NONCE)
+    next(exchange)
+    exchange.send(CHALLENGE)
+    with pytest.raises(SaslRefused, match="did not prove"):
+        exchange.send(b"v=AAAA")
+
+
+@pytest.mark.parametrize(
+    "challenge",
+    [
+        b"r=other,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+        b"r=" + NONCE.encode() + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+        b"r=" + NONCE.encode() + b"x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1",
+        b"r=" + NONCE.encode() + b"x,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=999999999",
+        b"r=" + NONCE.encode() + b"x,s=%%%,i=4096",
+        b"e=unknown-user",
+        b"",
+        b"\xff\xff",
+    ],
+)
+def test_a_challenge_that_makes_no_sense_is_refused(challenge: bytes) -> None:
+    exchange = start(RFC, NONCE)
+    next(exchange)
+    with pytest.raises(SaslRefused):
+        exchange.send(challenge)
+
+
+def test_names_with_commas_and_equals_signs_are_escaped() -> None:
+    exchange = start(Credentials(Mechanism.SCRAM_SHA_512, "a=b,c", "x"), "n")
+    assert next(exchange) == b"n,,n=a=3Db=2Cc,r=n"
+
+
+def test_secrets_are_not_in_what_logs_would_show() -> None:
+    security = Security(tls=Tls(key_password="hush"), sasl=PLAIN)
+    assert "secret" not in repr(security)
+    assert "hush" not in repr(security)
+
+
+def test_settings_say_which_security() -> None:
+    assert security_of({}) == PLAINTEXT
+    assert security_of({"security.protocol": "ssl", "ssl.ca.location": "ca.pem"}).tls == Tls(
+        "ca.pem"
+    )
+    both = security_of(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanisms": "scram-sha-512",
+            "sasl.username": "me",
+            "sasl.password": "p",
+            "ssl.endpoint.identification.algorithm": "none",
+        }
+    )
+    assert both.sasl == Credentials(Mechanism.SCRAM_SHA_512, "me", "p")
+    assert both.tls == Tls(check_hostname=False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "missing"),
+    [
+        ({"security.protocol": "TLS"}, "SASL_SSL"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "GSSAPI"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.username and"),
+    ],
+)
+def test_what_is_missing_is_named(settings: dict[str, str], missing: str) -> None:
+    with pytest.raises(InvalidSecurity, match=missing):
+        security_of(settings)
+
+
+async def ask(broker: Any, security: Security) -> MetadataResponse:
+    async with ClusterClient(
+        broker.address, client_id="test", clock=SystemClock(), random=Random(1), security=security
+    ) as client:
+        return await client.send(metadata_request([]), MetadataResponse, to=ANY, retry=False)
+
+
+def with_plain(broker: Any) -> list[bytes]:
+    """The broker takes PLAIN from `me` with `secret`; what it was sent."""
+    tokens: list[bytes] = []
+
+    def check(request: Any, version: int) -> SaslAuthenticateResponse:
+        tokens.append(bytes(request.auth_bytes))
+        if tokens[-1] == b"\0me\0secret":
+            return SaslAuthenticateResponse(error_message=None)
+        return SaslAuthenticateResponse(
+            error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message="wrong password"
+        )
+
+    broker.handlers[ApiKey.SASL_HANDSHAKE] = lambda request, version: SaslHandshakeResponse(
+        error_code=0 if request.mechanism == "PLAIN" else ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+        mechanisms=["PLAIN"],
+    )
+    broker.handlers[ApiKey.SASL_AUTHENTICATE] = check
+    return tokens
+
+
+def test_credentials_are_shown_before_the_first_request(make_broker: Make) -> None:
+    async def run() -> None:
+        async with make_broker() as broker:
+            with_plain(broker)
+            await ask(broker, Security(sasl=PLAIN))
+            order = [key for key, _ in broker.seen]
+        assert order == [
+            ApiKey.API_VERSIONS,
+            ApiKey.SASL_HANDSHAKE,
+            ApiKey.SASL_AUTHENTICATE,
+            ApiKey.METADATA,
+        ]
+
+    asyncio.run(run())
+
+
+def test_a_wrong_password_is_not_tried_again_and_says_who_was_refused(make_broker: Make) -> None:
+    async def run() -> None:
+        async with make_broker() as broker:
+            tokens = with_plain(broker)
+            wrong = Security(sasl=Credentials(Mechanism.PLAIN, "me", "guess"))
+            with pytest.raises(AuthenticationFailed, match="'me': wrong password"):
+                await ask(broker, wrong)
+            assert len(tokens) == 1
+
+    asyncio.run(run())
+
+
+def test_a_mechanism_that_is_not_offered_names_those_that_are(make_broker: Make) -> None:
+    async def run() -> None:
+        async with make_broker() as broker:
+            with_plain(broker)
+            with pytest.raises(AuthenticationFailed, match="it takes PLAIN"):
+                await ask(broker, Security(sasl=RFC))
+
+    asyncio.run(run())
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs the openssl command")
+    folder = tmp_path_factory.mktemp("tls")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subject = ("-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1")
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    files = ("-keyout", str(key), "-out", str(certificate))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-days", "2", *curve, *subject, *files],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    return certificate, key
+
+
+def test_tls_is_spoken_with_a_broker_that_is_trusted_and_with_no_other(
+    make_broker: Make, certificate: tuple[Path, Path]
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+
+    async def run() -> None:
+        async with make_broker(tls=context) as broker:
+            answer = await ask(broker, Security(tls=Tls(ca=str(certificate[0]))))
+            assert answer.cluster_id == "test"
+            with pytest.raises(TlsFailed, match="not trusted"):
+                await ask(broker, Security(tls=Tls()))
+            unchecked = Tls(verify=False, check_hostname=False)
+            assert (await ask(broker, Security(tls=unchecked))).cluster_id == "test"
+
+    asyncio.run(run())
+
+
+def test_a_certificate_that_is_not_there_is_named(make_broker: Make, tmp_path: Path) -> None:
+    async def run() -> None:
+        async with make_broker() as broker:
+            with pytest.raises(BadSecurityFiles, match=r"none\.pem"):
+                await ask(broker, Security(tls=Tls(ca=str(tmp_path / "none.pem"))))
+
+    asyncio.run(run())
