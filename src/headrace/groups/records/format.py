@@ -11,27 +11,63 @@ from headrace.groups.records.offsets import (
     VERSION_WITH_EXPIRY,
     OffsetCommitKey,
     OffsetCommitValue,
-    encode_commit,
 )
 from headrace.groups.records.share import SHARE_TYPES
+from headrace.protocol.types import ZERO_UUID
+from headrace.protocol.writing import write_uvarint
 
 _INT16: Final = struct.Struct(">h")
+_KEY_START: Final = struct.Struct(">hh")  # type, length of the group id
+_KEY_END: Final = struct.Struct(">i")
+_VALUE_START: Final = struct.Struct(">hqi")  # version, offset, leader epoch
+_TIMESTAMP: Final = struct.Struct(">q")
+_OFFSET_TYPE: Final = OFFSET_TYPES[1].number
+_OFFSET_VERSION: Final = OFFSET_TYPES[1].value_version
+_NO_METADATA: Final = b"\1"
+_NO_TAGS: Final = b"\0"
+_TOPIC_ID_TAG: Final = b"\1\0\x10"  # one field, its tag, its size
 _NO_EXPIRY: Final = -1
 
 
 class GroupRecordFormat(RecordFormat):
-    """Writes an offset with an expiry of its own in the old version that can hold it."""
+    """Writes offsets, which most records are, by hand: the bytes are those of their declaration.
+
+    An offset with an expiry of its own is written in the old version that can hold one.
+    """
 
     def encode(self, change: Change) -> tuple[bytes, bytes | None]:
         key, value = change
-        if type(value) is not OffsetCommitValue:
+        if type(key) is not OffsetCommitKey or type(value) is not OffsetCommitValue:
             return super().encode(change)
         if value.expire_timestamp != _NO_EXPIRY:
-            with_expiry = _INT16.pack(VERSION_WITH_EXPIRY) + value.encode(VERSION_WITH_EXPIRY)
-            return super().encode(change)[0], with_expiry
-        if type(key) is OffsetCommitKey:
-            return encode_commit(key, value)
-        return super().encode(change)
+            old = _INT16.pack(VERSION_WITH_EXPIRY) + value.encode(VERSION_WITH_EXPIRY)
+            return _encode_offset_key(key), old
+        return _encode_offset_key(key), _encode_offset(value)
+
+
+def _encode_offset_key(key: OffsetCommitKey) -> bytes:
+    group_id, topic = key.group_id.encode(), key.topic.encode()
+    return b"%b%b%b%b%b" % (
+        _KEY_START.pack(_OFFSET_TYPE, len(group_id)),
+        group_id,
+        _INT16.pack(len(topic)),
+        topic,
+        _KEY_END.pack(key.partition),
+    )
+
+
+def _encode_offset(value: OffsetCommitValue) -> bytes:
+    metadata = _NO_METADATA
+    if value.metadata:
+        text = value.metadata.encode()
+        metadata = write_uvarint(len(text) + 1) + text
+    topic_id = value.topic_id
+    return b"%b%b%b%b" % (
+        _VALUE_START.pack(_OFFSET_VERSION, value.offset, value.leader_epoch),
+        metadata,
+        _TIMESTAMP.pack(value.commit_timestamp),
+        _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id,
+    )
 
 
 FORMAT: Final = GroupRecordFormat((*OFFSET_TYPES, *CLASSIC_TYPES, *CONSUMER_TYPES, *SHARE_TYPES))
