@@ -1,0 +1,100 @@
+"""kafka-python 3 in classic groups."""
+
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from headrace.testing import Broker
+from support.topics import MakeTopic
+from support.waiting import wait_for
+
+with warnings.catch_warnings():
+    # It reads its schemas through a part of importlib that newer Pythons frown upon.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaConsumer, KafkaProducer
+
+pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:DeprecationWarning")
+
+DEADLINE_S = 60.0
+POLL_MS = 500  # long enough for a rebalance: a poll that ends within one starts it anew
+REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    if REFERENCE:
+        yield REFERENCE
+        return
+    with Broker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
+        yield broker.bootstrap_servers
+
+
+def member(bootstrap: str, group: str, topic: str) -> KafkaConsumer:
+    return KafkaConsumer(
+        topic,
+        bootstrap_servers=bootstrap,
+        group_id=group,
+        session_timeout_ms=6_000,
+        heartbeat_interval_ms=300,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+
+
+class Member:
+    """A consumer that its own thread polls, as an application would."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+        self.owned: list[int] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._poll, args=(bootstrap, group, topic))
+        self._thread.start()
+
+    def _poll(self, bootstrap: str, group: str, topic: str) -> None:
+        with closing(member(bootstrap, group, topic)) as consumer:
+            while not self._stopped.is_set():
+                consumer.poll(timeout_ms=POLL_MS)
+                self.owned = sorted(part.partition for part in consumer.assignment())
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._thread.join(DEADLINE_S)
+
+
+def test_two_members_share_and_one_takes_over_when_the_other_leaves(
+    bootstrap: str, make_topic: MakeTopic, new_name: Callable[[], str]
+) -> None:
+    topic, group = make_topic(4), new_name()
+    everything = [0, 1, 2, 3]
+
+    def until(condition: Callable[[], bool], what: str) -> None:
+        wait_for(condition, what, deadline_s=DEADLINE_S)
+
+    with closing(Member(bootstrap, group, topic)) as first:
+        until(lambda: first.owned == everything, "the first has everything")
+        with closing(Member(bootstrap, group, topic)) as second:
+            until(
+                lambda: len(first.owned) == 2 and sorted(first.owned + second.owned) == everything,
+                "both have half",
+            )
+        until(lambda: first.owned == everything, "the first has everything again")
+
+
+def test_a_group_goes_on_where_it_has_committed(
+    bootstrap: str, topic: str, new_name: Callable[[], str]
+) -> None:
+    group = new_name()
+    with closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
+        for number in range(20):
+            producer.send(topic, b"%d" % number)
+        producer.flush(DEADLINE_S)
+    with closing(member(bootstrap, group, topic)) as first:
+        read = [next(first).offset for _ in range(8)]
+        assert read == list(range(8))
+        first.commit()
+    with closing(member(bootstrap, group, topic)) as second:
+        assert [next(second).offset for _ in range(12)] == list(range(8, 20))
