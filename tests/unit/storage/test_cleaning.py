@@ -367,5 +367,30 @@ def test_a_log_that_changed_meanwhile_keeps_its_segments() -> None:
     assert [offset for offset, _, _ in contents(log)] == list(range(12, 20))
 
 
+def test_no_snapshot_knows_a_transaction_as_open_whose_marker_is_gone() -> None:
+    """Else nothing would ever end it, and read_committed consumers would wait for good."""
+    fs = MemoryFileSystem()
+    manager = open_manager(fs)
+    log = manager.get_or_create("t", 0, TOPIC_ID, COMPACTED)
+    put(log, (b"a", b"1"), producer_id=9, transactional=True)
+    put(log, (b"large", bytes(300)))
+    log.roll()
+    end_txn(log, 9, commit=True)
+    put(log, (b"a", bytes(300)), producer_id=9, sequence=1)
+    log.roll()
+    put(log, (b"b", b"x"))
+    cleaner = LogCleaner(log)
+    for now_ms in (NOW_MS, NOW_MS + 1, NOW_MS + 2000):
+        cleaner.cleaned_to = None
+        cleaner.run(now_ms)
+    assert not any(header.is_control for header in headers_of(log).values())
+    (middle,) = [each for each in log._segments.items if each.base_offset == 2]
+    manager.close()
+    fs.remove(middle.path + ".index")  # so that recovery begins there
+    log = open_log(fs)
+    log.load()
+    assert log.last_stable_offset == log.log_end_offset == 5
+
+
 def _fields(config: LogConfig) -> dict[str, object]:
     return {name: getattr(config, name) for name in LogConfig.__slots__}

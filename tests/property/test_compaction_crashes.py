@@ -1,0 +1,167 @@
+"""Power loss at every file operation of a compaction: no key loses its last value, ever.
+
+A log with tombstones, transactions and several groups of segments is compacted on a file system in
+memory that remembers, after each operation, what a loss of power would leave: nothing unsynced,
+everything, or something in between, drawn at random. Each of these opens as a log that holds what
+was written, of each key the last; and compacting it again works.
+"""
+
+from random import Random
+
+import pytest
+
+from headrace.records.codec import Codec
+from headrace.storage.cleaning.job import CleanedGroup
+from headrace.storage.cleaning.run import clean
+from headrace.storage.log import Log
+from headrace.storage.manager import LogManager
+from headrace.testing.memory_files import MemoryFileSystem
+from support.cleaning import LogCleaner
+from support.compacted_model import (
+    NOW_MS,
+    History,
+    last_sequences,
+    open_manager,
+    read_committed,
+)
+
+SEEDS = range(3)
+ROUNDS = 2
+BATCHES = 9
+# Compacting again is dear: every so many crashes.
+AGAIN_EVERY = 12
+
+
+class Everything(Random):
+    """The luck of a process that is killed on a machine that goes on."""
+
+    def random(self) -> float:
+        return 0.0
+
+    def randint(self, a: int, b: int) -> int:
+        return b
+
+
+class CrashingFiles(MemoryFileSystem):
+    """Notes after each change what a crash would leave, once `crashes` is a list."""
+
+    def __init__(self, seed: int, draws: int = 1) -> None:
+        super().__init__()
+        self._draws = draws
+        self.crashes: list[MemoryFileSystem] | None = None
+        self._rng = Random(seed)
+
+    def _done(self) -> None:
+        super()._done()
+        if self.crashes is not None:
+            for luck in (None, Everything(), *[self._rng] * self._draws):
+                self.crashes.append(self.after_power_loss(luck))
+
+
+def write(log: Log, rng: Random) -> History:
+    """Everything in it is flushed, and has been compacted in part."""
+    history, cleaner = History(), LogCleaner(log)
+    for round_number in range(ROUNDS):
+        for n in range(BATCHES):
+            key = b"k%d" % rng.randrange(5)
+            value = None if rng.random() < 0.2 else b"%d-%d" % (round_number, n) + bytes(60)
+            producer_id = rng.choice((-1, 5, 9, 9))
+            once = [(b"once-%d-%d" % (round_number, n), b"x")] if n % 4 == 0 else []
+            history.put(
+                log,
+                [(key, value), *once],
+                codec=Codec(rng.randrange(5)),
+                producer_id=producer_id,
+                transactional=producer_id == 9,
+            )
+            if rng.random() < 0.4:
+                history.end(log, 9, commit=rng.random() < 0.5)
+        history.end(log, 9, commit=rng.random() < 0.5)
+        log.roll()
+        if round_number < ROUNDS - 1:
+            cleaner.run(NOW_MS)
+    log.flush()
+    return history
+
+
+def compact(manager: LogManager, log: Log) -> None:
+    """Two passes: in the second, tombstones and markers go too."""
+    cleaner = LogCleaner(log)
+    for now_ms in (NOW_MS + 2000, NOW_MS + 4000):
+        cleaner.cleaned_to = None
+        done = cleaner.run(now_ms)
+        manager.save_cleaned(log, done.next_dirty)
+        manager.sweep()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_crash_anywhere_in_a_compaction_loses_nothing(seed: int) -> None:
+    fs = CrashingFiles(seed)
+    manager, log = open_manager(fs)
+    history = write(log, Random(seed))
+    end, producers = log.log_end_offset, last_sequences(log)
+    segments = len(log._segments.items)
+    fs.crashes = crashes = []
+    compact(manager, log)
+    assert len(log._segments.items) < segments  # some became one
+    assert len(crashes) > 200
+    history.check(log, compacted_below=end)
+    for number, crashed in enumerate(crashes):
+        manager, log = check_opened(crashed, history, end)
+        assert last_sequences(log) == producers
+        if number % AGAIN_EVERY == 0:
+            check_again(crashed, manager, log, history)
+
+
+def check_opened(fs: MemoryFileSystem, history: History, end: int) -> tuple[LogManager, Log]:
+    """The log is whole, and nothing is left of the compaction."""
+    manager, log = open_manager(fs)
+    assert log.failure is None
+    log.load()
+    assert (log.log_start_offset, log.log_end_offset) == (0, end)
+    assert log.last_stable_offset == end
+    history.check(log)
+    names = {entry.name for entry in fs.list_dir("data/t-0")}
+    assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
+    return manager, log
+
+
+def check_again(fs: MemoryFileSystem, manager: LogManager, log: Log, history: History) -> None:
+    """What a crash left can be compacted, and is the same when it is opened once more."""
+    compact(manager, log)
+    history.check(log, compacted_below=log.log_end_offset)
+    seen = read_committed(log)
+    manager.close()
+    _, log = open_manager(fs)
+    assert read_committed(log) == seen
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_crash_while_a_swap_is_being_completed_loses_nothing(steps: int) -> None:
+    """The broker dies in the middle of a swap, and again while it opens the log."""
+    fs = MemoryFileSystem()
+    _, log = open_manager(fs)
+    history = write(log, Random(7))
+    end = log.log_end_offset
+    cleaner = LogCleaner(log)
+    cleaner.run(NOW_MS + 1000)
+    cleaner.cleaned_to = None
+    job = cleaner.job(NOW_MS + 2000)
+    for group in clean(fs, job):
+        assert isinstance(group, CleanedGroup)
+        if len(group.sources) > 1:
+            break
+        cleaner.swap(group, job, NOW_MS)
+    else:
+        pytest.fail("no group of several segments")
+    swap = log.begin_swap(group, job, NOW_MS)
+    assert swap is not None
+    swap.prepare()
+    for _ in range(steps):
+        swap.step()
+    crashing = CrashingFiles(steps, draws=6)
+    crashing.root = fs.after_power_loss(Everything()).root
+    crashing.crashes = crashes = []
+    check_opened(crashing, history, end)
+    for crashed in crashes:
+        check_opened(crashed, history, end)
