@@ -6,10 +6,23 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
 from headrace.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
+)
+from headrace.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headrace.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from headrace.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
 )
 from headrace.protocol.messages.metadata import (
     MetadataRequest,
@@ -50,6 +63,7 @@ from support.wire import Wire
 from support.wire_groups import join, sync, wait_for_coordinator
 
 REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
+FIRST_THAT_ADDS_THE_GROUP = 5
 BY_NAME = 9
 BY_ID = 10
 NO_ERROR = ErrorCode.NONE
@@ -301,6 +315,70 @@ def test_a_transaction_commits_no_offset_of_an_unknown_topic(
     )
     (answer,) = wire.call(request, TxnOffsetCommitResponse, version).topics
     assert [one.error_code for one in answer.partitions] == [UNKNOWN]
+
+
+def begin(wire: Wire, transactional_id: str) -> InitProducerIdResponse:
+    """A new transactional producer."""
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id, transaction_timeout_ms=60_000
+    )
+
+    def found() -> bool:
+        coordinator = FindCoordinatorRequest(key=transactional_id, key_type=1)
+        return wire.call(coordinator, FindCoordinatorResponse, 3).error_code == NO_ERROR
+
+    def ready() -> InitProducerIdResponse | None:
+        answer = wire.call(request, InitProducerIdResponse, 4)
+        return answer if answer.error_code == NO_ERROR else None
+
+    wait_for(found, "the transaction has a coordinator", deadline_s=60)
+    return wait_for(ready, "a producer id", deadline_s=60)
+
+
+def fetch_stable(wire: Wire, group: str, topic: str) -> tuple[ErrorCode, int]:
+    """The error and the offset of partition 0."""
+    asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
+    request = OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])], require_stable=True
+    )
+    (answer,) = wire.call(request, OffsetFetchResponse, BY_NAME).groups
+    (partition,) = answer.topics[0].partitions
+    return ErrorCode(partition.error_code), partition.committed_offset
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "aborted"])
+@pytest.mark.parametrize("version", range(6))
+def test_offsets_of_a_transaction_wait_for_its_end(
+    wire: Wire, group: str, topic: str, version: int, committed: bool
+) -> None:
+    commit(wire, group, topic, {0: 1})
+    name = f"writer-{group}"
+    producer = begin(wire, name)
+    who = {
+        "transactional_id": name,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+    }
+    if version < FIRST_THAT_ADDS_THE_GROUP:
+        added = wire.call(AddOffsetsToTxnRequest(group_id=group, **who), AddOffsetsToTxnResponse, 3)
+        assert added.error_code == NO_ERROR
+    asked = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
+    request = TxnOffsetCommitRequest(
+        group_id=group,
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[asked])],
+        **who,
+    )
+    (answer,) = wire.call(request, TxnOffsetCommitResponse, version).topics
+    assert answer.partitions[0].error_code == NO_ERROR
+
+    assert fetch(wire, group, topic, 0) == {0: 1}
+    assert fetch_stable(wire, group, topic) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    end = EndTxnRequest(committed=committed, **who)
+    ended = wire.call(end, EndTxnResponse, 5 if version >= FIRST_THAT_ADDS_THE_GROUP else 4)
+    assert ended.error_code == NO_ERROR
+    # The answer does not wait for the marker.
+    expected = (NO_ERROR, 7 if committed else 1)
+    wait_for(lambda: fetch_stable(wire, group, topic) == expected, "the marker is written")
 
 
 # Topics and restarts
