@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from headrace.replication.leader import Leader
+from headrace.storage.errors import StorageError
 
 
 class DelayedFetch:
@@ -57,3 +58,35 @@ class DelayedFetch:
         for leader in self._leaders:
             leader.unwatch(self)
         self._leaders = []
+
+
+class DelayedStableFetch(DelayedFetch):
+    """For read_committed: records count when their transaction has ended, not when they come."""
+
+    __slots__ = ("_enough", "_stable")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        leaders: Iterable[Leader],
+        missing_bytes: int,
+        max_wait_s: float,
+        answer: Callable[[], object],
+        enough: Callable[[], bool],
+    ) -> None:
+        super().__init__(loop, leaders, missing_bytes, max_wait_s, answer)
+        self._enough = enough
+        self._stable = [leader.last_stable_offset for leader in self._leaders]
+
+    def advanced(self, size_bytes: int) -> None:
+        try:
+            stable = [leader.last_stable_offset for leader in self._leaders]
+        except StorageError:
+            return self.interrupted()  # the answer will say what is wrong
+        if stable == self._stable:
+            return None
+        self._stable = stable
+        # A marker can make far more readable than its own few bytes.
+        if self._missing_bytes <= 1 or self._enough():
+            self.interrupted()
+        return None

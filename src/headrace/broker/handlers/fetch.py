@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.broker.delayed_fetch import DelayedFetch
+from headrace.broker.delayed_fetch import DelayedFetch, DelayedStableFetch
 from headrace.broker.dispatch import Context
 from headrace.broker.fetch_session import FetchPlan, PartitionKey, WantedPartition
 from headrace.broker.fetching import (
@@ -68,13 +68,19 @@ def _wait(
     def answer() -> FetchResponse:
         return _answer(read_partitions(broker.partitions, plan.wanted, limits), plan, limits)
 
-    delayed = DelayedFetch(
-        broker.loop,
-        fetched.leaders,
-        limits.min_bytes - fetched.size_bytes,
-        limits.max_wait_ms / 1000,
-        answer,
-    )
+    def enough() -> bool:
+        now = read_partitions(broker.partitions, plan.wanted, limits)
+        return now.answer_now or now.size_bytes >= limits.min_bytes
+
+    missing_bytes = limits.min_bytes - fetched.size_bytes
+    max_wait_s = limits.max_wait_ms / 1000
+    leaders = fetched.leaders
+    if limits.read_committed:
+        delayed: DelayedFetch = DelayedStableFetch(
+            broker.loop, leaders, missing_bytes, max_wait_s, answer, enough
+        )
+    else:
+        delayed = DelayedFetch(broker.loop, leaders, missing_bytes, max_wait_s, answer)
     broker.delayed_fetches.add(delayed)
     delayed.future.add_done_callback(lambda _: broker.delayed_fetches.discard(delayed))
     return delayed.future  # type: ignore[return-value]

@@ -66,6 +66,8 @@ class Admission:
             return verdict
         if verdict:
             self._refuse(writes, verdict)
+        elif self._adds:
+            self._refuse_gaps()
         return None
 
     def ask_again(self, verdict: ErrorCode) -> None:
@@ -77,6 +79,8 @@ class Admission:
             code = self._standing(write)
             if code:
                 self._refuse([write], code)
+        if self._adds:
+            self._refuse_gaps()
 
     def check(self, leader: Leader) -> None:
         """As `ask_again`, for one partition; raises StorageError."""
@@ -97,10 +101,6 @@ class Admission:
                     continue
             except StorageError:
                 continue  # the append will say so
-            if self._adds and write.sequence and _is_new(write):
-                # Every transaction of version 2 has its own epoch, so it starts with 0.
-                self.refusals[write.leader] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-                continue
             firsts.append(write)
         if len(producers) > 1:
             self._refuse(self._transactional_writes(request), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -120,6 +120,13 @@ class Admission:
                     write = transactional_write(leader, partition.records)
                     if write is not None:
                         yield write
+
+    def _refuse_gaps(self) -> None:
+        """A transaction of version 2 has an epoch of its own, so that it starts with sequence 0:
+        a producer of whom nothing is known has lost a batch if it starts with another."""
+        for write in self._writes:
+            if write.sequence and _is_new(write):
+                self.refusals[write.leader] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     def _standing(self, write: Write) -> ErrorCode:
         if is_open(write.leader, write.producer):
