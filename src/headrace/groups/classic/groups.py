@@ -18,6 +18,7 @@ from headrace.groups.classic.member import protocols_of
 from headrace.groups.classic.rebalance import Rebalances
 from headrace.groups.classic.snapshot import confirm_group, load_group, new_group_record
 from headrace.groups.classic.sync import Syncs
+from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.group import Group, GroupType
 from headrace.groups.part import Replay
 from headrace.groups.records.classic import GroupMetadataKey, GroupMetadataValue
@@ -62,18 +63,13 @@ class ClassicGroups:
         """The answer has its error inside, with the member id that it is about."""
         group_id = _checked(request.group_id)
         config = self._shard.config(group_id)
-        longest, shortest = (
-            config.classic_max_session_timeout_ms,
-            config.classic_min_session_timeout_ms,
-        )
-        if not shortest <= request.session_timeout_ms <= longest:
+        shortest_ms = config.classic_min_session_timeout_ms
+        longest_ms = config.classic_max_session_timeout_ms
+        if not shortest_ms <= request.session_timeout_ms <= longest_ms:
             return Turn(refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id))
         group = self._shard.groups.get(group_id)
-        if group is not None and group.kind is GroupType.CONSUMER and not group.is_empty:
-            turn: Turn[JoinGroupResponse] = self._shard.consumer.classic_join(
-                group, context, request, now_ms
-            )
-            return turn
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self._shard.consumer.classic_join(group, context, request, now_ms)
         if group is not None and group.kind is GroupType.SHARE:
             return Turn(refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if isinstance(group, ClassicGroup):
@@ -123,10 +119,7 @@ class ClassicGroups:
         if isinstance(group, ClassicGroup):
             draft = Draft()
             return draft.turn(self._syncs.sync(group, request, draft, now_ms))
-        turn: Turn[SyncGroupResponse] = self._consumer(group).classic_sync(
-            group, context, request, now_ms
-        )
-        return turn
+        return self._shard.consumer.classic_sync(_consumer(group), context, request, now_ms)
 
     def heartbeat(
         self, context: RequestContext, request: HeartbeatRequest, now_ms: int
@@ -134,10 +127,8 @@ class ClassicGroups:
         """The busiest request of all: nothing is written, one timer moves."""
         group = self._shard.groups.get(_checked(request.group_id))
         if not isinstance(group, ClassicGroup):
-            turn: Turn[HeartbeatResponse] = self._consumer(group).classic_heartbeat(
-                group, context, request, now_ms
-            )
-            return turn
+            consumer = _consumer(group)
+            return self._shard.consumer.classic_heartbeat(consumer, context, request, now_ms)
         member = group.check_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
@@ -155,10 +146,8 @@ class ClassicGroups:
         """One answer per member of `request.members`, which a handler fills for old versions."""
         group = self._shard.groups.get(_checked(request.group_id))
         if not isinstance(group, ClassicGroup):
-            turn: Turn[LeaveGroupResponse] = self._consumer(group).classic_leave(
-                group, context, request, now_ms
-            )
-            return turn
+            consumer = _consumer(group)
+            return self._shard.consumer.classic_leave(consumer, context, request, now_ms)
         return self.remove_members(group, request.members, now_ms)
 
     def remove_members(
@@ -168,12 +157,6 @@ class ClassicGroups:
         draft = Draft()
         answers = self._departures.leave(group, members, draft, now_ms)
         return draft.turn(LeaveGroupResponse(members=answers))
-
-    def _consumer(self, group: Group | None) -> Any:  # noqa: ANN401
-        """The part that answers for a group that is not classic, if there is one."""
-        if group is None or group.kind is not GroupType.CONSUMER:
-            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
-        return self._shard.consumer
 
     # Groups that come and go otherwise
 
@@ -252,3 +235,10 @@ def _checked(group_id: str) -> str:
     if not group_id:
         raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
     return group_id
+
+
+def _consumer(group: Group | None) -> ConsumerGroup:
+    """The group, whose members may speak the classic protocol; no other kind's do."""
+    if not isinstance(group, ConsumerGroup):
+        raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return group
