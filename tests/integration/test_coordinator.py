@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import headrace.testing
 from headrace.broker.coordinator import Coordinator
 from headrace.broker.coordinator_loading import RECORDS_PER_SLICE, Loading
 from headrace.broker.flusher import Flusher
@@ -16,13 +17,26 @@ from headrace.cluster.topic_control import NewTopic, TopicRef
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.keys import partition_for
 from headrace.coordinator.turn import Producer, Turn
+from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from headrace.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
 from headrace.records.batch import headers
 from headrace.records.control import end_txn_marker
 from headrace.replication.leader import Leader
 from headrace.storage.errors import DiskFull, LogDirFailed
 from headrace.storage.producers import Origin
 from support.counters import CounterShard, Rang
+from support.waiting import wait_for
+from support.wire import Wire
+from support.wire_groups import wait_for_coordinator
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 4
@@ -592,3 +606,30 @@ def test_the_topics_own_partition_count_decides_where_a_key_belongs(tmp_path: Pa
             assert await node.value("a") == 1
 
     run(scenario)
+
+
+def test_a_member_that_waits_for_others_is_answered_when_the_broker_stops() -> None:
+    settings = {"group.initial.rebalance.delay.ms": "60000"}
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    describe = DescribeGroupsRequest(groups=["g"])
+    with (
+        headrace.testing.Broker(settings=settings) as broker,
+        Wire(broker.bootstrap_servers) as member,
+        Wire(broker.bootstrap_servers) as tool,
+    ):
+        wait_for_coordinator(tool, "g")
+        member.send(join, 2)
+        wait_for(
+            lambda: tool.call(describe, DescribeGroupsResponse).groups[0].members,
+            "the member waits",
+        )
+        broker.stop()
+        _, answer = member.receive(APIS[ApiKey.JOIN_GROUP], 2)
+        assert isinstance(answer, JoinGroupResponse)
+        assert answer.error_code == ErrorCode.NOT_COORDINATOR

@@ -54,6 +54,14 @@ def test_handlers_and_messages_are_not_loaded_before_they_are_used() -> None:
     assert not handlers
 
 
+def test_coordinators_are_not_loaded_before_they_are_used() -> None:
+    loaded = modules_after(START_AND_STOP)
+    parts = ("groups", "transactions", "share", "share_state", "broker.coordinators")
+    assert not [
+        name for name in loaded for part in parts if f"{name}.".startswith(f"headrace.{part}.")
+    ]
+
+
 def test_importing_headrace_loads_none_of_its_parts() -> None:
     loaded = modules_after("import headrace, sys; print(*sys.modules)")
     assert {name for name in loaded if name.startswith("headrace")} == {"headrace"}
