@@ -121,12 +121,7 @@ class Offsets:
 
     def _clean(self) -> Turn[None]:
         """Deletes the offsets of deleted topics."""
-        topics = self._image().topics
-        tombstones = (
-            change
-            for name in sorted(self._to_clean)
-            for change in removal.of_deleted_topic(self.state, name, topics.get(name))
-        )
+        tombstones = removal.of_deleted_topics(self.state, self._to_clean, self._image())
         changes = list(islice(tombstones, _MAX_TOMBSTONES))
         if len(changes) == _MAX_TOMBSTONES:
             return Turn(None, changes, timers=[SetTimer(_CLEAN, _SOON_MS)])

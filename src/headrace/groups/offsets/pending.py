@@ -1,8 +1,8 @@
 """Offsets that open transactions have written: nobody sees them before the marker."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
-from headrace.groups.offsets.table import Committed, OffsetTable
+from headrace.groups.offsets.table import Committed, Entry, OffsetTable
 
 _Where = tuple[str, int]
 
@@ -27,10 +27,10 @@ class PendingOffsets:
         """Topics and partitions for which the group has pending offsets."""
         return list(self._open.get(group_id, ()))
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, int, Committed]]:
-        """Group, partition and offset of each pending offset of the topic."""
+    def of_topics(self, names: Set[str]) -> Iterator[Entry]:
+        """What any transaction has pending for one of the topics."""
         for table in self._by_producer.values():
-            yield from table.of_topic(topic)
+            yield from table.of_topics(names)
 
     def put(
         self, producer_id: int, group_id: str, topic: str, partition: int, committed: Committed

@@ -1,6 +1,7 @@
 """Removal: offsets that nobody needs any more, or that somebody asks to delete."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from itertools import chain
 from typing import Final
 
 from headrace.cluster.image import MetadataImage, Topic
@@ -92,14 +93,17 @@ def _is_expired(committed: Committed, group: Group, retention_ms: int, now_ms: i
     return now_ms - start_ms >= retention_ms
 
 
-def of_deleted_topic(state: OffsetState, name: str, topic: Topic | None) -> Iterator[Change]:
-    """The tombstones of a topic's offsets that were committed for one that is gone; `topic` is
-    the one that has the name now."""
+def of_deleted_topics(
+    state: OffsetState, names: Set[str], image: MetadataImage
+) -> Iterator[Change]:
+    """The tombstones of offsets that were committed for topics of these names that are gone,
+    though there may be new ones of the same names."""
     seen = set()
-    for offsets in (state.committed.of_topic(name), state.pending.of_topic(name)):
-        for group_id, partition, committed in offsets:
-            topic_id = committed.value.topic_id
-            gone = topic is None or topic_id not in (ZERO_UUID, topic.topic_id)
-            if gone and (group_id, partition) not in seen:
-                seen.add((group_id, partition))
-                yield tombstone(group_id, name, partition)
+    for entry in chain(state.committed.of_topics(names), state.pending.of_topics(names)):
+        topic = image.topics.get(entry.topic)
+        topic_id = entry.committed.value.topic_id
+        gone = topic is None or topic_id not in (ZERO_UUID, topic.topic_id)
+        where = entry[:3]
+        if gone and where not in seen:
+            seen.add(where)
+            yield tombstone(*where)

@@ -1,6 +1,6 @@
 """Offsets by group, topic and partition."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import NamedTuple
 
 from headrace.groups.records.offsets import OffsetCommitValue
@@ -11,6 +11,15 @@ class Committed(NamedTuple):
 
     record_offset: int
     value: OffsetCommitValue
+
+
+class Entry(NamedTuple):
+    """An offset and whose it is."""
+
+    group_id: str
+    topic: str
+    partition: int
+    committed: Committed
 
 
 Partitions = dict[int, Committed]
@@ -60,15 +69,15 @@ class OffsetTable:
             if not topics:
                 del self._groups[group_id]
 
-    def of_topic(self, topic: str) -> Iterator[tuple[str, int, Committed]]:
-        """Group, partition and offset of everybody who committed for the topic."""
+    def of_topics(self, names: Set[str]) -> Iterator[Entry]:
+        """What anybody has committed for one of the topics."""
         for group_id, topics in self._groups.items():
-            for partition, committed in topics.get(topic, {}).items():
-                yield group_id, partition, committed
+            for topic in names & topics.keys():
+                for partition, committed in topics[topic].items():
+                    yield Entry(group_id, topic, partition, committed)
 
-    def __iter__(self) -> Iterator[tuple[str, str, int, Committed]]:
-        """Group, topic, partition and offset of all."""
+    def __iter__(self) -> Iterator[Entry]:
         for group_id, topics in self._groups.items():
             for topic, partitions in topics.items():
                 for partition, committed in partitions.items():
-                    yield group_id, topic, partition, committed
+                    yield Entry(group_id, topic, partition, committed)
