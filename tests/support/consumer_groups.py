@@ -20,7 +20,8 @@ from support.classic_groups import GROUP, ClassicDriver
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 
-Owned = Mapping[str, Collection[int]]
+Owned = Mapping[str, Collection[int]] | Mapping[bytes, Collection[int]]
+"""By the names of the topics, or by their ids: a client may own what is no longer there."""
 
 
 class Cluster:
@@ -109,9 +110,12 @@ class ConsumerDriver(ClassicDriver):
     def _listed(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
         return [
             ConsumerGroupHeartbeatRequestTopicPartitions(
-                topic_id=self.cluster.image.topics[name].topic_id, partitions=sorted(partitions)
+                topic_id=(
+                    self.cluster.image.topics[topic].topic_id if isinstance(topic, str) else topic
+                ),
+                partitions=sorted(partitions),
             )
-            for name, partitions in owned.items()
+            for topic, partitions in owned.items()
         ]
 
     def enter_consumer(
