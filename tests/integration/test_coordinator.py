@@ -29,6 +29,7 @@ from headrace.protocol.messages.join_group import (
     JoinGroupResponse,
 )
 from headrace.records.batch import headers
+from headrace.records.codec import Codec
 from headrace.records.control import end_txn_marker
 from headrace.replication.leader import Leader
 from headrace.storage.errors import DiskFull, LogDirFailed
@@ -365,6 +366,25 @@ def test_a_timer_that_broke_its_shard_is_forgotten_with_it(tmp_path: Path) -> No
             poison.clear()
             assert await node.value("tick") == 1
             assert len(seat._timers) == 0
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_records_are_compressed_if_somebody_wants_it(tmp_path: Path, codec: Codec) -> None:
+    async def scenario() -> None:
+        producer = Producer(4, 1)
+        for value in (1, 2):
+            async with started(tmp_path) as node:
+                await node.counters.ensure_topic()
+                node.counters.codec = codec
+                await patiently(lambda: node.counters.read("a", lambda shard, _: 1))
+                assert await node.add("a") == value
+                await node.counters.run("a", lambda shard, _: shard.add("b", 1, producer))
+                log = node.leader_of("a").log
+                batches = [header for _, header in headers(log.read(0, max_bytes=1 << 20).data)]
+                assert {header.codec for header in batches} == {codec}
+                assert [header.is_transactional for header in batches[-2:]] == [False, True]
 
     run(scenario)
 

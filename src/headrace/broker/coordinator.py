@@ -18,6 +18,7 @@ from headrace.coordinator.keys import partition_for
 from headrace.coordinator.shard import Shard
 from headrace.coordinator.turn import Deferred, Producer, Turn
 from headrace.protocol.errors import ErrorCode
+from headrace.records.codec import Codec
 from headrace.replication.leader import Leader
 
 if TYPE_CHECKING:
@@ -36,9 +37,15 @@ class Coordinator(Generic[S]):
     """Runs requests in the shard that their key belongs to."""
 
     def __init__(
-        self, broker: "Broker", topic: str, make: Callable[[int], S], loading: Loading
+        self,
+        broker: "Broker",
+        topic: str,
+        make: Callable[[int], S],
+        loading: Loading,
+        codec: Codec = Codec.NONE,
     ) -> None:
         self.topic = topic
+        self.codec = codec
         self.timers = broker.timers
         self.flusher = broker.flusher
         self.now_ms = broker.clock.wall_ms

@@ -18,14 +18,22 @@ from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.shard import Shard
 from headrace.coordinator.turn import CancelTimer, Deferred, Producer, SetTimer, Turn
 from headrace.protocol.errors import ErrorCode
+from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from headrace.records.codec import Codec
+from headrace.records.plain import KeyAndValue
+from headrace.records.record import Record, build_batch
 from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
+from headrace.storage.log import AppendResult
+from headrace.storage.producers import Origin
 
 log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
+# An attribute of an enum class costs ten times a global's look-up; this is read per turn.
+NOT_COMPRESSED: Final = Codec.NONE
 RETRY_TIMER_S: Final = 0.5  # as Kafka: when what a timer wanted could not be written
 
 # What went wrong with the partition, as a client of its coordinator should see it.
@@ -58,6 +66,7 @@ class SeatOwner(Protocol):
 
     timers: Timers
     flusher: Flusher
+    codec: Codec
 
     def now_ms(self) -> int: ...
 
@@ -135,7 +144,9 @@ class Seat(Generic[S]):
         producer = turn.producer
         try:
             records = [encode(change) for change in changes]
-            if producer is None:
+            if self._owner.codec is not NOT_COMPRESSED:
+                result = self._append_compressed(records, now_ms, producer)
+            elif producer is None:
                 result = self.leader.append_own(records, now_ms)
             else:
                 result = self.leader.append_own(
@@ -158,6 +169,19 @@ class Seat(Generic[S]):
             self._owner.broken(self.leader.index)
             return failed
         return None
+
+    def _append_compressed(
+        self, records: Sequence[KeyAndValue], now_ms: int, producer: Producer | None
+    ) -> AppendResult:
+        """For the few who ask for it (`offsets.topic.compression.codec`)."""
+        batch = build_batch(
+            [Record(delta, now_ms, *record) for delta, record in enumerate(records)],
+            codec=self._owner.codec,
+            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+            producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.epoch,
+            is_transactional=producer is not None,
+        )
+        return self.leader.append(memoryview(bytearray(batch)), now_ms, Origin.COORDINATOR)
 
     def _take_back(self, turn: Turn[R], error: CoordinatorError) -> None:
         for completion in turn.completions:

@@ -47,9 +47,11 @@ _LATER: Final = (
     "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",
     "super.users", "telemetry.", "zookeeper.",
 )  # fmt: skip
-_ALREADY: Final = ("share.coordinator.state.topic.",)
+_ALREADY: Final = (
+    "share.coordinator.cold.", "share.coordinator.snapshot.", "share.coordinator.state.topic.",
+)  # fmt: skip
 """Settings under `_LATER` belong to what a single node does not do yet, those under `_ALREADY`
-apart, which say what internal topics look like. They are checked, and obeyed by nobody."""
+apart. They are checked, and obeyed by nobody."""
 
 
 class InvalidSetting(Exception):
