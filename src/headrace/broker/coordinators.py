@@ -17,10 +17,12 @@ from headrace.cluster.topology import (
     SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
 )
+from headrace.records.codec import Codec
 from headrace.replication.leader import Leader
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
+    from headrace.broker.share_group_states import ShareGroupStates
     from headrace.broker.transaction_markers import TransactionMarkers
     from headrace.groups.config import GroupConfig, GroupConfigs
     from headrace.groups.shard import GroupShard
@@ -36,14 +38,18 @@ class Coordinators:
         self._broker = broker
         loading = Loading()
         self.groups: Coordinator[GroupShard] = Coordinator(
-            broker, GROUP_METADATA_TOPIC, self._group_shard, loading
+            broker, GROUP_METADATA_TOPIC, self._group_shard, loading, self._codec("offsets.topic")
         )
         self._markers: TransactionMarkers | None = None
         self.transactions: Coordinator[TransactionShard] = Coordinator(
             broker, TRANSACTION_STATE_TOPIC, self._transaction_shard, loading
         )
         self.share_state: Coordinator[ShareStateShard] = Coordinator(
-            broker, SHARE_STATE_TOPIC, self._share_state_shard, loading
+            broker,
+            SHARE_STATE_TOPIC,
+            self._share_state_shard,
+            loading,
+            self._codec("share.coordinator.state.topic"),
         )
         self._all: tuple[Coordinator[Any], ...] = (self.groups, self.transactions, self.share_state)
 
@@ -61,8 +67,13 @@ class Coordinators:
         self.share_state.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
     def stop(self) -> None:
+        if "share_group_states" in self.__dict__:
+            self.share_group_states.stop()
         for coordinator in self._all:
             coordinator.stop()
+
+    def _codec(self, prefix: str) -> Codec:
+        return Codec(self._broker.settings.integer(f"{prefix}.compression.codec"))
 
     # --- shards ---------------------------------------------------------------------------------
 
@@ -70,10 +81,24 @@ class Coordinators:
         from headrace.broker.pattern_matching import PatternMatcher
         from headrace.groups.consumer.patterns import ResolvePatterns
         from headrace.groups.shard import GroupShard
+        from headrace.groups.share.initialization import InitializeState
 
         matcher = PatternMatcher(self.groups, self._broker.loop)
         self.groups.on_effect(ResolvePatterns, matcher.start)
+        self.groups.on_effect(InitializeState, self.share_group_states.initialize)
         return GroupShard(index, self._image, self.group_config, self._broker.random)
+
+    @cached_property
+    def share_group_states(self) -> ShareGroupStates:
+        """What groups want of the stored state of their partitions."""
+        from headrace.broker.share_group_states import ShareGroupStates
+
+        return ShareGroupStates(self._broker)
+
+    @property
+    def serves_share_groups(self) -> bool:
+        """Whether the cluster has agreed on share groups."""
+        return self._broker.metadata.image.features.get("share.version", 0) >= 1
 
     @property
     def serves_consumer_groups(self) -> bool:

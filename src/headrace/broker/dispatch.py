@@ -69,6 +69,11 @@ HANDLERS: Mapping[ApiKey, str] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: "write_share_group_state",
     ApiKey.DELETE_SHARE_GROUP_STATE: "delete_share_group_state",
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "read_share_group_state_summary",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "share_group_heartbeat",
+    ApiKey.SHARE_GROUP_DESCRIBE: "share_group_describe",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "describe_share_group_offsets",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "alter_share_group_offsets",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "delete_share_group_offsets",
 }
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id

@@ -97,12 +97,18 @@ class Shares:
         """The member has gone: what it holds goes to others."""
         if self.sessions.close(key) is None:
             return
-        of_group = [live for live in self._live.values() if live.key.group_id == key.group_id]
-        for live in of_group:
+        for live in self._of_group(key.group_id):
             live.release(key.member_id)
         if not self.sessions.has_group(key.group_id):
-            for live in of_group:
-                live.end(Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+            self.forget_group(key.group_id)
+
+    def forget_group(self, group_id: str) -> None:
+        """Whoever reads next loads the stored state: nobody reads, or somebody has changed it."""
+        for live in self._of_group(group_id):
+            live.end(Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _of_group(self, group_id: str) -> list[LiveShare]:
+        return [live for live in self._live.values() if live.key.group_id == group_id]
 
     # --- life -----------------------------------------------------------------------------------
 

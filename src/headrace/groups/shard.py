@@ -6,7 +6,6 @@ them: parts add to it and take from it when they replay their records.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable
-from importlib import import_module
 from random import Random
 from typing import Any
 
@@ -27,6 +26,7 @@ from headrace.groups.records.offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
+from headrace.groups.share.groups import ShareGroups
 from headrace.protocol.struct import Struct
 
 
@@ -49,27 +49,16 @@ class GroupShard:
         self.directory = Directory(self.groups, self.offsets.state)
         self.classic = ClassicGroups(self)
         self.consumer = ConsumerGroups(self)
-        # Becomes a plain import and call when its package is there.
-        self.share = self._part("share", "ShareGroups")
-        parts = {
+        self.share = ShareGroups(self)
+        self._parts: dict[str, Part] = {
             "classic": self.classic,
             "consumer": self.consumer,
             "share": self.share,
             "offsets": self.offsets,
         }
-        self._parts: dict[str, Part] = {
-            name: part for name, part in parts.items() if part is not None
-        }
         self._replays: dict[type[Struct], Replay] = {
             key: replay for part in self._parts.values() for key, replay in part.replays.items()
         }
-
-    def _part(self, package: str, name: str) -> Any:  # noqa: ANN401
-        try:
-            module = import_module(f"headrace.groups.{package}.groups")
-        except ModuleNotFoundError:
-            return None
-        return getattr(module, name)(self)
 
     @property
     def format(self) -> RecordFormat:

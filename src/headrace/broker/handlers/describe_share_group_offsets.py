@@ -1,0 +1,134 @@
+"""DescribeShareGroupOffsets (key 90), versions 0-1: where share groups start in their partitions.
+
+v1 adds the lag (KIP-1226).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.errors import CoordinatorError
+from headrace.groups.share.state_topics import Partitions
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from headrace.replication.leader import Leader
+from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+    from headrace.share_state.shard import StateSummary
+    from headrace.share_state.state import SharePartitionKey
+
+UNKNOWN: Final = -1
+
+
+async def handle(
+    broker: Broker, context: Context, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    return DescribeShareGroupOffsetsResponse(
+        groups=[await _describe(broker, asked) for asked in request.groups]
+    )
+
+
+async def _describe(
+    broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
+) -> DescribeShareGroupOffsetsResponseGroup:
+    group_id = asked.group_id
+    unknown: list[DescribeShareGroupOffsetsResponseTopic] = []
+    wanted: dict[bytes, frozenset[int]] = {}
+    try:
+        if asked.topics is None:
+            wanted.update(_stored(broker, group_id))
+    except CoordinatorError as error:
+        return DescribeShareGroupOffsetsResponseGroup(
+            group_id=group_id, error_code=error.code, error_message=error.message or None
+        )
+    for topic in asked.topics or ():
+        known = broker.metadata.image.topics.get(topic.topic_name)
+        if known is not None:
+            wanted[known.topic_id] = frozenset(topic.partitions)
+        else:
+            unknown.append(_unknown(topic.topic_name, topic.partitions))
+    summaries = await broker.coordinators.share_group_states.summaries(group_id, wanted)
+    return DescribeShareGroupOffsetsResponseGroup(
+        group_id=group_id, topics=[*_topics(broker, summaries), *unknown]
+    )
+
+
+def _stored(broker: Broker, group_id: str) -> Partitions:
+    """Everything that the group has; nothing if there is no such group, as in Kafka."""
+    try:
+        stored = broker.groups.read(
+            group_id, lambda shard, _: shard.share.stored_partitions(group_id)
+        )
+    except CoordinatorError as error:
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return {}
+        raise
+    topics = broker.metadata.image.topics_by_id
+    return {topic_id: numbers for topic_id, numbers in stored.items() if topic_id in topics}
+
+
+def _topics(
+    broker: Broker, summaries: Mapping[SharePartitionKey, StateSummary | CoordinatorError]
+) -> list[DescribeShareGroupOffsetsResponseTopic]:
+    topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
+    for key, summary in summaries.items():
+        topic = topics.get(key.topic_id)
+        if topic is None:
+            hosted = broker.partitions.by_id.get(key.topic_id)
+            topic = topics[key.topic_id] = DescribeShareGroupOffsetsResponseTopic(
+                topic_id=key.topic_id, topic_name=hosted.name if hosted else "", partitions=[]
+            )
+        topic.partitions.append(_partition(broker, key, summary))
+    return list(topics.values())
+
+
+def _partition(
+    broker: Broker, key: SharePartitionKey, summary: StateSummary | CoordinatorError
+) -> DescribeShareGroupOffsetsResponsePartition:
+    described = DescribeShareGroupOffsetsResponsePartition(
+        partition_index=key.partition, start_offset=UNKNOWN, lag=UNKNOWN
+    )
+    if isinstance(summary, CoordinatorError):
+        return described
+    described.start_offset = summary.start_offset
+    described.leader_epoch = summary.leader_epoch
+    if summary.start_offset != UNKNOWN and summary.complete_count != UNKNOWN:
+        end_offset = _end_offset(broker, key)
+        if end_offset is not None:
+            described.lag = end_offset - summary.start_offset - summary.complete_count
+    return described
+
+
+def _end_offset(broker: Broker, key: SharePartitionKey) -> int | None:
+    topic = broker.partitions.by_id.get(key.topic_id)
+    leader = topic.leader(key.partition) if topic is not None else None
+    if not isinstance(leader, Leader):
+        return None
+    try:
+        leader.log  # noqa: B018  # opens it: only then it has a high watermark
+    except StorageError:
+        return None
+    return leader.high_watermark
+
+
+def _unknown(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
+    return DescribeShareGroupOffsetsResponseTopic(
+        topic_name=name,
+        partitions=[
+            DescribeShareGroupOffsetsResponsePartition(
+                partition_index=number, start_offset=UNKNOWN, lag=UNKNOWN
+            )
+            for number in partitions
+        ],
+    )

@@ -1,0 +1,72 @@
+"""ShareGroupHeartbeat (key 76), version 1: a member of a share group (KIP-932) joins, stays or
+leaves, and learns from which partitions it may read.
+
+A member that joins is answered when the state of the partitions it asks for has been started, so
+that it can be given some at once. In Kafka it would hear of them with its next heartbeat, which is
+five seconds later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.coordinator.context import RequestContext
+from headrace.coordinator.errors import CoordinatorError
+from headrace.groups.share.member import JOINING_EPOCH
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+MAX_WAIT_FOR_STATE_S: Final = 2.0
+
+Answer = ShareGroupHeartbeatResponse | asyncio.Future[ShareGroupHeartbeatResponse]
+
+
+def handle(
+    broker: Broker, context: Context, request: ShareGroupHeartbeatRequest
+) -> Answer | Coroutine[object, object, ShareGroupHeartbeatResponse]:
+    if not broker.coordinators.serves_share_groups:
+        return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    caller = context.request_context()
+    first = _beat(broker, caller, request)
+    if request.member_epoch != JOINING_EPOCH:
+        return first
+    if isinstance(first, asyncio.Future) or _starts_state(broker, request):
+        return _join(broker, caller, request, first)
+    return first
+
+
+def _beat(broker: Broker, caller: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer:
+    return broker.groups.answer(
+        request.group_id,
+        lambda shard, now_ms: shard.share.heartbeat(caller, request, now_ms),
+        _refuse,
+    )
+
+
+def _starts_state(broker: Broker, request: ShareGroupHeartbeatRequest) -> bool:
+    return broker.coordinators.share_group_states.starting(request.group_id) is not None
+
+
+async def _join(
+    broker: Broker, caller: RequestContext, request: ShareGroupHeartbeatRequest, first: Answer
+) -> ShareGroupHeartbeatResponse:
+    response = await first if isinstance(first, asyncio.Future) else first
+    starting = broker.coordinators.share_group_states.starting(request.group_id)
+    if response.error_code or starting is None:
+        return response
+    await asyncio.wait([starting], timeout=MAX_WAIT_FOR_STATE_S)
+    again = _beat(broker, caller, request)
+    return await again if isinstance(again, asyncio.Future) else again
+
+
+def _refuse(error: CoordinatorError) -> ShareGroupHeartbeatResponse:
+    return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)

@@ -1,0 +1,137 @@
+"""The records of a share group, as Kafka 4.3 writes them."""
+
+from collections.abc import Collection, Iterator
+
+from headrace.coordinator.record_format import Change
+from headrace.groups.modern.spec import Assignment
+from headrace.groups.records.share import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupPartitions,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
+    ShareGroupTopicInfo,
+    ShareGroupTopicPartitionsInfo,
+)
+from headrace.groups.share.member import ShareMember
+from headrace.groups.share.state_topics import StateTopics
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Change:
+    return Change(
+        ShareGroupMetadataKey(group_id=group_id),
+        ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
+    )
+
+
+def member_record(group_id: str, member: ShareMember) -> Change:
+    """Who the member is and what it asks for."""
+    return Change(
+        ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
+        ShareGroupMemberMetadataValue(
+            rack_id=member.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=sorted(member.topics),
+        ),
+    )
+
+
+def target_record(group_id: str, member_id: str, target: Assignment) -> Change:
+    return Change(
+        ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
+        ShareGroupTargetAssignmentMemberValue(topic_partitions=_partitions(target)),
+    )
+
+
+def target_epoch_record(group_id: str, epoch: int, assigned_at_ms: int) -> Change:
+    return Change(
+        ShareGroupTargetAssignmentMetadataKey(group_id=group_id),
+        ShareGroupTargetAssignmentMetadataValue(
+            assignment_epoch=epoch, assignment_timestamp=assigned_at_ms
+        ),
+    )
+
+
+def current_record(group_id: str, member: ShareMember) -> Change:
+    """What the member has, and in which epoch."""
+    return Change(
+        ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
+        ShareGroupCurrentMemberAssignmentValue(
+            member_epoch=member.epoch,
+            previous_member_epoch=member.previous_epoch,
+            assigned_partitions=_partitions(member.assigned),
+        ),
+    )
+
+
+def _partitions(assignment: Assignment) -> list[ShareGroupPartitions]:
+    return [
+        ShareGroupPartitions(topic_id=topic_id, partitions=sorted(partitions))
+        for topic_id, partitions in assignment.items()
+    ]
+
+
+def assignment_of(listed: Collection[ShareGroupPartitions]) -> Assignment:
+    """The other way round, for replay."""
+    return {bytes(one.topic_id): frozenset(one.partitions) for one in listed}
+
+
+def state_topics_record(group_id: str, topics: StateTopics) -> Change:
+    return Change(
+        ShareGroupStatePartitionMetadataKey(group_id=group_id),
+        ShareGroupStatePartitionMetadataValue(
+            initializing_topics=[
+                ShareGroupTopicPartitionsInfo(
+                    topic_id=topic_id, topic_name=topic.name, partitions=sorted(topic.partitions)
+                )
+                for topic_id, topic in topics.initializing.items()
+            ],
+            initialized_topics=[
+                ShareGroupTopicPartitionsInfo(
+                    topic_id=topic_id, topic_name=topic.name, partitions=sorted(topic.partitions)
+                )
+                for topic_id, topic in topics.initialized.items()
+            ],
+            deleting_topics=[
+                ShareGroupTopicInfo(topic_id=topic_id, topic_name=name)
+                for topic_id, name in topics.deleting.items()
+            ],
+        ),
+    )
+
+
+def member_tombstones(group_id: str, member_id: str) -> Iterator[Change]:
+    """The order matters: who is to be deleted may have nothing any more."""
+    key = {"group_id": group_id, "member_id": member_id}
+    yield Change(ShareGroupCurrentMemberAssignmentKey(**key), None)
+    yield Change(ShareGroupTargetAssignmentMemberKey(**key), None)
+    yield Change(ShareGroupMemberMetadataKey(**key), None)
+
+
+def group_tombstones(group_id: str, members: Collection[str]) -> list[Change]:
+    """Deletes the group with all its members, in the order that Kafka's own replay asks for."""
+    changes = [
+        Change(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=id_), None)
+        for id_ in members
+    ]
+    changes += [
+        Change(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=id_), None)
+        for id_ in members
+    ]
+    changes.append(Change(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None))
+    changes += [
+        Change(ShareGroupMemberMetadataKey(group_id=group_id, member_id=id_), None)
+        for id_ in members
+    ]
+    changes.append(Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), None))
+    changes.append(Change(ShareGroupMetadataKey(group_id=group_id), None))
+    return changes
