@@ -76,14 +76,19 @@ def test_a_new_group_that_is_not_written_is_not_there() -> None:
     with pytest.raises(CoordinatorError):
         driver.join().value  # noqa: B018
     assert driver.shard.groups == {}
-    driver.form(1)
+    write(driver, GroupMetadataValue(generation=3))
+    assert driver.group.generation == 3
+    assert driver.group.pending_joins == set()
 
 
 def test_a_stable_group_is_the_same_after_a_move() -> None:
     driver = ClassicDriver()
     leader, other = driver.form(2)
+    since_ms = driver.group.state_since_ms
+    driver.advance(5)
     driver.restart()
     assert driver.group.state is ClassicState.STABLE
+    assert driver.group.state_since_ms == since_ms
     assert driver.group.leader == leader
     assert driver.heartbeat(leader, 1) is ErrorCode.NONE
     assert driver.sync(other, 1).value.assignment == other.encode()

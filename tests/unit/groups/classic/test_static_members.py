@@ -43,6 +43,8 @@ def test_a_process_that_comes_back_keeps_its_assignment_and_nobody_rebalances() 
         members["b"].encode()
     )
     assert driver.heartbeat(members["a"], 1, instance_id="a") is ErrorCode.NONE
+    sessions = {member.session_timer for member in driver.group.members.values()}
+    assert driver.classic_timers == sessions
 
 
 def test_the_replacement_outlives_a_restart() -> None:
@@ -118,6 +120,25 @@ def test_a_static_member_outlives_the_join_phase_that_it_missed() -> None:
         driver.advance(SESSION_MS // 2)
     assert waiting.value.generation_id == 2
     assert set(driver.group.instances) == {"a", "b"}
+
+
+def test_static_members_that_are_alive_and_do_not_join_are_waited_for() -> None:
+    driver = ClassicDriver()
+    members = form(driver, "a", "b", "c")
+    driver.leave(members["a"])
+
+    def rebalance_timeout(*alive: str) -> None:
+        for _ in range(REBALANCE_MS * 2 // SESSION_MS):
+            for one in alive:
+                driver.heartbeat(members[one], 1, instance_id=one)
+            driver.advance(SESSION_MS // 2)
+
+    rebalance_timeout("b", "c")
+    assert driver.group.state is ClassicState.PREPARING_REBALANCE
+    waiting = driver.join(members["b"], instance_id="b")
+    rebalance_timeout("c")
+    assert waiting.value.leader == members["b"]
+    assert set(driver.group.instances) == {"b", "c"}
 
 
 def test_without_anybody_back_static_members_go_when_their_sessions_end() -> None:
