@@ -176,6 +176,7 @@ def test_version_2_raises_the_epoch_at_every_end_and_tells_a_retry_the_same(
     assert not producer.send(topic, b"a")
     code, after = producer.try_end(commit=True)
     assert (code, after) == (ErrorCode.NONE, Producer(first.producer_id, first.epoch + 1))
+    producer.settle()
     assert producer.try_end(commit=True) == (ErrorCode.NONE, after)
     assert producer.try_end(commit=False)[0] is ErrorCode.INVALID_TXN_STATE
     producer.become(after)
@@ -193,6 +194,7 @@ def test_version_1_keeps_it_and_takes_a_retry_as_done(wire: Wire, topic: str) ->
     assert not producer.send(topic, b"a")
     for _ in range(2):
         assert producer.try_end(commit=True) == (ErrorCode.NONE, Producer(-1, -1))
+        producer.settle()
     assert producer.try_end(commit=False)[0] is ErrorCode.INVALID_TXN_STATE
     assert not producer.send(topic, b"b")
 
@@ -233,6 +235,7 @@ def test_a_late_batch_of_version_2_is_refused_after_the_end(
     assert not producer.send(topic, b"a")
     code, _ = producer.try_end(commit=commit)
     assert not code
+    producer.settle()
     # In a partition that knows the transaction, and in one that the coordinator must be asked for.
     assert producer.send(topic, b"late") is ErrorCode.INVALID_PRODUCER_EPOCH
     assert producer.send(topic, b"late", partition=1) is ErrorCode.INVALID_PRODUCER_EPOCH

@@ -207,6 +207,15 @@ class TransactionalProducer:
             return code is ErrorCode.NONE
 
         wait_for(ended, "the end of a transaction", deadline_s=60)
+        self.settle()
+
+    def settle(self) -> None:
+        """Waits for the markers. Kafka writes them after its answer; here they are mostly there."""
+        wait_for(
+            lambda: not self.describe().transaction_state.startswith(("Prepare", "Ongoing")),
+            "the markers of a transaction",
+            deadline_s=60,
+        )
 
     def commit(self) -> None:
         self.end(commit=True)
