@@ -55,9 +55,16 @@ class Committed:
 
 
 async def list_offsets(
-    client: ClusterClient, timestamps: Mapping[TopicPartition, int], *, timeout_s: float
+    client: ClusterClient,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    timeout_s: float,
+    read_committed: bool = False,
 ) -> dict[TopicPartition, Found | Refusal]:
-    """For each partition what is at its timestamp, `EARLIEST` or `LATEST`."""
+    """For each partition what is at its timestamp, `EARLIEST` or `LATEST`.
+
+    With `read_committed` the end is before the first transaction that is still open.
+    """
 
     async def ask(leader: int, partitions: Sequence[TopicPartition]) -> Answers[Found]:
         topics: dict[str, list[ListOffsetsPartition]] = {}
@@ -67,6 +74,7 @@ async def list_offsets(
             topics.setdefault(topic, []).append(wanted)
         request = ListOffsetsRequest(
             replica_id=_CONSUMER,
+            isolation_level=int(read_committed),
             topics=[ListOffsetsTopic(name=name, partitions=of) for name, of in topics.items()],
             timeout_ms=int(timeout_s * 1000),
         )

@@ -1,0 +1,1 @@
+"""`spark.read.format("headrace")`: records of topics as rows."""

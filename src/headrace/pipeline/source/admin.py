@@ -1,0 +1,124 @@
+"""What a pipeline asks a cluster beside records: topics, bounds, times, a group's positions.
+
+Every call opens a client of its own and closes it: a driver asks a few times a minute, and nothing
+is left open in a process that may be killed at any time.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from random import SystemRandom
+from typing import Final, NamedTuple, TypeVar
+
+from headrace.client import offsets as client_offsets
+from headrace.client.client import ClusterClient
+from headrace.client.errors import ClientError
+from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.topics import list_topics
+from headrace.clock import SystemClock
+from headrace.pipeline.source.reading import ReadFailed, ReadSettings
+from headrace.runtime import loop_factory
+
+T = TypeVar("T")
+
+NO_RECORD: Final = -1
+
+
+class TopicLayout(NamedTuple):
+    """A topic as it is now; another id under the same name is another topic."""
+
+    topic_id: bytes
+    partitions: tuple[int, ...]
+
+
+class LogAdmin:
+    """Questions to one cluster, answered before the call returns; raises `ReadFailed`."""
+
+    def __init__(self, settings: ReadSettings) -> None:
+        self._settings = settings
+
+    def topics(self, chosen: Callable[[str], bool]) -> dict[str, TopicLayout]:
+        """The topics whose names are chosen, without internal ones."""
+
+        async def ask(client: ClusterClient) -> dict[str, TopicLayout]:
+            listed = await list_topics(client, timeout_s=self._settings.request_timeout_s)
+            return {
+                topic.name: TopicLayout(topic.topic_id, tuple(sorted(topic.partitions)))
+                for topic in listed
+                if chosen(topic.name) and not topic.is_internal
+            }
+
+        return self._ask(ask)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._at(dict.fromkeys(partitions, client_offsets.EARLIEST))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end that a reader can reach: for committed data, before open transactions."""
+        return self._at(dict.fromkeys(partitions, client_offsets.LATEST))
+
+    def at_times(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first record that is at least so new; `NO_RECORD` where there is none."""
+        return self._at(times_ms)
+
+    def committed(self, group: str) -> dict[TopicPartition, client_offsets.Committed]:
+        return self._ask(
+            lambda client: client_offsets.committed_offsets(
+                client, group, timeout_s=self._settings.request_timeout_s
+            )
+        )
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Stores positions for every tool to see; the group has no members."""
+        refused = self._ask(
+            lambda client: client_offsets.commit_offsets(
+                client, group, offsets, timeout_s=self._settings.request_timeout_s
+            )
+        )
+        for partition, refusal in refused.items():
+            if refusal is not None:
+                raise ReadFailed(f"group {group} cannot commit {partition}: {refusal}")
+
+    def _at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found = self._ask(
+            lambda client: client_offsets.list_offsets(
+                client,
+                timestamps,
+                timeout_s=self._settings.request_timeout_s,
+                read_committed=self._settings.read_committed,
+            )
+        )
+        offsets = {}
+        for partition, answer in found.items():
+            if isinstance(answer, Refusal):
+                raise ReadFailed(f"{partition}: {answer}")
+            offsets[partition] = answer.offset
+        return offsets
+
+    def _ask(self, question: Callable[[ClusterClient], Awaitable[T]]) -> T:
+        settings = self._settings
+
+        async def ask() -> T:
+            async with ClusterClient(
+                settings.bootstrap_servers,
+                client_id=settings.client_id,
+                clock=SystemClock(),
+                random=SystemRandom(),
+                security=settings.security,
+                request_timeout_s=settings.request_timeout_s,
+            ) as client:
+                return await question(client)
+
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                return runner.run(ask())
+        except ClientError as error:
+            servers = settings.bootstrap_servers
+            raise ReadFailed(f"{servers} cannot be asked: {error}") from error
+
+
+def all_partitions(layouts: Mapping[str, TopicLayout]) -> Sequence[TopicPartition]:
+    return [
+        TopicPartition(topic, partition)
+        for topic, layout in sorted(layouts.items())
+        for partition in layout.partitions
+    ]

@@ -1,0 +1,170 @@
+"""Spark's side of the source: a data source with a batch reader and a stream reader.
+
+Spark pickles the readers and sends them to its workers, so they carry options and nothing that is
+open. Offsets and partitions are asked for on the driver; only `read` runs in tasks.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.offsets import OffsetRange, limited
+from headrace.pipeline.source import rows
+from headrace.pipeline.source.admin import LogAdmin
+from headrace.pipeline.source.options import SourceOptions, read_options
+from headrace.pipeline.source.planning import (
+    batch_ranges,
+    checked,
+    find_partitions,
+    resolve,
+    tasks,
+)
+from headrace.pipeline.source.reading import DataLost, read_range
+
+Position = dict[str, dict[str, int]]
+"""Offsets by topic and partition, as Spark keeps them in its checkpoint."""
+
+
+class Task(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        super().__init__(tuple(wanted))
+        self.wanted = wanted
+
+
+class HeadraceSource(DataSource):
+    """`format("headrace")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "headrace"
+
+    def schema(self) -> str:
+        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return rows.schema(with_headers=headers)
+
+    def reader(self, schema: StructType) -> "BatchReader":
+        return BatchReader(read_options(dict(self.options), streaming=False))
+
+    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802
+        return StreamReader(read_options(dict(self.options), streaming=True))
+
+
+class BatchReader(DataSourceReader):
+    """From the starting to the ending offsets, both taken when the read is planned."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        admin = LogAdmin(self._options.read)
+        planned = tasks(batch_ranges(admin, self._options), self._options)
+        # Spark calls `read(None)` where there are no partitions.
+        return [Task(each) for each in planned] or [Task(OffsetRange("", 0, 0, 0))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Task)
+        return _read(partition.wanted, self._options)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Micro-batches. A partition that appears later is read from its first offset."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._available: dict[TopicPartition, int] | None = None
+
+    def initialOffset(self) -> Position:  # noqa: N802
+        admin = LogAdmin(self._options.read)
+        partitions = find_partitions(admin, self._options)
+        return to_position(resolve(admin, self._options.start, partitions))
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._available = self._latest()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        most = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: Position, limit: ReadLimit) -> Position:  # noqa: N802
+        begin = from_position(start)
+        latest = self._available if self._available is not None else self._latest()
+        new = sorted(set(latest) - set(begin))
+        if new:
+            begin.update(LogAdmin(self._options.read).earliest(new))
+        ranges = [
+            OffsetRange(each.topic, each.partition, begin[each], max(end, begin[each]))
+            for each, end in sorted(latest.items())
+        ]
+        if isinstance(limit, ReadMaxRows):
+            ranges = limited(ranges, limit.max_rows)
+        return to_position({each.of: each.end for each in ranges})
+
+    def reportLatestOffset(self) -> Position | None:  # noqa: N802
+        return to_position(self._latest())
+
+    def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
+        admin = LogAdmin(self._options.read)
+        begin, until = from_position(start), from_position(end)
+        gone = sorted(set(begin) - set(until))
+        if gone and self._options.fail_on_data_loss:
+            raise DataLost(
+                f"{', '.join(map(str, gone))} is gone: its topic was deleted. "
+                "Set failOnDataLoss to false to go on without it"
+            )
+        new = [each for each in until if each not in begin]
+        begin = {each: begin[each] for each in until if each in begin}
+        begin.update(admin.earliest(new) if new else {})
+        ranges = checked(admin, begin, until, fail_on_data_loss=self._options.fail_on_data_loss)
+        return [Task(each) for each in tasks(ranges, self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Task)
+        return _read(partition.wanted, self._options)
+
+    def commit(self, end: Position) -> None:
+        """Spark keeps the position itself."""
+
+    def stop(self) -> None:
+        """Nothing is open."""
+
+    def _latest(self) -> dict[TopicPartition, int]:
+        admin = LogAdmin(self._options.read)
+        return admin.latest(find_partitions(admin, self._options))
+
+
+def to_position(offsets: Mapping[TopicPartition, int]) -> Position:
+    position: Position = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        position.setdefault(topic, {})[str(partition)] = offset
+    return position
+
+
+def from_position(position: Position) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in position.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def _read(wanted: OffsetRange, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    if not wanted.size:
+        return
+    for records in read_range(wanted, options.read):
+        yield rows.to_batch(records, wanted.topic, wanted.partition)

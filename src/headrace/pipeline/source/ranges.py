@@ -1,0 +1,21 @@
+"""Exact ranges as a text: how a runner tells the source what to read. Pure."""
+
+import json
+from collections.abc import Iterable
+
+from headrace.pipeline.offsets import BadOffsets, OffsetRange
+
+
+def ranges_to_json(ranges: Iterable[OffsetRange]) -> str:
+    return json.dumps([list(each) for each in ranges])
+
+
+def ranges_from_json(text: str) -> list[OffsetRange]:
+    try:
+        return [
+            OffsetRange(str(topic), int(partition), int(start), int(end))
+            for topic, partition, start, end in json.loads(text)
+        ]
+    except (ValueError, TypeError) as error:
+        form = '[["topic", 0, 5, 9]]'
+        raise BadOffsets(f"{text!r} is not of the form {form} ({error})") from None
