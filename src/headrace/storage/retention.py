@@ -16,7 +16,7 @@ def to_delete(
     log_end: int,
     high_watermark: int,
 ) -> list[Segment]:
-    """The oldest segments, as many as can go; the active one only if time has passed it by.
+    """The oldest segments, as many as can go; also the active one, if time has passed it by.
 
     A segment below the log's start goes under any policy; time and size count only with
     cleanup.policy=delete. Nothing at or past the high watermark goes.
@@ -32,7 +32,7 @@ def to_delete(
         expired = by_policy and _is_expired(segments, segment, config, now_ms)
         too_much = by_policy and config.retention_bytes >= 0 and excess >= segment.size
         if end is None:
-            if segment.size and expired and high_watermark >= log_end:
+            if segment.size and (expired or too_much) and high_watermark >= log_end:
                 doomed.append(segment)
             break
         if end > high_watermark or not (end <= log_start or expired or too_much):

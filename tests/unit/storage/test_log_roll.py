@@ -86,3 +86,20 @@ def test_a_roll_of_an_empty_segment_changes_nothing() -> None:
     log.roll()
     log.roll()
     assert segments_of(fs) == [0, 1]
+
+
+def test_a_roll_of_a_log_that_flushes_each_append_leaves_nothing_unsynced_behind() -> None:
+    """flush.messages=1: a later batch is never on disk without an earlier one."""
+    fs, log = log_with(LogConfig(flush_messages=1, index_interval_bytes=1))
+    append(log, batch(b"a"))
+    log.flush()
+    append(log, batch(b"b" * 50))
+    append(log, batch(b"c"))
+    log.roll()
+    append(log, batch(b"d"))
+    after = fs.after_power_loss(None)
+    names = {entry.name for entry in after.list_dir("data/t-0")}
+    assert names >= {f"{0:020d}{suffix}" for suffix in (".log", ".index", ".timeindex")}
+    _, log = open_log(after)
+    log.load()
+    assert values(log) == {0: b"a", 1: b"b" * 50, 2: b"c"}

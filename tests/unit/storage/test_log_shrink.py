@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.storage.config import COMPACT, LogConfig
+from headrace.storage.config import COMPACT, DELETE, LogConfig
 from headrace.storage.errors import OffsetOutOfRange
 from headrace.storage.log import Log
 from headrace.storage.producers import Origin
@@ -65,6 +65,24 @@ def test_retention_by_size_keeps_at_least_that_much() -> None:
     assert log.size_bytes == 6 * SIZE
     assert log.log_start_offset == 3
     assert log.delete_old_segments(NOW_MS) == 0
+
+
+def test_retention_of_no_bytes_keeps_nothing() -> None:
+    _, log = filled(LogConfig(segment_bytes=3 * SIZE, retention_bytes=0))
+    assert log.delete_old_segments(NOW_MS, 8) == 2  # the last record may not be read yet
+    assert log.delete_old_segments(NOW_MS, 9) == 1
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (9, 9, 0)
+
+
+def test_retention_of_minus_one_keeps_everything() -> None:
+    _, log = filled(LogConfig(segment_bytes=3 * SIZE, retention_bytes=-1, retention_ms=-1))
+    assert log.delete_old_segments(2**62) == 0
+
+
+def test_a_log_that_is_compacted_and_deleted_is_subject_to_retention() -> None:
+    policy = frozenset({COMPACT, DELETE})
+    _, log = filled(LogConfig(segment_bytes=3 * SIZE, retention_ms=1000, cleanup_policy=policy))
+    assert log.delete_old_segments(NOW_MS + 2 + 1001) == 1
 
 
 def test_retention_by_time_looks_at_the_newest_record_of_a_segment() -> None:
@@ -137,6 +155,70 @@ def test_truncation_drops_records_producers_epochs_and_aborted_transactions() ->
     _, log = open_log(fs.after_power_loss(None), THREE)
     assert values(log)[4] == b"y" * BATCH
     assert log.log_end_offset == 5
+
+
+def snapshots_in(fs: MemoryFileSystem) -> list[int]:
+    return sorted(int(e.name[:20]) for e in fs.list_dir("data/t-0") if ".snapshot" in e.name)
+
+
+def written_by(producer_id: int, log: Log, count: int) -> None:
+    for sequence in range(count):
+        append(log, batch(b"x" * BATCH, producer_id=producer_id, sequence=sequence))
+
+
+def test_truncation_takes_the_producers_snapshots_with_it() -> None:
+    """A snapshot of records that are gone would be taken for the state of those that replace them.
+
+    One producer's records are cut, another's take their offsets; only the second is known after.
+    """
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs, THREE)
+    written_by(1, log, 2)
+    log.roll()
+    written_by(2, log, 3)
+    log.roll()
+    assert snapshots_in(fs) == [2, 5]
+    log.truncate_to(2)
+    assert snapshots_in(fs) == [2]
+    written_by(3, log, 3)
+    log.roll()
+    log.flush()
+    manager.checkpoint()
+    for after in (fs.after_power_loss(None), fs.after_kill()):
+        _, log = open_log(after, THREE)
+        log.load()
+        assert set(log.producers) == {1, 3}
+        assert append(log, batch(b"y", producer_id=3, sequence=3)).first_offset == 5
+
+
+def test_starting_over_takes_all_snapshots_with_it() -> None:
+    fs = MemoryFileSystem()
+    _, log = open_log(fs, THREE)
+    written_by(1, log, 4)
+    log.roll()
+    assert snapshots_in(fs) == [3, 4]
+    log.truncate_fully_and_start_at(2)
+    assert snapshots_in(fs) == []
+    written_by(2, log, 2)
+    log.roll()
+    log.flush()
+    _, log = open_log(fs.after_power_loss(None), THREE)
+    log.load()
+    assert set(log.producers) == {2}
+
+
+def test_deleted_segments_take_their_snapshots_with_them() -> None:
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs, THREE)
+    written_by(1, log, 9)
+    log.roll()
+    assert snapshots_in(fs) == [3, 6, 9]
+    log.delete_before(7)
+    assert log.delete_old_segments(NOW_MS) == 2
+    manager.sweep()
+    assert [e.name for e in fs.list_dir("data/t-0") if e.name.endswith(".snapshot")] == [
+        f"{offset:020d}.snapshot" for offset in (6, 9)
+    ]
 
 
 def test_truncation_inside_a_batch_drops_the_batch() -> None:
