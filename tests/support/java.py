@@ -79,14 +79,18 @@ class KafkaNode:
         )
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
-        with self._log.open("wb") as log:
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Returns once it answers; also after a stop."""
+        with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 java("kafka.Kafka", str(self._properties), jvm=NODE_JVM), stdout=log, stderr=log
             )
         wait_for(
             lambda: answers(self.bootstrap_servers), "Kafka answers", deadline_s=START_DEADLINE_S
         )
-        return self
 
     def stop(self) -> None:
         """A clean stop."""

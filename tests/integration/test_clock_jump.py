@@ -1,0 +1,70 @@
+"""A clock that jumps ahead does not empty the broker at the first look."""
+
+import asyncio
+
+from headrace.broker.chores import _Retention
+from headrace.clock import SystemClock
+from headrace.testing import Broker
+from support.batches import batch, now_ms, produce
+from support.topics import create_topic
+from support.wire import Wire
+
+HOUR_MS = 3_600_000
+WEEK_MS = 7 * 24 * HOUR_MS
+
+
+class JumpingClock(SystemClock):
+    """The machine's clock, which somebody sets."""
+
+    __slots__ = ("ahead_ms", "slept_s")
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+        self.slept_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.slept_s
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+
+def test_nothing_is_deleted_at_the_first_look_after_a_jump() -> None:
+    clock = JumpingClock()
+    with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "kept", 1, {"retention.ms": HOUR_MS})
+        assert produce(wire, "kept", batch(b"x", timestamp=now_ms())).error_code == 0
+        assert broker._running is not None
+        node, loop = broker._running.broker, broker._running._loop
+        retention = _Retention(node)
+
+        def start_after_a_look() -> int:
+            asyncio.run_coroutine_threadsafe(retention.run(), loop).result(60)
+            log = node.logs.get("kept", 0)
+            assert log is not None
+            return log.log_start_offset
+
+        assert start_after_a_look() == 0
+        clock.ahead_ms = WEEK_MS  # set wrong ...
+        assert start_after_a_look() == 0
+        clock.ahead_ms = 0  # ... and right again
+        assert start_after_a_look() == 0
+        clock.ahead_ms = WEEK_MS  # it was meant: the second look believes it
+        assert start_after_a_look() == 0
+        assert start_after_a_look() == 1
+
+
+def test_time_that_really_passes_is_no_jump() -> None:
+    clock = JumpingClock()
+    with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "aged", 1, {"retention.ms": HOUR_MS})
+        assert produce(wire, "aged", batch(b"x", timestamp=now_ms())).error_code == 0
+        assert broker._running is not None
+        node, loop = broker._running.broker, broker._running._loop
+        retention = _Retention(node)
+        clock.ahead_ms += WEEK_MS
+        clock.slept_s += WEEK_MS / 1000
+        asyncio.run_coroutine_threadsafe(retention.run(), loop).result(60)
+        log = node.logs.get("aged", 0)
+        assert log is not None
+        assert log.log_start_offset == 1
