@@ -19,7 +19,7 @@ from headrace.replication.leader import Leader
 log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 1 << 20
-RECORDS_PER_SLICE: Final = 200  # a few milliseconds
+RECORDS_PER_SLICE: Final = 100  # two milliseconds or so
 MAX_DECOMPRESSED_BYTES: Final = 64 << 20  # of one batch: no coordinator writes larger ones
 
 

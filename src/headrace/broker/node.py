@@ -217,7 +217,12 @@ class Broker:
         self.housekeeping.start(chores_of(self))
         await self.server.start()
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
-            self.timers.call_later(LOAD_COORDINATORS_AFTER_S, lambda: self.coordinators.load())
+            # By the loop's time, also where the broker's clock is moved by hand.
+            self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
+
+    def _load_coordinators(self) -> None:
+        if not self.stopping:
+            self.coordinators.load()
 
     async def _publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         changed = self._topics_in(records)
