@@ -49,8 +49,11 @@ NOT_FOUND_CODES = frozenset(
 
 _TRY_SERVERS = "is it running, and is -b/--bootstrap-server (or the profile) right?"
 _TRY_SECURITY = "does this listener want TLS or SASL? Set security.protocol in a profile or with -X"
+# What a listener does that expects TLS or SASL and is sent neither.
+_SIGNS_OF_SECURITY = ("closed the connection", "without TLS")
 _TRY_CREDENTIALS = (
-    "set them in a profile, in HEADRACE_SASL_USERNAME and HEADRACE_SASL_PASSWORD, or with -X"
+    "set what is missing in a profile, in HEADRACE_SASL_USERNAME and HEADRACE_SASL_PASSWORD, "
+    "or with -X"
 )
 
 
@@ -100,13 +103,14 @@ def explain(error: Exception) -> CommandFailed:
         case ConnectionLost():
             return CommandFailed(f"{error}; {_TRY_SECURITY}", ExitCode.UNREACHABLE)
         case ConnectionFailed():
-            closed = "closed the connection" in str(error)
+            closed = any(sign in str(error) for sign in _SIGNS_OF_SECURITY)
             hint = _TRY_SECURITY if closed else _TRY_SERVERS
             return CommandFailed(f"{error}; {hint}", ExitCode.UNREACHABLE)
         case RequestTimedOut():
             return CommandFailed(f"{error}; --timeout allows more time", ExitCode.UNREACHABLE)
         case TlsFailed():
-            return CommandFailed(f"{error}; set ssl.ca.location", ExitCode.UNREACHABLE)
+            trust = "; set ssl.ca.location" if "trusted" in str(error) else ""
+            return CommandFailed(f"{error}{trust}", ExitCode.UNREACHABLE)
         case BadResponse():
             return CommandFailed(f"{error}; {_TRY_SECURITY}")
         case AuthenticationFailed():

@@ -1,5 +1,7 @@
 """What `headrace up` prints when it serves: where, what to try, how to stop. One screen."""
 
+import os
+import sys
 from collections.abc import Sequence
 
 from headrace import __version__
@@ -10,12 +12,13 @@ Headrace {version} is up.
   clients connect to   {servers}
   topics are kept in   {data}
 
-Try it from another terminal, with kcat:
+Try it from another terminal:
 
-  echo hello | kcat -P -b {servers} -t greetings
-  kcat -C -b {servers} -t greetings -o beginning -e
+  echo hello | {program} produce greetings -b {servers}
+  {program} consume greetings -e -b {servers}
+  {program} --help
 
-or with Python (pip install confluent-kafka):
+or with Python:
 
   from confluent_kafka import Producer
   producer = Producer({{"bootstrap.servers": "{servers}"}})
@@ -24,10 +27,25 @@ or with Python (pip install confluent-kafka):
 
 Ctrl-C stops it.
 """
+PROGRAM = "headrace"
 NOWHERE = "a temporary directory, removed when it stops (--ephemeral)"
 
 
 def welcome(bootstrap_servers: str, directories: Sequence[str] | None) -> str:
     """The screen; `directories` is None for a broker that keeps nothing."""
     data = NOWHERE if directories is None else ", ".join(directories)
-    return WELCOME.format(version=__version__, servers=bootstrap_servers, data=data)
+    return WELCOME.format(
+        version=__version__, servers=bootstrap_servers, data=data, program=program_name()
+    )
+
+
+def program_name() -> str:
+    """How this very command can be called from another terminal in the same directory."""
+    path = sys.argv[0]
+    folder, name = os.path.split(path)
+    if name != PROGRAM:
+        return f"python -m {PROGRAM}"
+    if folder in os.environ.get("PATH", "").split(os.pathsep):
+        return PROGRAM
+    nearby = os.path.relpath(path)
+    return path if nearby.startswith(os.pardir) else nearby

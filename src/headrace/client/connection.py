@@ -286,6 +286,10 @@ async def connect(
         raise ConnectionFailed(f"{address} did not accept within {timeout_s:g} s") from None
     except ssl.SSLError as error:
         raise TlsFailed(f"no TLS with {address}: {_reason(error)}") from error
+    except ConnectionError as error:
+        if tls is not None and error.errno is None:  # TCP was there; the handshake was cut off
+            raise TlsFailed(f"no TLS with {address}: is this a TLS listener?") from error
+        raise ConnectionFailed(f"cannot connect to {address}: {_words(error)}") from error
     except OSError as error:
         raise ConnectionFailed(f"cannot connect to {address}: {_words(error)}") from error
     # While nobody listens on a port of the ephemeral range, TCP may connect a socket to itself; it

@@ -30,7 +30,7 @@ from headrace.protocol.errors import ErrorCode
         (ConnectionFailed("x closed the connection"), ExitCode.UNREACHABLE, "security.protocol"),
         (ConnectionLost("gone"), ExitCode.UNREACHABLE, "security.protocol"),
         (RequestTimedOut("slow"), ExitCode.UNREACHABLE, "--timeout"),
-        (TlsFailed("untrusted"), ExitCode.UNREACHABLE, "ssl.ca.location"),
+        (TlsFailed("not trusted"), ExitCode.UNREACHABLE, "ssl.ca.location"),
         (DeadlineExceeded("x", 1, 2, ConnectionFailed("no")), ExitCode.UNREACHABLE, "no"),
         (AuthenticationFailed("refused"), ExitCode.ERROR, "password"),
         (InvalidSecurity("PLAIN needs sasl.username"), ExitCode.USAGE, "HEADRACE_SASL_USERNAME"),

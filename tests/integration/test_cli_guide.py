@@ -1,0 +1,61 @@
+"""Every command line that the documentation prints is one that `headrace` understands."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli import commands
+from headrace.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_RUN = frozenset({"up", "--install-completion"})
+
+
+def command_lines() -> list[tuple[str, ...]]:
+    """The words after `headrace`, up to a pipe or a redirection."""
+    found = []
+    for page in PAGES:
+        for block in BLOCK.findall(page.read_text()):
+            for line in block.splitlines():
+                for part in re.split(r"[|<>]", line):
+                    words = shlex.split(part, comments=True) if part.count("'") % 2 == 0 else []
+                    if words and Path(words[0]).name == "headrace" and words[1] not in NOT_RUN:
+                        found.append(tuple(words[1:]))
+    return found
+
+
+@pytest.mark.parametrize("words", sorted(set(command_lines())), ids=" ".join)
+def test_the_command_line_is_understood(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "guard", lambda work: 0)
+    result = CliRunner().invoke(app, list(words), env={"TERM": "dumb"})
+    assert result.exit_code == 0, result.output
+
+
+def test_there_are_command_lines_to_try() -> None:
+    assert len(set(command_lines())) >= 40
+
+
+def commands_of(tree: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    inner = getattr(tree, "commands", None)
+    if not inner:
+        return [path]
+    return [found for name, each in inner.items() for found in commands_of(each, (*path, name))]
+
+
+def test_every_command_explains_itself() -> None:
+    from typer.main import get_command
+
+    paths = commands_of(get_command(app))
+    assert ("topic", "create") in paths
+    assert ("consume",) in paths
+    for path in paths:
+        result = CliRunner().invoke(app, [*path, "--help"], env={"TERM": "dumb"})
+        assert result.exit_code == 0, path
+        assert "Usage:" in result.output
