@@ -13,7 +13,7 @@ from headrace.cli.coding import Coding
 from headrace.cli.commands import command
 from headrace.cli.dead_letters import DeadLetters, run_command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
-from headrace.cli.output import remark
+from headrace.cli.output import progress, remark
 from headrace.cli.positions import Beginning, End, Start, Until, parse_range
 from headrace.cli.printing import Printer, printer_of
 from headrace.cli.reading import BATCH, Ends, Reader, record_of
@@ -307,8 +307,10 @@ def _print(
         out.flush()  # before the offsets count as read: what is lost here is read again
         for message in _last_of_each(messages):
             store(message)
+        counter.advance(len(messages))
 
-    _read(session, plan, group, count, options, handle)
+    with progress("records", shown=not sys.stdout.isatty()) as counter:
+        _read(session, plan, group, count, options, handle)
 
 
 def _last_of_each(messages: Iterable["Message"]) -> Iterable["Message"]:

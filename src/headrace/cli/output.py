@@ -182,16 +182,17 @@ class Counter:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Counter]:
-    """A bar on stderr while the block runs, if stderr is a terminal and stdout is not."""
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+def progress(what: str, *, shown: bool) -> Iterator[Counter]:
+    """A count on stderr while the block runs; on a terminal only, whatever `shown` says."""
+    if not shown or not sys.stderr.isatty():
         yield Counter()
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=total)
+    columns = (SpinnerColumn(), TextColumn("{task.completed} " + what), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
 
         class Bar(Counter):
             def advance(self, count: int) -> None:

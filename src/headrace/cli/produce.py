@@ -216,7 +216,7 @@ def _send(
         producer = Producer(config)
     except KafkaException as error:
         raise usage(error.args[0].str()) from error
-    with progress("records") as counter:
+    with progress("records", shown=not sys.stdin.isatty()) as counter:
         deliveries = Deliveries(counter)
         try:
             for number, record in enumerate(records):
