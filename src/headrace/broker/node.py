@@ -328,6 +328,8 @@ class Broker:
         """Stops at once: no answers, no flush, no marker; the next start recovers."""
         self.stopping = True
         self.timers.close()
+        if "shares" in self.__dict__:
+            self.shares.stop()
         if self._has_coordinators:
             self.coordinators.stop()
         self.housekeeping.cancel()

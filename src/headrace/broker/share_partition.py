@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from headrace.broker.share_dead_letters import DeadLetterQueue
 from headrace.broker.timers import Timer
 from headrace.coordinator.errors import CoordinatorError
 from headrace.groups.config import GroupConfig
@@ -88,6 +89,7 @@ class LiveShare:
         self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._waiters: set[ShareWaiter] = set()
+        self._letters = DeadLetterQueue(broker, self)
         leader.watch(self)
 
     @property
@@ -101,6 +103,7 @@ class LiveShare:
             max_deliveries=config.share_delivery_count_limit,
             max_locks=config.share_partition_max_record_locks,
             renew_enabled=config.share_renew_acknowledge_enable,
+            dead_letters=bool(config.share_dead_letter_topic),
         )
 
     def now_ms(self) -> int:
@@ -207,6 +210,23 @@ class LiveShare:
 
     # --- storing --------------------------------------------------------------------------------
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether dead letters are still being written."""
+        return self._letters.is_busy
+
+    async def archive(self, first: int, last: int) -> bool:
+        """The dead letters of these records are safe; whether that could be stored."""
+        if self.window is None or self.failure is not None:
+            return True
+        write = self.window.copied(first, last)
+        if write is None:
+            return True
+        outcome = self._store(write)
+        if isinstance(outcome, asyncio.Future):
+            outcome = await outcome
+        return not outcome.code
+
     def _store(self, write: StateWrite) -> Outcome | asyncio.Future[Outcome]:
         change = StateChange(
             self._state_epoch,
@@ -263,6 +283,8 @@ class LiveShare:
         self._waiters.discard(waiter)
 
     def _changed(self) -> None:
+        if self.window is not None and self.failure is None:
+            self._letters.add(self.window.take_dead_letters())
         self.arm()
         for waiter in tuple(self._waiters):
             waiter.changed()
@@ -286,6 +308,7 @@ class LiveShare:
         self.leader.unwatch(self)
         if self._timer is not None:
             self._timer.cancel()
+        self._letters.stop()
         self._gone(self)
         for waiter in tuple(self._waiters):
             waiter.changed()

@@ -100,10 +100,12 @@ class Shares:
         for live in self._of_group(key.group_id):
             live.release(key.member_id)
         if not self.sessions.has_group(key.group_id):
-            self.forget_group(key.group_id)
+            for live in self._of_group(key.group_id):
+                if not live.is_busy:  # else its dead letters would be written twice
+                    live.end(Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def forget_group(self, group_id: str) -> None:
-        """Whoever reads next loads the stored state: nobody reads, or somebody has changed it."""
+        """Whoever reads next loads the stored state: somebody is changing it."""
         for live in self._of_group(group_id):
             live.end(Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
@@ -116,3 +118,5 @@ class Shares:
         """Answers everyone who waits."""
         for delayed in tuple(self._delayed):
             delayed.finish()
+        for live in tuple(self._live.values()):
+            live.end(Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))

@@ -41,7 +41,7 @@ _ORDERED: Final = (
 _LATER: Final = (
     "add.partitions.to.txn.", "allow.everyone.", "authorizer.", "auto.leader.",
     "controlled.shutdown.", "delegation.token.", "follower.",
-    "group.coordinator.append.", "group.coordinator.cached.", "group.share.", "group.streams.",
+    "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
     "inter.broker.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",

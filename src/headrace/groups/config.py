@@ -49,6 +49,10 @@ class GroupConfig:
     share_partition_max_record_locks: int = 2_000
     share_record_lock_duration_ms: int = 30_000
     share_renew_acknowledge_enable: bool = True
+    share_dead_letter_topic: str = ""
+    """Nothing for no dead letters."""
+    share_dead_letter_copies: bool = False
+    """Whether a dead letter has the key and the value of the record."""
 
     offset_metadata_max_chars: int = 4_096
     """`offset.metadata.max.bytes`; Kafka counts characters."""
@@ -126,6 +130,10 @@ class _Reader:
             share_partition_max_record_locks=self._bounded("share", "partition.max.record.locks"),
             share_record_lock_duration_ms=self._bounded("share", "record.lock.duration.ms"),
             share_renew_acknowledge_enable=bool(self._own_value("share.renew.acknowledge.enable")),
+            share_dead_letter_topic=str(self._own_value("errors.deadletterqueue.topic.name") or ""),
+            share_dead_letter_copies=bool(
+                self._own_value("errors.deadletterqueue.copy.record.enable")
+            ),
             offset_metadata_max_chars=self._number("offset.metadata.max.bytes"),
             offsets_retention_ms=self._number("offsets.retention.minutes") * _MINUTE_MS,
             offsets_retention_check_interval_ms=self._number("offsets.retention.check.interval.ms"),

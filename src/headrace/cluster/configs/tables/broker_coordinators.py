@@ -5,6 +5,10 @@ add.partitions.to.txn.retry.backoff.max.ms int 100 min=0 HIGH
     Longest time the broker itself retries to add a partition to a transaction.
 add.partitions.to.txn.retry.backoff.ms int 20 min=1 HIGH
     Pause between those retries.
+errors.deadletterqueue.auto.create.topics.enable boolean false cluster-wide hidden
+    Creates the dead-letter topic of a share group with its first dead letter (KIP-1191).
+errors.deadletterqueue.topic.name.prefix string dlq. cluster-wide hidden
+    How names of dead-letter topics must begin; nothing for any name (KIP-1191).
 group.consumer.assignment.interval.ms int 1000 min=0 cluster-wide
     Least time between two computed assignments of a consumer group.
 group.consumer.assignors list uniform,range

@@ -7,6 +7,12 @@ consumer.heartbeat.interval.ms int 5000 min=1 from=group.consumer.heartbeat.inte
     How often members of the consumer group send heartbeats.
 consumer.session.timeout.ms int 45000 min=1 from=group.consumer.session.timeout.ms
     A member of the consumer group is removed after this time without a heartbeat.
+errors.deadletterqueue.copy.record.enable boolean false hidden
+    Whether dead letters of the share group have the key and the value of the record, or only
+    headers that say where it is (KIP-1191).
+errors.deadletterqueue.topic.name string "" hidden
+    Topic for records that the share group rejects or has tried to deliver too often; nothing
+    for none (KIP-1191).
 share.assignment.interval.ms int 1000 min=0 from=group.share.assignment.interval.ms
     Least time between two computed assignments of the share group.
 share.auto.offset.reset string latest rule=offset-reset

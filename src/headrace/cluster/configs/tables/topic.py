@@ -16,6 +16,8 @@ compression.zstd.level int 3 min=-131072 max=22 from=compression.zstd.level
     Level when the broker recompresses with zstd.
 delete.retention.ms long 86400000 min=0 from=log.cleaner.delete.retention.ms
     How long tombstones and transaction markers stay readable in a compacted topic.
+errors.deadletterqueue.group.enable boolean false hidden
+    Lets share groups write their dead letters to the topic (KIP-1191).
 file.delete.delay.ms long 60000 min=0 from=log.segment.delete.delay.ms
     How long a deleted segment's files stay on disk under a name ending in .deleted.
 flush.messages long 9223372036854775807 min=1 from=log.flush.interval.messages

@@ -1,0 +1,90 @@
+"""Dead letters (KIP-1191): what is written for a record that a share group has given up."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from headrace.records.record import Headers, Record, build_batch
+from headrace.share.record_state import DeadLetter
+
+REJECTED: Final = "Offset rejected by client."
+DELIVERIES_USED_UP: Final = "Offset delivery count exceeded the threshold."
+RESERVED_PREFIX: Final = "__"
+
+_BATCH_OVERHEAD_BYTES: Final = 61
+_RECORD_OVERHEAD_BYTES: Final = 64  # lengths, deltas and counts, generously
+
+
+class Origin(NamedTuple):
+    """Where dead letters come from."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+class Original(NamedTuple):
+    """What a dead letter copies of its record."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+def headers(origin: Origin, offset: int, letter: DeadLetter) -> Headers:
+    """Kafka's names; every value is text."""
+    return (
+        ("__dlq.errors.topic", origin.topic.encode()),
+        ("__dlq.errors.partition", str(origin.partition).encode()),
+        ("__dlq.errors.offset", str(offset).encode()),
+        ("__dlq.errors.group", origin.group_id.encode()),
+        ("__dlq.errors.delivery.count", str(letter.deliveries).encode()),
+        ("__dlq.errors.message", (REJECTED if letter.rejected else DELIVERIES_USED_UP).encode()),
+    )
+
+
+def first_batch(
+    origin: Origin,
+    letter: DeadLetter,
+    originals: Mapping[int, Original],
+    *,
+    now_ms: int,
+    max_bytes: int,
+) -> tuple[int, bytes]:
+    """The first letters, as many as fit in `max_bytes` but at least one, and the last offset.
+
+    An original that does not fit even alone is left out: its headers say where it is. Where some
+    originals are given, letters end with them: the others have not been read yet.
+    """
+    last = max(originals, default=letter.last)
+    records: list[Record] = []
+    size = _BATCH_OVERHEAD_BYTES
+    for offset in range(letter.first, max(letter.first, last) + 1):
+        key, value = originals.get(offset, Original(None, None))
+        head = headers(origin, offset, letter)
+        needed = _size(key, value, head)
+        if needed + _BATCH_OVERHEAD_BYTES > max_bytes:
+            key = value = None
+            needed = _size(key, value, head)
+        if records and size + needed > max_bytes:
+            break
+        records.append(Record(len(records), now_ms, key, value, head))
+        size += needed
+    return letter.first + len(records) - 1, build_batch(records)
+
+
+def _size(key: bytes | None, value: bytes | None, head: Headers) -> int:
+    data = len(key or b"") + len(value or b"")
+    return _RECORD_OVERHEAD_BYTES + data + sum(len(n) + len(v or b"") + 10 for n, v in head)
+
+
+def topic_problem(name: str, prefix: str, *, exists: bool, enabled: bool) -> str | None:
+    """Why a topic may not take dead letters, as a sentence for the person who can change that."""
+    if name.startswith(RESERVED_PREFIX):
+        return f"dead-letter topic {name}: names that begin with __ are reserved"
+    if prefix and not name.startswith(prefix):
+        return (
+            f"dead-letter topic {name}: its name must begin with {prefix} "
+            "(errors.deadletterqueue.topic.name.prefix)"
+        )
+    if exists and not enabled:
+        return f"dead-letter topic {name}: set errors.deadletterqueue.group.enable=true on it"
+    return None
