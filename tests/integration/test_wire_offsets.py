@@ -24,6 +24,7 @@ from headrace.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
+from headrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from headrace.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -395,6 +396,27 @@ def test_offsets_go_with_their_topic(
     assert wire.call(request, DeleteTopicsResponse).responses[0].error_code == NO_ERROR
     wait_for(lambda: fetch(wire, group, topic, 0) == {0: -1}, "the offsets have gone")
     assert fetch(wire, group, other, 0) == {0: 6}
+
+
+def test_offsets_expire_and_their_group_goes_with_the_last() -> None:
+    with (
+        Broker(settings={"offsets.retention.check.interval.ms": "20"}) as broker,
+        Wire(broker.bootstrap_servers) as wire,
+    ):
+        wait_for_coordinator(wire, "readers")
+        create_topic(wire, "t")
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+        request = OffsetCommitRequest(
+            group_id="readers",
+            retention_time_ms=1,
+            topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
+        )
+        wire.call(request, OffsetCommitResponse, 2)
+        wait_for(lambda: fetch(wire, "readers", "t", 0) == {0: -1}, "the offset has expired")
+        wait_for(
+            lambda: not wire.call(ListGroupsRequest(), ListGroupsResponse).groups,
+            "the group has gone",
+        )
 
 
 def test_offsets_outlive_the_broker(spawn: Spawn) -> None:
