@@ -170,7 +170,8 @@ class ReaderSource:
         mark = source.fresh("n")
         self._run.append(("b", 1, mark))
         self._flush()
-        source.line(f"if {mark} < 0: {target} = None")
+        null = "<= 0" if field.options.tag is not None else "< 0"
+        source.line(f"if {mark} {null}: {target} = None")
         source.line("else:")
         source.indent()
         nested = self._struct(cls)

@@ -110,7 +110,8 @@ class WriterSource:
         before = self._run[:]
         source.line(f"if {owner} is None:")
         source.indent()
-        self._run.append(("b", "-1"))
+        # In a tagged field the mark is a varint and not a byte, so there null is 0.
+        self._run.append(("b", "-1" if field.options.tag is None else "0"))
         self._flush()
         source.dedent()
         source.line("else:")

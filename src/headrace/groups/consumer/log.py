@@ -70,8 +70,8 @@ def _classic_metadata(classic: ClassicMembership | None) -> ClassicMemberMetadat
 
 
 def classic_membership(metadata: ClassicMemberMetadata | None) -> ClassicMembership | None:
-    """The other way round, for replay."""
-    if metadata is None:
+    """The other way round, for replay. A member that knows no protocol cannot be a classic one."""
+    if metadata is None or not metadata.supported_protocols:
         return None
     return ClassicMembership(
         metadata.session_timeout_ms,
@@ -118,14 +118,17 @@ def current_record(group_id: str, member: ConsumerMember) -> Change:
 
 
 def _partitions(owned: Owned) -> list[ConsumerGroupCurrentPartitions]:
-    return [
-        ConsumerGroupCurrentPartitions(
-            topic_id=topic_id,
-            partitions=list(partitions),
-            assignment_epochs=list(partitions.values()),
+    listed = []
+    for topic_id, partitions in owned.items():
+        numbers = sorted(partitions)
+        listed.append(
+            ConsumerGroupCurrentPartitions(
+                topic_id=topic_id,
+                partitions=numbers,
+                assignment_epochs=[partitions[number] for number in numbers],
+            )
         )
-        for topic_id, partitions in owned.items()
-    ]
+    return listed
 
 
 def owned_partitions(listed: Collection[ConsumerGroupCurrentPartitions], epoch: int) -> Owned:

@@ -69,7 +69,10 @@ class ConsumerGroupMemberMetadataValue(Struct, versions=(0, 0), flexible_since=0
     subscribed_topic_regex: nullable_string = None
     rebalance_timeout_ms: int32 = -1
     server_assignor: nullable_string = None
-    classic_member_metadata: ClassicMemberMetadata | None = field(tag=0, default=None)
+    classic_member_metadata: ClassicMemberMetadata | None = field(
+        tag=0, default_factory=ClassicMemberMetadata
+    )
+    """Kafka writes the null of every other member; its schema says so, its code does not."""
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(Struct, versions=(0, 0)):

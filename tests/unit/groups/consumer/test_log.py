@@ -44,6 +44,17 @@ def test_a_join_writes_who_the_member_is_then_the_epoch_the_target_and_what_it_h
     ]
 
 
+def test_a_member_of_the_consumer_protocol_has_no_classic_metadata_in_kafkas_bytes() -> None:
+    driver = ConsumerDriver()
+    driver.enter_consumer("a")
+    _, value, _ = driver.log[0]
+    assert value is not None
+    # One tagged field, number 0, of one byte, which says: null. Kafka takes a field that is not
+    # there for a classic member.
+    assert value[-4:] == b"\x01\x00\x01\x00"
+    assert driver.member("a").classic is None
+
+
 def test_a_departure_deletes_what_the_member_has_before_the_member() -> None:
     driver = ConsumerDriver()
     driver.enter_consumer("a")
