@@ -242,9 +242,11 @@ def test_a_reader_that_goes_away_is_no_error_to_look_at(
     tailing.process = None
 
 
-def test_the_broker_may_go_away_while_producing(tmp_path: Path) -> None:
-    with Broker() as broker:
+def test_a_broker_that_creates_no_topics_on_demand_is_not_written_to(tmp_path: Path) -> None:
+    with Broker(settings={"auto.create.topics.enable": "false"}) as broker:
         cli = Cli(broker.bootstrap_servers, tmp_path)
-        cli.ok("topic", "create", "t")
-    ended = cli("produce", "t", "-v", "x")
-    assert ended.code == 5
+        cli.ok("topic", "create", "orders")
+        ended = cli("produce", "order", "-v", "x")
+        assert ended.code == 4
+        assert "did you mean 'orders'?" in ended.stderr
+    assert cli("produce", "orders", "-v", "x").code == 5, "it has been stopped"

@@ -45,8 +45,22 @@ consume.register(app)
 kafka_topics.register(app)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
 @app.callback()
-def options(ctx: typer.Context, bootstrap_server: Servers = None, profile: Profile = None) -> None:
+def options(
+    ctx: typer.Context,
+    bootstrap_server: Servers = None,
+    profile: Profile = None,
+    version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version."),
+    ] = False,
+) -> None:
     """Headrace: a commit log that speaks Kafka's wire protocol."""
     ctx.obj = Outer(bootstrap_server, profile)
 

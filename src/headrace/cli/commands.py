@@ -32,7 +32,8 @@ Servers = Annotated[
         "--bootstrap-servers",
         "-b",
         metavar="HOST:PORT,...",
-        help="Brokers to ask first.  [default: the profile's, else 127.0.0.1:9092]",
+        help="Brokers to ask first.",
+        show_default="the profile's, else 127.0.0.1:9092",
         rich_help_panel=_CONNECTION,
     ),
 ]

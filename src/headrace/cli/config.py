@@ -56,7 +56,7 @@ def get(
     name: NameArgument,
     keys: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SETTING...]", help="Only these.", show_default=False),
+        typer.Argument(metavar="SETTING", help="Only these.", show_default=False),
     ] = None,
     changed: Annotated[
         bool, typer.Option("--changed", help="Only what differs from the default.")
@@ -106,7 +106,7 @@ def set_(
     name: NameArgument,
     assigned: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SETTING=VALUE...]", show_default=False),
+        typer.Argument(metavar="SETTING=VALUE", show_default=False),
     ] = None,
     unset: Annotated[
         list[str],

@@ -54,7 +54,7 @@ def consume(
     topics: Annotated[
         list[str],
         typer.Argument(
-            metavar="TOPIC...",
+            metavar="TOPIC",
             help="Topics; ^PATTERN takes all that match.",
             autocompletion=complete.topics,
             show_default=False,

@@ -32,7 +32,7 @@ app = typer.Typer(help="Consumer groups: members, lag, offsets.", no_args_is_hel
 
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="GROUP...", autocompletion=complete.groups, show_default=False),
+    typer.Argument(metavar="GROUP", autocompletion=complete.groups, show_default=False),
 ]
 Name = Annotated[
     str, typer.Argument(metavar="GROUP", autocompletion=complete.groups, show_default=False)

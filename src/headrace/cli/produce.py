@@ -77,7 +77,7 @@ def produce(
     ],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="Read from these.", show_default="stdin"),
+        typer.Argument(metavar="FILE", help="Read from these.", show_default="stdin"),
     ] = None,
     value: Annotated[
         list[str], typer.Option("--value", "-v", help="A value, in place of stdin; repeatable.")

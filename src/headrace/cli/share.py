@@ -28,7 +28,7 @@ app = typer.Typer(help="Share groups: queues over topics.", no_args_is_help=True
 
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="GROUP...", autocompletion=complete.shares, show_default=False),
+    typer.Argument(metavar="GROUP", autocompletion=complete.shares, show_default=False),
 ]
 Name = Annotated[
     str, typer.Argument(metavar="GROUP", autocompletion=complete.shares, show_default=False)

@@ -52,7 +52,7 @@ app = typer.Typer(help="Topics: create, look at, change, delete.", no_args_is_he
 
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="TOPIC...", autocompletion=complete.topics, show_default=False),
+    typer.Argument(metavar="TOPIC", autocompletion=complete.topics, show_default=False),
 ]
 Name = Annotated[
     str, typer.Argument(metavar="TOPIC", autocompletion=complete.topics, show_default=False)
@@ -115,7 +115,7 @@ def list_(
     session: Session,
     pattern: Annotated[
         str | None,
-        typer.Argument(metavar="[PATTERN]", help="Only these, e.g. 'orders*'.", show_default=False),
+        typer.Argument(metavar="PATTERN", help="Only these, e.g. 'orders*'.", show_default=False),
     ] = None,
     internal: Annotated[
         bool, typer.Option("--internal", "-i", help="Internal topics too.")

@@ -125,7 +125,7 @@ def abort(
     transactional_id: Annotated[
         str | None,
         typer.Argument(
-            metavar="[TRANSACTIONAL_ID]",
+            metavar="TRANSACTIONAL_ID",
             autocompletion=complete.transactions,
             show_default=False,
         ),
@@ -205,9 +205,7 @@ def find_hanging(
     session: Session,
     topics: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[TOPIC...]", autocompletion=complete.topics, show_default="all topics"
-        ),
+        typer.Argument(metavar="TOPIC", autocompletion=complete.topics, show_default="all topics"),
     ] = None,
     older_than: Annotated[
         str,
