@@ -276,7 +276,8 @@ def committed_offset(
         require_stable=stable,
     )
     (group,) = wire.call(request, OffsetFetchResponse, FETCH_STABLE_VERSION).groups
-    assert not group.error_code
+    if group.error_code:  # as for every partition
+        return OffsetFetchResponsePartitions(error_code=group.error_code, committed_offset=-1)
     return group.topics[0].partitions[0]
 
 
