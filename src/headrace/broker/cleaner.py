@@ -38,7 +38,7 @@ LOGS_PER_SLICE: Final = 64
 # A worker that dies so often over one log is not at fault.
 MAX_DEATHS: Final = 3
 MIN_READ_BYTES: Final = 64 << 10
-MIN_BACKOFF_S: Final = 0.02
+MIN_PAUSE_S: Final = 0.02  # also if log.cleaner.backoff.ms is 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ class Cleaner:
         """The process that works now."""
         return self._worker.pid if self._worker is not None else None
 
-    @property
-    def backoff_s(self) -> float:
-        """The pause between two looks."""
-        return max(self._broker.settings.integer("log.cleaner.backoff.ms") / 1000, MIN_BACKOFF_S)
-
     async def run(self) -> None:
+        """A pause, and a look: the pause is no rhythm of a chore, since it may be set anew."""
+        await asyncio.sleep(self._setting("log.cleaner.backoff.ms") / 1000)
+        await self.look()
+
+    async def look(self) -> None:
         """One look at all logs; those that are due are cleaned, the dirtiest first."""
         if not self._setting("log.cleaner.threads"):
             return

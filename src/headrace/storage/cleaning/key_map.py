@@ -70,6 +70,7 @@ def note_keys(
 ) -> bool:
     """Notes the offset of each key in data[pos:end]; whether a record has no value."""
     base = header.base_offset
+    last_delta = header.last_offset_delta << 1
     has_tombstones = False
     try:
         for _ in range(header.record_count):
@@ -99,7 +100,7 @@ def note_keys(
                 pos = record_end
                 continue  # a record without a key, from before the topic was compacted
             value_at = pos + (length >> 1)
-            if value_at >= record_end or size & 1:
+            if value_at >= record_end or size & 1 or delta > last_delta:
                 raise IndexError
             key = data[pos:value_at]
             if length > _MAX_PLAIN_KEY:

@@ -13,18 +13,18 @@ compression.zstd.level int 3 min=-131072 max=22 cluster-wide
 cordoned.log.dirs list "" per-broker
     Data directories that receive no new partitions; what they hold stays served.
 log.cleaner.backoff.ms long 15000 min=0 cluster-wide
-    Pause of the cleaner when there is nothing to clean.
+    Pause of the cleaner between two looks for logs to clean.
 log.cleaner.dedupe.buffer.size long 134217728 cluster-wide
-    Memory in bytes, over all cleaner threads, for the map of the latest offset of each key.
+    Memory in bytes for the map of the latest offset of each key; a key takes 200.
 log.cleaner.delete.retention.ms long 86400000 min=0 cluster-wide
     How long tombstones and transaction markers stay readable in compacted topics.
 log.cleaner.enable boolean true
     Runs the cleaner; compacted topics, __consumer_offsets among them, grow without end when
     it is off.
 log.cleaner.io.buffer.load.factor double 0.9 cluster-wide
-    How full the cleaner's key map may get; more keys a pass, but more collisions.
+    How much of log.cleaner.dedupe.buffer.size is used.
 log.cleaner.io.buffer.size int 524288 min=0 cluster-wide
-    Bytes of read and write buffers over all cleaner threads.
+    Bytes that the cleaner reads at once.
 log.cleaner.io.max.bytes.per.second double 1.7976931348623157E308 cluster-wide
     Upper bound of the cleaner's reads and writes together.
 log.cleaner.max.compaction.lag.ms long 9223372036854775807 min=1 cluster-wide
@@ -34,7 +34,7 @@ log.cleaner.min.cleanable.ratio double 0.5 min=0 max=1 cluster-wide
 log.cleaner.min.compaction.lag.ms long 0 min=0 cluster-wide
     A record stays uncompacted for at least this long.
 log.cleaner.threads int 1 min=0 cluster-wide
-    Number of logs that are cleaned at the same time.
+    With 0 nothing is cleaned; more than 1 are as good as 1: one log is cleaned at a time.
 log.cleanup.policy list delete in=compact|delete cluster-wide
     What happens to old segments: `delete` by age and size, `compact` to the latest value of
     each key, or both.
