@@ -37,8 +37,7 @@ class ShareSession:
 
     key: SessionKey
     epoch: int = INITIAL_EPOCH + 1
-    partitions: dict[SharedPartition, bool] = field(default_factory=dict)
-    """Whether the next answer must name the partition, whatever it has to say."""
+    partitions: dict[SharedPartition, None] = field(default_factory=dict)
 
     def next_epoch(self) -> None:
         self.epoch = INITIAL_EPOCH + 1 if self.epoch == MAX_EPOCH else self.epoch + 1
@@ -47,28 +46,22 @@ class ShareSession:
         self, wanted: Iterable[SharedPartition], forgotten: Iterable[SharedPartition]
     ) -> None:
         for partition in wanted:
-            self.partitions.setdefault(partition, True)
+            self.partitions.setdefault(partition)
         for partition in forgotten:
             self.partitions.pop(partition, None)
 
-    def is_news(self, partition: SharedPartition, *, has_records: bool, failed: bool) -> bool:
-        """Whether an answer must name the partition; remembers that it was named."""
-        due = self.partitions.get(partition)
-        if due is None:
-            return True
-        self.partitions[partition] = failed
-        if has_records:  # served: the others come first now
+    def served(self, partition: SharedPartition) -> None:
+        """The member got records of it: the others come first now."""
+        if partition in self.partitions:
             del self.partitions[partition]
-            self.partitions[partition] = False
-        return due or has_records or failed
+            self.partitions[partition] = None
 
 
 class ShareFetchPlan(NamedTuple):
-    """What one request reads. A full answer names every partition."""
+    """What one request reads. The last one of a session reads nothing."""
 
     partitions: list[SharedPartition]
-    session: ShareSession | None
-    full: bool
+    session: ShareSession | None = None
 
 
 class ShareSessions:
@@ -98,15 +91,15 @@ class ShareSessions:
                     ErrorCode.INVALID_REQUEST,
                     "The first request of a share session cannot acknowledge records.",
                 )
-            return ShareFetchPlan(wanted, self._open(key, wanted, limit), full=True)
+            return ShareFetchPlan(wanted, self._open(key, wanted, limit))
         session = self._sessions.get(key)
         if session is None:
             raise ShareSessionError(ErrorCode.SHARE_SESSION_NOT_FOUND)
         if epoch == FINAL_EPOCH:
-            return ShareFetchPlan([], None, full=True)
+            return ShareFetchPlan([])
         self._step(session, epoch)
         session.update(wanted, forgotten)
-        return ShareFetchPlan(list(session.partitions), session, full=False)
+        return ShareFetchPlan(list(session.partitions), session)
 
     def acknowledge(self, key: SessionKey, epoch: int) -> None:
         """A request that acknowledges only; raises ShareSessionError."""
@@ -145,7 +138,7 @@ class ShareSessions:
         self.close(key)
         if len(self._sessions) >= limit:
             raise ShareSessionError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
-        session = ShareSession(key, partitions=dict.fromkeys(wanted, False))
+        session = ShareSession(key, partitions=dict.fromkeys(wanted))
         self._sessions[key] = session
         self._members[key.group_id] = self._members.get(key.group_id, 0) + 1
         return session

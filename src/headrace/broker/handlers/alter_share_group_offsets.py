@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
 from headrace.coordinator.errors import CoordinatorError
-from headrace.groups.share.offsets import StartOffset
+from headrace.groups.share.offsets import NOT_HOSTED, StartOffset
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -57,13 +57,14 @@ def _topic(
     for asked in topic.partitions:
         wanted = StartOffset(topic.topic_name, asked.partition_index, asked.start_offset)
         code = codes.get((topic_id, asked.partition_index), ErrorCode.NONE)
+        message = code.name if code else None
         if wanted not in accepted:
-            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code, message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HOSTED
         partitions.append(
             AlterShareGroupOffsetsResponsePartition(
                 partition_index=asked.partition_index,
                 error_code=code,
-                error_message=code.name if code else None,
+                error_message=message,
             )
         )
     return AlterShareGroupOffsetsResponseTopic(

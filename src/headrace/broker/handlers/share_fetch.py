@@ -135,21 +135,18 @@ def _rotated(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPar
 def _topics(
     read: ShareRead, outcomes: dict[SharedPartition, Outcome], plan: ShareFetchPlan
 ) -> list[ShareFetchableTopicResponse]:
-    """Partitions with news, by topic; all of them in a full answer."""
+    """The partitions that there is something to say about, by topic."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
-    for partition in dict.fromkeys((*plan.partitions, *outcomes)):
+    for partition in dict.fromkeys((*read.found, *read.failed, *outcomes)):
         found = read.found.get(partition)
-        failed = read.failed.get(partition, DONE)
-        news = plan.session is None or plan.session.is_news(
-            partition, has_records=found is not None, failed=bool(failed.code)
-        )
-        if not (news or plan.full or partition in outcomes):
-            continue
+        if found is not None and plan.session is not None:
+            plan.session.served(partition)
         topic_id, index = partition
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id, partitions=[])
-        topic.partitions.append(_partition(index, found, failed, outcomes.get(partition, DONE)))
+        failed, said = read.failed.get(partition, DONE), outcomes.get(partition, DONE)
+        topic.partitions.append(_partition(index, found, failed, said))
     return list(topics.values())
 
 

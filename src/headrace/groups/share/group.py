@@ -96,7 +96,7 @@ class ShareGroup(ModernGroup[ShareMember]):
 
     def check_delete(self) -> None:
         if self.members:
-            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
 
     def retention_start_ms(self, commit_ms: int) -> int | None:
         return None

@@ -16,6 +16,7 @@ from headrace.groups.share.assignor import simple
 from headrace.groups.share.group import ShareGroup
 from headrace.groups.share.initialization import start_missing_state
 from headrace.groups.share.member import JOINING_EPOCH, ShareMember
+from headrace.groups.share.offsets import not_a_share_group
 from headrace.groups.share.timers import session_timer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_group_heartbeat import (
@@ -79,8 +80,7 @@ class Heartbeats:
             return group
         if group is None and request.member_epoch == JOINING_EPOCH:
             return ShareGroup(request.group_id)
-        problem = "not found" if group is None else "is not a share group"
-        raise CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {problem}.")
+        raise not_a_share_group(request.group_id, exists=group is not None)
 
     def _advance(
         self,

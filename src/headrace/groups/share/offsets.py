@@ -5,7 +5,7 @@ what is under way before it is done, and that it is done afterwards.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.coordinator.errors import CoordinatorError
@@ -14,6 +14,8 @@ from headrace.groups.share import log
 from headrace.groups.share.group import ShareGroup
 from headrace.groups.share.state_topics import Partitions, StateTopic
 from headrace.protocol.errors import ErrorCode
+
+NOT_HOSTED: Final = "This server does not host this topic-partition."
 
 
 class StartOffset(NamedTuple):
@@ -74,7 +76,7 @@ def begin_deletion(
     for name in topics:
         topic = image.topics.get(name)
         if topic is None:
-            errors[name] = "This server does not host this topic-partition."
+            errors[name] = NOT_HOSTED
             continue
         started = state.initialized.get(topic.topic_id)
         if started is not None:
@@ -114,5 +116,7 @@ def begin_group_deletion(group: ShareGroup, image: MetadataImage) -> Turn[Partit
 
 
 def not_a_share_group(group_id: str, *, exists: bool) -> CoordinatorError:
-    problem = "is not a share group" if exists else "not found"
-    return CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
+    message = (
+        f"Group {group_id} is not a share group." if exists else f"Group {group_id} not found."
+    )
+    return CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, message)
