@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.connection import Connection
@@ -49,11 +50,20 @@ def shortcut(
     last = connection.remembered
     if last.__class__ is not _Remembered or not last.is_in(frame):
         return None
-    return broker.groups.answer(last.commit.group_id, last.commit.decide, _has_changed)
+    answer = broker.groups.answer(last.commit.group_id, last.commit.decide, _has_changed)
+    if isinstance(answer, asyncio.Future):
+        answer.add_done_callback(partial(_close_unanswered, connection))
+    return answer
 
 
 def _has_changed(_: CoordinatorError) -> None:
     """The long way finds out what."""
+
+
+def _close_unanswered(connection: Connection, done: asyncio.Future[bytes | None]) -> None:
+    """A commit that waited for its flush and failed: the client asks again, the long way."""
+    if not done.cancelled() and done.result() is None:
+        connection.close("a commit could not be stored")
 
 
 def _remember(
