@@ -117,6 +117,28 @@ def test_a_group_is_moved_to_offsets_times_other_groups_and_files(
     assert offsets(cli, other) == [(0, 2, 3), (1, 5, 0)]
 
 
+def test_a_groups_offsets_in_one_topic_are_forgotten(
+    cli: Cli, filled: str, new_name: NewName
+) -> None:
+    group = new_name()
+    cli.ok("group", "seek", group, "--to", "end", "--topic", filled, "--execute")
+    assert cli("group", "delete", group, "other", "--topic", filled).code == 2
+    cli.ok("group", "delete", group, "--topic", f"{filled}:1")
+    assert offsets(cli, group) == [(0, 5, 0)]
+    assert cli("group", "delete", group, "--topic", f"{filled}:1").code == 4
+
+
+def test_a_member_of_the_newer_protocol_reads_to_the_end(
+    cli: Cli, filled: str, new_name: NewName
+) -> None:
+    group = new_name()
+    words = ("consume", filled, "-g", group, "-e", "-X", "group.protocol=consumer")
+    assert sorted(cli.ok(*words).split()) == sorted("0123456789")
+    assert cli.ok(*words) == ""
+    (facts,) = json.loads(cli.ok("group", "describe", group, "--format", "json"))
+    assert (facts["type"], facts["total_lag"]) == ("consumer", 0)
+
+
 def test_a_group_that_is_being_read_is_described_with_members_and_not_moved(
     cli: Cli, filled: str, new_name: NewName, servers: str
 ) -> None:

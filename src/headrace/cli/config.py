@@ -111,7 +111,7 @@ def set_(
     unset: Annotated[
         list[str],
         typer.Option("--unset", "-u", metavar="SETTING", help="Back to the default; repeatable."),
-    ] = [],  # noqa: B006
+    ] = [],
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Change settings; all changes of one command happen, or none."""

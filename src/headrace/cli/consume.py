@@ -84,7 +84,7 @@ def consume(
             "s@TIME; e@TIME is where to stop. TIME: 2026-01-31T12:00Z, -2h, or milliseconds.",
             show_default="beginning",
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     count: Annotated[
         int | None, typer.Option("--count", "-c", "--num", "-n", min=1, help="Stop after so many.")
     ] = None,

@@ -9,9 +9,9 @@ import typer
 
 from headrace.cli import complete
 from headrace.cli.commands import command
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, usage
 from headrace.cli.output import Block, Fields, Table, report
-from headrace.cli.seeking import check_members, finish_move, goal_of, plan_move
+from headrace.cli.seeking import check_members, finish_move, goal_of, partitions_named, plan_move
 from headrace.cli.session import Session
 from headrace.cli.topic import Yes, confirm
 from headrace.client.client import ClusterClient
@@ -24,7 +24,7 @@ from headrace.client.groups import (
     describe_group,
     list_groups,
 )
-from headrace.client.offsets import commit_offsets, committed_offsets, list_bounds
+from headrace.client.offsets import commit_offsets, committed_offsets, delete_offsets, list_bounds
 from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.protocol.errors import ErrorCode
 
@@ -59,6 +59,16 @@ ToFile = Annotated[
     Path | None,
     typer.Option("--to-file", metavar="FILE", help="Lines of TOPIC,PARTITION,OFFSET."),
 ]
+OnlyTopics = Annotated[
+    list[str],
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC",
+        help="Delete only the offsets in these; repeatable.",
+        autocompletion=complete.topics,
+    ),
+]
 Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
 
 Filter: TypeAlias = Callable[[ListedGroup], bool]
@@ -69,7 +79,7 @@ def list_(
     session: Session,
     state: Annotated[
         list[str], typer.Option("--state", help="Only in these states, e.g. Stable; repeatable.")
-    ] = [],  # noqa: B006
+    ] = [],
 ) -> None:
     """List groups."""
     show_groups(session, lambda group: group.kind != SHARE, state)
@@ -251,7 +261,7 @@ def seek(
         ),
     ] = None,
     to_file: ToFile = None,
-    topic: Topics = [],  # noqa: B006
+    topic: Topics = [],
     execute: Execute = False,
 ) -> ExitCode | None:
     """Move a group to other offsets. Shows before and after; --execute does it."""
@@ -292,9 +302,36 @@ async def _positions(
 
 
 @command(app, "delete")
-def delete(session: Session, groups: Names, yes: Yes = False) -> ExitCode | None:
-    """Delete groups without members, with their offsets."""
-    return delete_named(session, groups, "group", yes)
+def delete(
+    session: Session,
+    groups: Names,
+    topic: OnlyTopics = [],
+    yes: Yes = False,
+) -> ExitCode | None:
+    """Delete groups without members, or with --topic only their offsets in these topics."""
+    if not topic:
+        return delete_named(session, groups, "group", yes)
+    group = only_one(groups)
+    confirm(f"Delete the offsets of {group} in {', '.join(topic)}?", yes)
+
+    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
+        await existing(client, group, session.timeout_s)
+        partitions = await partitions_named(client, session, topic)
+        held = await _positions(client, group, session.timeout_s)
+        wanted = [each for each in partitions if each in held]
+        if not wanted:
+            raise not_found("offset of the group in", ", ".join(topic))
+        return await delete_offsets(client, group, wanted, timeout_s=session.timeout_s)
+
+    outcomes = {str(each): why for each, why in session.run(work).items()}
+    return report(session.output, f"offset of {group} in", "deleted", outcomes)
+
+
+def only_one(groups: Sequence[str]) -> str:
+    """--topic is about one group."""
+    if len(groups) != 1:
+        raise usage("with --topic, name one group")
+    return groups[0]
 
 
 def delete_named(session: Session, groups: Sequence[str], kind: str, yes: bool) -> ExitCode:

@@ -133,7 +133,7 @@ def kafka_topics(
     config: Annotated[
         list[str],
         typer.Option("--config", metavar="NAME=VALUE", help="A topic setting; repeatable."),
-    ] = [],  # noqa: B006
+    ] = [],
     if_exists: Annotated[bool, typer.Option("--if-exists")] = False,
     if_not_exists: Annotated[bool, typer.Option("--if-not-exists")] = False,
     exclude_internal: Annotated[bool, typer.Option("--exclude-internal")] = False,

@@ -81,7 +81,7 @@ def produce(
     ] = None,
     value: Annotated[
         list[str], typer.Option("--value", "-v", help="A value, in place of stdin; repeatable.")
-    ] = [],  # noqa: B006
+    ] = [],
     key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
     key_separator: Annotated[
         str | None,
@@ -90,7 +90,7 @@ def produce(
     header: Annotated[
         list[str],
         typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; repeatable."),
-    ] = [],  # noqa: B006
+    ] = [],
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="Send all to this partition.")
     ] = None,

@@ -82,7 +82,7 @@ async def plan_move(
     of --topic: TOPIC or TOPIC:0,2.
     """
     named = goal.offsets if goal.offsets is not None else others
-    chosen = await _partitions(client, session, topics) if topics else None
+    chosen = await partitions_named(client, session, topics) if topics else None
     if goal.names_partitions:
         partitions = [each for each in sorted(named) if chosen is None or each in chosen]
     else:
@@ -102,9 +102,10 @@ async def plan_move(
     return targets
 
 
-async def _partitions(
+async def partitions_named(
     client: ClusterClient, session: Session, words: Sequence[str]
 ) -> list[TopicPartition]:
+    """The partitions of words such as `orders` and `orders:0,2`."""
     wanted: list[TopicPartition] = []
     for word in words:
         name, colon, indexes = word.partition(":")

@@ -8,17 +8,28 @@ import typer
 from headrace.cli import complete
 from headrace.cli.commands import command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
-from headrace.cli.group import Execute, Shift, To, ToFile, Topics, delete_named, show_groups
-from headrace.cli.output import Block, Fields, Table
+from headrace.cli.group import (
+    Execute,
+    OnlyTopics,
+    Shift,
+    To,
+    ToFile,
+    Topics,
+    delete_named,
+    only_one,
+    show_groups,
+)
+from headrace.cli.output import Block, Fields, Table, report
 from headrace.cli.seeking import check_members, finish_move, goal_of, plan_move
 from headrace.cli.session import Session
-from headrace.cli.topic import Yes
+from headrace.cli.topic import Yes, confirm
 from headrace.client.client import ClusterClient
 from headrace.client.groups import SHARE, GroupDescription, list_groups
 from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.client.shares import (
     SharePosition,
     alter_share_offsets,
+    delete_share_offsets,
     describe_share_group,
     share_offsets,
 )
@@ -41,7 +52,7 @@ def list_(
     session: Session,
     state: Annotated[
         list[str], typer.Option("--state", help="Only in these states, e.g. Stable; repeatable.")
-    ] = [],  # noqa: B006
+    ] = [],
 ) -> None:
     """List share groups."""
     show_groups(session, lambda group: group.kind == SHARE, state)
@@ -141,7 +152,7 @@ def seek(
     to: To = None,
     shift: Shift = None,
     to_file: ToFile = None,
-    topic: Topics = [],  # noqa: B006
+    topic: Topics = [],
     execute: Execute = False,
 ) -> ExitCode | None:
     """Deliver from other offsets. Shows before and after; --execute does it."""
@@ -167,6 +178,20 @@ def seek(
 
 
 @command(app, "delete")
-def delete(session: Session, groups: Names, yes: Yes = False) -> ExitCode | None:
-    """Delete share groups without members, with their state."""
-    return delete_named(session, groups, "share group", yes)
+def delete(
+    session: Session,
+    groups: Names,
+    topic: OnlyTopics = [],
+    yes: Yes = False,
+) -> ExitCode | None:
+    """Delete share groups without members, or with --topic only their state in these topics."""
+    if not topic:
+        return delete_named(session, groups, "share group", yes)
+    group = only_one(groups)
+    confirm(f"Delete the state of {group} in {', '.join(topic)}?", yes)
+
+    async def work(client: ClusterClient) -> dict[str, Refusal | None]:
+        await _existing(client, group, session.timeout_s)
+        return await delete_share_offsets(client, group, topic, timeout_s=session.timeout_s)
+
+    return report(session.output, f"state of {group} in", "deleted", session.run(work))

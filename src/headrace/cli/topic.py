@@ -83,7 +83,7 @@ def create(
         typer.Option(
             "--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; repeatable."
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="A topic that exists is fine.")
     ] = False,
@@ -247,11 +247,11 @@ def alter(
     set_: Annotated[
         list[str],
         typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a setting; repeatable."),
-    ] = [],  # noqa: B006
+    ] = [],
     unset: Annotated[
         list[str],
         typer.Option("--unset", "-u", metavar="NAME", help="Back to the default; repeatable."),
-    ] = [],  # noqa: B006
+    ] = [],
     dry_run: DryRun = False,
 ) -> ExitCode | None:
     """Change settings of topics."""

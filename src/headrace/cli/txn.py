@@ -46,10 +46,10 @@ def list_(
     session: Session,
     state: Annotated[
         list[str], typer.Option("--state", help="Only in these states, e.g. Ongoing; repeatable.")
-    ] = [],  # noqa: B006
+    ] = [],
     producer_id: Annotated[
         list[int], typer.Option("--producer-id", help="Only of these producers; repeatable.")
-    ] = [],  # noqa: B006
+    ] = [],
     longer_than: Annotated[
         str | None, typer.Option("--longer-than", metavar="30s|5m", help="Open for longer.")
     ] = None,
