@@ -535,3 +535,19 @@ def test_a_transaction_ends_although_one_of_its_topics_is_gone(
     producer.commit()
     assert read_committed(wire, kept) == [b"b"]
     assert producer.describe().transaction_state == "CompleteCommit"
+
+
+def test_a_reader_hears_only_of_aborted_transactions_in_what_it_gets(
+    wire: Wire, topic: str
+) -> None:
+    producer = TransactionalProducer(wire).init()
+    for number in range(6):
+        assert not producer.send(topic, b"%d" % number * 500)
+        producer.end(commit=number % 2 == 0)
+    request = fetch_request(topic, isolation_level=READ_COMMITTED, partition_max_bytes=1300)
+    # Offsets 0-1 commit, 2-3 abort, 4-5 commit: the limit is in the second transaction.
+    first = fetch(wire, request)
+    assert [one.first_offset for one in first.aborted_transactions or []] == [2]
+    rest = fetch(wire, fetch_request(topic, 4, isolation_level=READ_COMMITTED))
+    assert [one.first_offset for one in rest.aborted_transactions or []] == [6, 10]
+    assert read_committed(wire, topic) == [b"%d" % number * 500 for number in (0, 2, 4)]

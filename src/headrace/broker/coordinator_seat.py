@@ -214,6 +214,8 @@ class Seat(Generic[S]):
     def _promise(self, turn: Turn[R]) -> Deferred[R]:
         """Keeps the answer until the high watermark has passed all that it may rest on."""
         if not self._uncommitted:
+            # An effect of the turn that `advanced` has just finished may come here: watch once.
+            self.leader.unwatch(self)
             self.leader.watch(self)
         # An answer that waits for a later turn waits for this one's commit with it.
         answer = turn.answer if isinstance(turn.answer, Deferred) else Deferred[R]()

@@ -6,6 +6,7 @@ read_committed) is returned; at least one batch is, even where it is larger than
 """
 
 from dataclasses import dataclass, field
+from struct import Struct
 
 from headrace.broker.fetch_session import FetchPlan, WantedPartition, key_of
 from headrace.broker.partitions import PartitionTable
@@ -16,10 +17,13 @@ from headrace.protocol.messages.fetch import (
     FetchEpochEndOffset,
     FetchPartitionData,
 )
+from headrace.records.batch import LOG_OVERHEAD
 from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
 
 UNKNOWN_OFFSET = -1
+_LENGTH = Struct(">8xi")  # of a batch
+_BATCH = Struct(">q15xi")  # its base offset and the last record's distance from it
 UNKNOWN_EPOCH = -1
 
 
@@ -149,12 +153,25 @@ def _read_led(
         min_one_message=fetched.size_bytes == 0,
     )
     data.records = result.data
-    if limits.read_committed and result.data:
+    if limits.read_committed and result.data and log.has_aborted_transactions(wanted.fetch_offset):
+        # Those that touch what is returned, and not all up to the end of a long log.
+        until = min(bound, _next_offset(result.data))
         data.aborted_transactions = [
             AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-            for aborted in log.aborted_transactions(wanted.fetch_offset, bound)
+            for aborted in log.aborted_transactions(wanted.fetch_offset, until)
         ]
     return data
+
+
+def _next_offset(data: bytes) -> int:
+    """The offset after the last batch that begins in `data`."""
+    end = len(data) - _BATCH.size
+    pos, begins = 0, 0
+    while pos <= end:
+        begins = pos
+        pos += LOG_OVERHEAD + _LENGTH.unpack_from(data, pos)[0]
+    base_offset, last_offset_delta = _BATCH.unpack_from(data, begins)
+    return int(base_offset + last_offset_delta + 1)
 
 
 def _failed(

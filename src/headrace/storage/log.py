@@ -361,6 +361,14 @@ class Log(CompactableLog):
                     return aborted
         return aborted
 
+    def has_aborted_transactions(self, from_offset: int) -> bool:
+        """Whether any transaction was aborted in the segment of `from_offset` or a later one."""
+        self._ready()
+        segments = self._segments
+        return any(
+            segment.txns.entries for segment in segments.items[segments.slot_of(from_offset) :]
+        )
+
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forgets producers that have been silent for so long; returns how many."""
         return self._producers.expire(now_ms, expiration_ms)
