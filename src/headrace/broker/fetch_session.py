@@ -108,6 +108,9 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._by_id)
 
+    def find(self, session_id: int) -> FetchSession | None:
+        return self._by_id.get(session_id)
+
     def begin(
         self,
         session_id: int,

@@ -1,13 +1,15 @@
 """What a broker does by the clock: retention, timed flushes, checkpoints, idle connections.
 
-Each chore runs in its own rhythm; one that fails is logged and tried again, and never stops the
-others. Work on files runs off the loop where storage says that it may.
+Each chore runs in its own rhythm, on the broker's clock; one that fails is logged and tried again,
+and never stops the others. Work on files runs off the loop where storage says that it may.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+
+from headrace.broker.timers import Timers
 
 log = logging.getLogger(__name__)
 
@@ -24,12 +26,19 @@ class Chore:
 class Housekeeping:
     """Runs chores until it is stopped."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
         self._loop = loop
+        self._timers = timers
         self._tasks: list[asyncio.Task[None]] = []
+        self._due = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether a chore is due or under way."""
+        return self._due > 0
 
     def start(self, chores: list[Chore]) -> None:
-        self._tasks = [self._loop.create_task(_repeat(chore)) for chore in chores]
+        self._tasks = [self._loop.create_task(self._repeat(chore)) for chore in chores]
 
     def cancel(self) -> None:
         for task in self._tasks:
@@ -40,11 +49,27 @@ class Housekeeping:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
+    async def _repeat(self, chore: Chore) -> None:
+        while True:
+            await self._pause(chore.interval_s)
+            try:
+                await chore.run()
+            except Exception:
+                log.exception("a chore failed", extra={"chore": chore.name})
+            finally:
+                self._due -= 1
 
-async def _repeat(chore: Chore) -> None:
-    while True:
-        await asyncio.sleep(chore.interval_s)
+    async def _pause(self, interval_s: float) -> None:
+        """Returns with the chore counted as due: it is from the moment that its time has come."""
+        over: asyncio.Future[None] = self._loop.create_future()
+
+        def wake() -> None:
+            if not over.done():
+                self._due += 1
+                over.set_result(None)
+
+        timer = self._timers.call_later(interval_s, wake)
         try:
-            await chore.run()
-        except Exception:
-            log.exception("a chore failed", extra={"chore": chore.name})
+            await over
+        finally:
+            timer.cancel()

@@ -151,7 +151,7 @@ class Broker:
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
         self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
-        self.housekeeping = Housekeeping(self.loop)
+        self.housekeeping = Housekeeping(self.loop, self.timers)
         self.cleaner = Cleaner(self)
         try:
             self._open_storage()

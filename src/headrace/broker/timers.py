@@ -75,6 +75,11 @@ class Timers:
             self._arm(timer.at)
         return timer
 
+    @property
+    def due(self) -> bool:
+        """Whether a timer has run out that was not called yet."""
+        return bool(self._heap) and self._heap[0].at <= self.monotonic()
+
     def close(self) -> None:
         """Nothing runs out any more."""
         self._closed = True
