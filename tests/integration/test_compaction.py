@@ -2,14 +2,21 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from headrace.broker.cleaner import Cleaner
+from headrace.protocol.messages.delete_topics import (
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
+from headrace.storage.cleaning.swap import Swap
 from headrace.storage.log import Log
 from headrace.testing import Broker
 from support.batches import fetch, fetch_request, produce, records_of, whole_batches
@@ -160,6 +167,64 @@ def test_the_worker_is_gone_when_there_is_nothing_to_do(broker: Broker, wire: Wi
         "the work is done",
         deadline_s=DEADLINE_S,
     )
+
+
+class Held:
+    """A step of the swap that waits until it is released."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+        self.reached, self.released = threading.Event(), threading.Event()
+        done = getattr(Swap, step)
+
+        def held(swap: Swap) -> None:
+            self.reached.set()
+            assert self.released.wait(DEADLINE_S)
+            done(swap)
+
+        monkeypatch.setattr(Swap, step, held)
+
+
+@pytest.mark.parametrize("step", ["prepare", "sync"])
+def test_a_topic_may_go_in_the_middle_of_a_swap(
+    broker: Broker, wire: Wire, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    held = Held(monkeypatch, step)
+    create_topic(wire, "goes", 1, COMPACTED)
+    for second in range(4):
+        put(wire, "goes", second, (b"a", b"%d" % second))
+    assert held.reached.wait(DEADLINE_S)
+    log = log_of(broker, "goes")
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="goes")], timeout_ms=5000)
+    assert wire.call(request, DeleteTopicsResponse).responses[0].error_code == 0
+    held.released.set()
+    create_topic(wire, "stays", 1, COMPACTED)
+    for second in range(4):
+        put(wire, "stays", second, (b"a", b"%d" % second))
+    wait_for(lambda: len(read_all(wire, "stays")) == 2, "compacted", deadline_s=DEADLINE_S)
+    assert log.directory.failure is None
+    assert cleaner_of(broker).status.uncleanable == ()
+
+
+@pytest.mark.parametrize("step", ["prepare", "sync"])
+def test_reads_go_on_and_a_stop_completes_a_swap(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    held = Held(monkeypatch, step)
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "held", 1, COMPACTED)
+        for second in range(6):
+            put(wire, "held", second, (b"a", b"%d" % second), (b"b%d" % second, b"once"))
+        assert held.reached.wait(DEADLINE_S)
+        found = {key: value for _, key, value in read_all(wire, "held")}
+        assert found == {b"a": b"5", **{b"b%d" % second: b"once" for second in range(6)}}
+        assert put(wire, "held", 6, (b"a", b"6")) == 12
+    threading.Timer(0.05, held.released.set).start()
+    broker.stop()
+    assert not list(broker.data.glob("held-0/*.swap"))
+    broker.start()
+    with Wire(broker.bootstrap_servers) as wire:
+        found = {key: value for _, key, value in read_all(wire, "held")}
+        assert found == {b"a": b"6", **{b"b%d" % second: b"once" for second in range(6)}}
 
 
 def children_of(pid: int) -> list[int]:

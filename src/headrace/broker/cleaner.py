@@ -182,6 +182,8 @@ class Cleaner:
                 case CleanedGroup() as group:
                     await self._swap(cleaned, group, job)
                 case CleanedLog() as done:
+                    if cleaned.failure is not None:
+                        raise cleaned.failure
                     await self._broker.offload(
                         self._broker.logs.save_cleaned, cleaned, done.next_dirty
                     )
@@ -207,9 +209,10 @@ class Cleaner:
             while cleaned.failure is None and swap.step():
                 await self._broker.offload(swap.sync)
         except OSError as error:
-            if cleaned.failure is not None:
-                raise cleaned.failure from error
-            raise cleaned.directory.fault(error, f"compacting {cleaned.name}") from error
+            if cleaned.failure is None:
+                raise cleaned.directory.fault(error, f"compacting {cleaned.name}") from error
+        if cleaned.failure is not None:
+            raise cleaned.failure  # deleted meanwhile, and its files with it
         cleaned.end_swap(swap)
 
     def _limits(self) -> CleaningLimits:
