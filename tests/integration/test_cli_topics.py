@@ -113,7 +113,7 @@ def test_trimming_deletes_the_oldest_records(cli: Cli, topic: str) -> None:
 def test_the_cluster_shows_its_brokers_in_every_format(cli: Cli) -> None:
     facts = json.loads(cli.ok("cluster", "info", "--format", "json"))
     assert facts["brokers"][0]["controller"] is True
-    assert f"cluster_id: {facts['cluster_id']}" in cli.ok("cluster", "info", "--format", "yaml")
+    assert facts["cluster_id"] in cli.ok("cluster", "info", "--format", "yaml")
     assert facts["cluster_id"] in cli.ok("cluster", "info")
 
 

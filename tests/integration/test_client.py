@@ -131,7 +131,7 @@ def test_asking_for_a_topic_that_does_not_exist_fails_at_the_deadline_and_create
     async def scenario(client: ClusterClient) -> None:
         name = new_name()
         with pytest.raises(DeadlineExceeded) as caught:
-            await client.send(FetchRequest(), FetchResponse, to=Leader(name, 0), timeout_s=0.3)
+            await client.send(FetchRequest(), FetchResponse, to=Leader(name, 0), timeout_s=1.5)
         assert isinstance(caught.value.last, LeaderUnknown)
         await client.refresh()
         assert client.metadata.topic(name) is None

@@ -143,11 +143,11 @@ def test_retries_end_at_the_deadline_with_the_last_reason(make_broker: Make) -> 
         busy = DescribeClusterResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         one.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda request, version: busy
         with pytest.raises(DeadlineExceeded) as caught:
-            await _who(client, Broker(1), timeout_s=0.1)
+            await _who(client, Broker(1), timeout_s=1.0)
         assert isinstance(caught.value.last, RequestRefused)
         assert caught.value.attempts > 1
         with pytest.raises(DeadlineExceeded) as caught:
-            await _who(client, Leader("nowhere", 0), timeout_s=0.05)
+            await _who(client, Leader("nowhere", 0), timeout_s=1.0)
         assert isinstance(caught.value.last, LeaderUnknown)
 
     _with_two(make_broker, scenario)
@@ -170,7 +170,7 @@ def test_a_cluster_that_is_down_is_reported_with_every_address_tried(make_broker
             pass
         async with _client(one, two) as client:
             with pytest.raises(DeadlineExceeded) as caught:
-                await client.refresh(timeout_s=0.05)
+                await client.refresh(timeout_s=1.0)
         assert isinstance(caught.value.last, ConnectionFailed)
         assert one.address in str(caught.value)
         assert two.address in str(caught.value)
@@ -184,7 +184,7 @@ def test_a_broker_that_accepts_and_says_nothing_costs_no_more_than_the_deadline(
     async def run() -> None:
         async with make_broker(1) as one, _client(one) as client:
             one.handlers[ApiKey.API_VERSIONS] = lambda request, version: None
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(20):
                 with pytest.raises(DeadlineExceeded):
                     await client.refresh(timeout_s=0.05)
 

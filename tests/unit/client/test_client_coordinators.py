@@ -128,7 +128,7 @@ def test_a_coordinator_that_is_refused_is_an_error_and_one_in_the_making_is_wait
             )
             with pytest.raises(kind, match=code.name):
                 await client.send(
-                    HeartbeatRequest(), HeartbeatResponse, to=Coordinator("g"), timeout_s=0.3
+                    HeartbeatRequest(), HeartbeatResponse, to=Coordinator("g"), timeout_s=2.0
                 )
 
     asyncio.run(run())
