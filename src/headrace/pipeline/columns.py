@@ -1,0 +1,23 @@
+"""The tool's own columns, beside those of the data.
+
+From `formats.parse` on, every row has them; sinks and dead letters read them, tables never see
+them.
+"""
+
+from typing import Final
+
+RECORD: Final = "_record"
+"""struct<key, value, topic, partition, offset, timestamp, timestampType, headers>: the record as
+it was read. After `shape` it is null in good rows, which need it no more."""
+ERROR: Final = "_error"
+"""struct<class: string, message: string, action: string>, null in good rows. `action` is what the
+flow asks for: `dead_letter`, `fail` (stop the run, commit nothing) or `skip` (count, and go on)."""
+DELETED: Final = "_deleted"
+"""boolean: the record had a null value, so that a merge deletes by the key columns."""
+
+OWN: Final = (RECORD, ERROR, DELETED)
+ERROR_TYPE: Final = "struct<class: string, message: string, action: string>"
+RECORD_TYPE: Final = (
+    "struct<key: binary, value: binary, topic: string, partition: int, offset: bigint, "
+    "timestamp: timestamp, timestampType: int, headers: array<struct<key: string, value: binary>>>"
+)

@@ -1,0 +1,57 @@
+"""The spec of a pipeline: its models, how it is read, and what is wrong with it."""
+
+from headrace.pipeline.spec.errors import SpecError, SpecErrors
+from headrace.pipeline.spec.flow import (
+    DeadLetter,
+    Expectation,
+    Flow,
+    FlowSpec,
+    PythonStep,
+    SqlStep,
+)
+from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw, Registry
+from headrace.pipeline.spec.loading import json_schema, load_spec, parse_spec
+from headrace.pipeline.spec.pipeline import PipelineSpec
+from headrace.pipeline.spec.sinks import Delta, Iceberg, Maintenance, Parquet, TableSink, Topic
+from headrace.pipeline.spec.sources import (
+    DeltaSource,
+    FileSource,
+    StartOffsets,
+    StartTimestamp,
+    TopicSource,
+)
+from headrace.pipeline.spec.values import Settings, UnsetVariable
+
+__all__ = [
+    "Avro",
+    "Csv",
+    "DeadLetter",
+    "Delta",
+    "DeltaSource",
+    "Expectation",
+    "FileSource",
+    "Flow",
+    "FlowSpec",
+    "Iceberg",
+    "Json",
+    "Maintenance",
+    "Parquet",
+    "PipelineSpec",
+    "Protobuf",
+    "PythonStep",
+    "Raw",
+    "Registry",
+    "Settings",
+    "SpecError",
+    "SpecErrors",
+    "SqlStep",
+    "StartOffsets",
+    "StartTimestamp",
+    "TableSink",
+    "Topic",
+    "TopicSource",
+    "UnsetVariable",
+    "json_schema",
+    "load_spec",
+    "parse_spec",
+]

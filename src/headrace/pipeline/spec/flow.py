@@ -1,0 +1,97 @@
+"""One flow: a source, what is done to its records, a sink."""
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from headrace.pipeline.spec.sinks import Sink
+from headrace.pipeline.spec.sources import Source, TopicName
+from headrace.pipeline.spec.values import Part, PythonName, Settings, Trigger, seconds_of
+
+Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")]
+Action = Literal["drop", "fail", "dead_letter"]
+OnError = Literal["fail", "skip", "dead_letter"]
+
+
+class SqlStep(Part):
+    """A SELECT over `source`."""
+
+    sql: str = Field(min_length=1)
+
+
+class PythonStep(Part):
+    """A function from DataFrame to DataFrame."""
+
+    python: PythonName = Field(pattern=r"^.+:[A-Za-z_][A-Za-z0-9_]*$")
+    """`module:function` or `file.py:function`."""
+
+
+def _step_of(value: object) -> str | None:
+    for name, kind in (("sql", SqlStep), ("python", PythonStep)):
+        if isinstance(value, kind) or (isinstance(value, dict) and name in value):
+            return f"<{name}>"
+    return None
+
+
+Step = Annotated[
+    Annotated[SqlStep, Tag("<sql>")] | Annotated[PythonStep, Tag("<python>")],
+    Discriminator(
+        _step_of,
+        custom_error_type="step",
+        custom_error_message="is no step",
+    ),
+]
+
+
+class Expectation(Part):
+    """A rule that every row must meet; a row for which it is not true fails it, so null does."""
+
+    name: Name
+    sql: str = Field(min_length=1)
+    on_fail: Action = "fail"
+
+
+class DeadLetter(Part):
+    """Where bad records go."""
+
+    topic: TopicName
+
+
+class Flow(Part):
+    """A flow with everything it inherits filled in: what the runner, formats and sinks are given.
+
+    `id` names it everywhere it must be known again: consumer group, table commits, checkpoint.
+    """
+
+    id: Name
+    source: Source
+    transform: tuple[Step, ...] = ()
+    expect: tuple[Expectation, ...] = ()
+    sink: Sink
+    dead_letter: DeadLetter | None = None
+    on_error: OnError = "fail"
+    trigger: Trigger = "10s"
+    checkpoint: str
+    kafka: Settings = Settings()
+
+    @property
+    def trigger_s(self) -> float | None:
+        """Seconds between two batches; None = once."""
+        return None if self.trigger == "once" else seconds_of(self.trigger)
+
+    def kafka_settings(self, own: Settings | None = None) -> dict[str, str]:
+        """Client settings with secrets filled in: not to be printed."""
+        return {**self.kafka.resolved(), **(own or Settings()).resolved()}
+
+
+class FlowSpec(Part):
+    """A flow as it is written in a spec."""
+
+    name: Name
+    source: Source
+    transform: tuple[Step, ...] = ()
+    expect: tuple[Expectation, ...] = ()
+    sink: Sink
+    dead_letter: DeadLetter | None = None
+    on_error: OnError | None = None
+    trigger: Trigger | None = None

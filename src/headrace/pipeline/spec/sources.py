@@ -1,0 +1,101 @@
+"""Where records come from: the `source:` section."""
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Discriminator, Field, Tag
+
+from headrace.pipeline.spec.formats import Format, Json
+from headrace.pipeline.spec.values import Location, Part, SchemaText, Settings, Size
+
+TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+
+
+class StartOffsets(Part):
+    """From these offsets; partitions that are not named start at their first record."""
+
+    offsets: dict[TopicName, dict[int, int]]
+
+
+class StartTimestamp(Part):
+    """From the first record of that time or later."""
+
+    timestamp: AwareDatetime
+
+
+def _start_of(value: object) -> str | None:
+    if isinstance(value, str):
+        return "<word>"
+    if isinstance(value, StartOffsets) or (isinstance(value, dict) and "offsets" in value):
+        return "<offsets>"
+    if isinstance(value, StartTimestamp) or (isinstance(value, dict) and "timestamp" in value):
+        return "<timestamp>"
+    return None
+
+
+Start = Annotated[
+    Annotated[Literal["earliest", "latest"], Tag("<word>")]
+    | Annotated[StartOffsets, Tag("<offsets>")]
+    | Annotated[StartTimestamp, Tag("<timestamp>")],
+    Discriminator(
+        _start_of,
+        custom_error_type="start",
+        custom_error_message="is no place to start",
+    ),
+]
+
+
+class TopicSource(Part):
+    """Records of topics."""
+
+    topics: tuple[TopicName, ...] = ()
+    pattern: str | None = None
+    start: Start = "earliest"
+    value: Format = Json()
+    key: Format | None = None
+    kafka: Settings = Settings()
+    """Client settings of this source alone, over those of the pipeline."""
+    max_records_per_batch: int = Field(2_000_000, ge=1)
+    max_bytes_per_batch: Size | None = None
+    max_record_bytes: Size = 16 * 2**20
+    """A larger value is a bad record (TooLarge)."""
+    on_data_loss: Literal["fail", "continue"] = "fail"
+    """What to do when records were deleted before they were read, or the topic was recreated."""
+
+
+class FileSource(Part):
+    """New files of a folder, each read once."""
+
+    files: Location
+    """A folder, or a pattern such as `in/*.json`."""
+    format: Literal["json", "csv", "parquet"]
+    schema_: SchemaText | None = Field(None, alias="schema")
+    options: dict[str, str | int | bool] = Field(default_factory=dict)
+    """Options of Spark's reader of that format."""
+    max_files_per_batch: int = Field(1000, ge=1)
+    max_bytes_per_batch: Size | None = None
+    storage_options: Settings = Settings()
+
+
+class DeltaSource(Part):
+    """Rows that a Delta table gains, version by version."""
+
+    delta: Location
+    start: Literal["earliest", "latest"] | int = "earliest"
+    max_versions_per_batch: int = Field(100, ge=1)
+    storage_options: Settings = Settings()
+
+
+def _source_of(value: object) -> str:
+    if isinstance(value, FileSource) or (isinstance(value, dict) and "files" in value):
+        return "<files>"
+    if isinstance(value, DeltaSource) or (isinstance(value, dict) and "delta" in value):
+        return "<delta>"
+    return "<topics>"
+
+
+Source = Annotated[
+    Annotated[TopicSource, Tag("<topics>")]
+    | Annotated[FileSource, Tag("<files>")]
+    | Annotated[DeltaSource, Tag("<delta>")],
+    Discriminator(_source_of),
+]
