@@ -1,0 +1,86 @@
+"""What the scenarios share: one broker, and clients of it that are closed with the test.
+
+HEADRACE_TEST_BOOTSTRAP runs them against another Kafka, whose group.initial.rebalance.delay.ms
+should be 0, and whose log.retention.check.interval.ms and log.initial.task.delay.ms should be
+short.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from support.clients import MakeReader, MakeSender, ReadAll, Reader, Sender
+from support.link import Link
+
+REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.check.interval.ms": "200",
+}
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    if REFERENCE:
+        yield REFERENCE
+        return
+    from headrace.testing import Broker
+
+    with Broker(settings=SETTINGS) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def link(bootstrap: str) -> Iterator[Link]:
+    with Link(bootstrap) as made:
+        yield made
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def sender(bootstrap: str) -> MakeSender:
+    def make(through: str = bootstrap, **config: object) -> Sender:
+        return Sender({"bootstrap.servers": through, **config})
+
+    return make
+
+
+@pytest.fixture
+def group(new_name: Callable[[], str]) -> str:
+    return new_name()
+
+
+@pytest.fixture
+def reader(bootstrap: str, group: str) -> Iterator[MakeReader]:
+    """Consumers of the test's group, closed with the test."""
+    with ExitStack() as opened:
+
+        def make(**config: object) -> Reader:
+            made = Reader({"bootstrap.servers": bootstrap, "group.id": group, **config})
+            opened.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def read_all(reader: MakeReader) -> ReadAll:
+    """Everything that partition 0 of a topic holds, without a group."""
+
+    def read(topic: str, isolation: str = "read_committed") -> list[bytes | None]:
+        one = reader(**{"enable.partition.eof": True, "isolation.level": isolation})
+        one.consumer.assign([TopicPartition(topic, 0, 0)])
+        one.until(lambda: one.errors, "the end of the log")
+        assert [error.code() for error in one.errors] == [KafkaError._PARTITION_EOF]
+        one.close()
+        return one.values
+
+    return read

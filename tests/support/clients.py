@@ -1,0 +1,104 @@
+"""Clients of librdkafka that remember what happened to them."""
+
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+
+from support.waiting import wait_for
+
+DEADLINE_S = 60.0
+POLL_S = 0.02
+
+
+class Sender:
+    """A producer that remembers every delivery and every failure, in order."""
+
+    def __init__(self, config: dict[str, object]) -> None:
+        self.delivered: list[Message] = []
+        self.failed: list[KafkaError] = []
+        self.producer = Producer({"message.timeout.ms": DEADLINE_S * 1000, **config})
+
+    def send(self, topic: str, *values: bytes, **options: object) -> None:
+        for value in values:
+            self.producer.produce(topic, value, on_delivery=self._reported, **options)
+
+    def finish(self) -> None:
+        """Waits until everything has succeeded or failed, without hurrying it as flush does."""
+
+        def finished() -> bool:
+            self.producer.poll(POLL_S)
+            return len(self.producer) == 0
+
+        wait_for(finished, "every record has been reported", deadline_s=DEADLINE_S)
+
+    def _reported(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.delivered.append(message)
+        else:
+            self.failed.append(error)
+
+
+class Reader:
+    """A consumer that remembers what it read and what it was told."""
+
+    def __init__(self, config: dict[str, object]) -> None:
+        self.read: list[Message] = []
+        self.errors: list[KafkaError] = []
+        self.assigned = 0
+        self.revoked: list[set[tuple[str, int]]] = []
+        self.closed = False
+        self.consumer = Consumer(
+            {"session.timeout.ms": 30_000, "topic.metadata.refresh.interval.ms": 500, **config}
+        )
+
+    def subscribe(self, *topics: str) -> None:
+        self.consumer.subscribe(
+            list(topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+        )
+
+    def poll(self) -> None:
+        message = self.consumer.poll(POLL_S)
+        if message is None:
+            return
+        if message.error():
+            self.errors.append(message.error())
+        else:
+            self.read.append(message)
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [message.value() for message in self.read]
+
+    @property
+    def owned(self) -> set[tuple[str, int]]:
+        return {(one.topic, one.partition) for one in self.consumer.assignment()}
+
+    def until(self, condition: Callable[[], object], what: str) -> None:
+        until([self], condition, what)
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self.consumer.close()
+
+    def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.assigned += 1
+
+    def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.revoked.append({(one.topic, one.partition) for one in partitions})
+
+
+def until(readers: list[Reader], condition: Callable[[], object], what: str) -> None:
+    """Polls the readers in turn until the condition is true."""
+
+    def polled() -> bool:
+        for reader in readers:
+            reader.poll()
+        return bool(condition())
+
+    wait_for(polled, what, deadline_s=DEADLINE_S)
+
+
+MakeSender = Callable[..., Sender]
+MakeReader = Callable[..., Reader]
+ReadAll = Callable[..., list[bytes | None]]
