@@ -10,10 +10,11 @@ from typing import Final, TypeVar
 from headrace.cli.exits import not_found, refused, usage
 from headrace.cli.output import Output
 from headrace.cli.profiles import SERVERS
-from headrace.client.client import ClusterClient
+from headrace.client.client import DEFAULT_CONNECT_TIMEOUT_S, ClusterClient
 from headrace.client.errors import ConnectionFailed, ConnectionLost
 from headrace.client.metadata import TopicInfo, metadata_request
 from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.retry import Deadline
 from headrace.client.security import security_of
 from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
@@ -26,6 +27,7 @@ DEFAULT_TIMEOUT_S: Final = 15.0
 # A broker that has just been started may need a moment; a person does not wait for more.
 REACH_ATTEMPTS: Final = 3
 REACH_PAUSE_S: Final = 0.15
+REACH_PATIENCE_S: Final = 2.0  # an address that swallows packets is not tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +63,21 @@ class Session:
                 random=SystemRandom(),
                 security=security,
                 request_timeout_s=self.timeout_s,
+                connect_timeout_s=min(self.timeout_s, DEFAULT_CONNECT_TIMEOUT_S),
             )
         except ValueError as error:
             raise usage(f"bootstrap servers: {error}") from error
 
     async def _reach(self, client: ClusterClient) -> None:
         """Fails soon where nobody listens, in place of trying until the timeout."""
+        patience = Deadline(SystemClock(), REACH_PATIENCE_S)
         for attempt in range(1, REACH_ATTEMPTS + 1):
             try:
                 answer = await client.send(
                     metadata_request([]), MetadataResponse, retry=False, timeout_s=self.timeout_s
                 )
             except (ConnectionFailed, ConnectionLost):
-                if attempt == REACH_ATTEMPTS:
+                if attempt == REACH_ATTEMPTS or not patience.remaining_s():
                     raise
                 await asyncio.sleep(REACH_PAUSE_S)
             else:

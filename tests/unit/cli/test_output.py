@@ -1,11 +1,12 @@
 """What commands print, and how their exit code follows from what became of the items."""
 
+import io
 import json
 
 import pytest
 
 from headrace.cli.exits import ExitCode
-from headrace.cli.output import Fields, Format, Output, Table, code_of, plain, report
+from headrace.cli.output import Fields, Format, Output, Table, code_of, plain, progress, report
 from headrace.cli.yaml_text import to_yaml
 from headrace.client.outcomes import Refusal
 from headrace.protocol.errors import ErrorCode
@@ -85,3 +86,40 @@ def test_failures_go_to_stderr_with_a_suggestion(capsys: pytest.CaptureFixture[s
     assert shown.out == "created topic a\n"
     assert "topic 'b': Topic 'b' already exists (TOPIC_ALREADY_EXISTS)" in shown.err
     assert "there is no topic 'ordrs'; did you mean 'orders'?" in shown.err
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_gets_the_same_cells_and_no_markup_is_read_into_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr("sys.stdout", screen)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    Output(Format.TEXT).show([], Table(("NAME", "N"), [("[bold]a[/]", 5)]))
+    shown = screen.getvalue()
+    assert "[bold]a[/]" in shown
+    assert "NAME" in shown
+
+
+def test_progress_is_for_terminals_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with progress("records", shown=True) as counter:
+        counter.advance(5)
+    assert capsys.readouterr() == ("", "")
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress("records", shown=False) as counter:
+        counter.advance(5)
+    assert screen.getvalue() == ""
+    with progress("records", shown=True) as counter:
+        counter.advance(7)
+    assert "7 records" in screen.getvalue()
