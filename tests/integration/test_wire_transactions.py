@@ -142,6 +142,22 @@ def test_a_waiting_fetch_hears_of_the_commit_and_not_of_open_records(
     assert values_of(data.records)[:2] == [b"a", b"b"]
 
 
+def test_a_reader_that_wants_many_bytes_is_woken_by_the_marker_that_frees_them(
+    wire: Wire, connect: Callable[[], Wire], topic: str
+) -> None:
+    producer = TransactionalProducer(wire).init()
+    assert not producer.send(topic, b"x" * 5_000)
+    reader = connect()
+    wants_many = fetch_request(
+        topic, isolation_level=READ_COMMITTED, max_wait_ms=60_000, min_bytes=3_000
+    )
+    reader.send(wants_many, 12)
+    producer.commit()
+    _, response = reader.receive(APIS[ApiKey.FETCH], 12)
+    data = response.responses[0].partitions[0]  # type: ignore[attr-defined]
+    assert values_of(data.records)[0] == b"x" * 5_000
+
+
 def test_topic_ids_work_in_transactions(wire: Wire, topic: str) -> None:
     producer = TransactionalProducer(wire).init()
     identity = producer.producer
