@@ -7,7 +7,6 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.cleaner import MIN_PAUSE_S
 from headrace.broker.housekeeping import Chore
 from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
@@ -28,7 +27,7 @@ logger = logging.getLogger(__name__)
 def chores_of(broker: Broker) -> list[Chore]:
     chores = _always(broker)
     if broker.settings.boolean("log.cleaner.enable"):
-        chores.append(Chore("cleaner", MIN_PAUSE_S, broker.cleaner.run))
+        chores.append(Chore("cleaner", broker.cleaner.chore_s, broker.cleaner.run))
     return chores
 
 

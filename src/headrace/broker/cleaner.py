@@ -38,7 +38,9 @@ LOGS_PER_SLICE: Final = 64
 # A worker that dies so often over one log is not at fault.
 MAX_DEATHS: Final = 3
 MIN_READ_BYTES: Final = 64 << 10
-MIN_PAUSE_S: Final = 0.02  # also if log.cleaner.backoff.ms is 0
+# How often the cleaner asks whether it is time; its pause may be set anew while it waits.
+MAX_CHORE_S: Final = 1.0
+MIN_CHORE_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,17 @@ class Cleaner:
         self._worker: WorkerProcess | None = None
         self._uncleanable: dict[tuple[bytes, int], UncleanablePartition] = {}
         self._deaths: dict[tuple[bytes, int], int] = {}
+        self._next_look_s = broker.clock.monotonic() + self._backoff_at_start_s
         self.status = CleanerStatus()
+
+    @property
+    def chore_s(self) -> float:
+        """The rhythm in which `run` is to be called."""
+        return min(max(self._backoff_at_start_s, MIN_CHORE_S), MAX_CHORE_S)
+
+    @property
+    def _backoff_at_start_s(self) -> float:
+        return self._broker.settings.integer("log.cleaner.backoff.ms") / 1000
 
     @property
     def worker_pid(self) -> int | None:
@@ -86,9 +98,12 @@ class Cleaner:
         return self._worker.pid if self._worker is not None else None
 
     async def run(self) -> None:
-        """A pause, and a look: the pause is no rhythm of a chore, since it may be set anew."""
-        await asyncio.sleep(self._setting("log.cleaner.backoff.ms") / 1000)
-        await self.look()
+        """A look, unless the last one was less than `log.cleaner.backoff.ms` ago."""
+        now_s = self._broker.clock.monotonic()
+        if now_s >= self._next_look_s:
+            await self.look()
+            now_s = self._broker.clock.monotonic()
+            self._next_look_s = now_s + self._setting("log.cleaner.backoff.ms") / 1000
 
     async def look(self) -> None:
         """One look at all logs; those that are due are cleaned, the dirtiest first."""
