@@ -1,21 +1,42 @@
 """What tests of Kafka applications, and Headrace's own, are built from.
 
-`Broker` is a real broker in a thread. Names load on first use, so that importing one part does
-not load the others.
+`Broker` is a real broker in a thread; `Headrace` creates topics, produces, consumes and makes
+trouble for a test; `VirtualClock` is time that a test moves; `HeadraceTestCase` and
+`AsyncHeadraceTestCase` are for unittest, `factories` for pytest. Names load on first use, so that
+importing one part does not load the others.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.testing import factories
     from headrace.testing.broker import Broker
+    from headrace.testing.cases import AsyncHeadraceTestCase, HeadraceTestCase
+    from headrace.testing.helper import Headrace
+    from headrace.testing.virtual_clock import VirtualClock
 
-__all__ = ["Broker"]
+__all__ = [
+    "AsyncHeadraceTestCase",
+    "Broker",
+    "Headrace",
+    "HeadraceTestCase",
+    "VirtualClock",
+    "factories",
+]
 
-_HOMES = {"Broker": "headrace.testing.broker"}
+_HOMES = {
+    "AsyncHeadraceTestCase": "headrace.testing.cases",
+    "Broker": "headrace.testing.broker",
+    "Headrace": "headrace.testing.helper",
+    "HeadraceTestCase": "headrace.testing.cases",
+    "VirtualClock": "headrace.testing.virtual_clock",
+}
 
 
 def __getattr__(name: str) -> object:
+    if name == "factories":
+        return import_module("headrace.testing.factories")
     home = _HOMES.get(name)
     if home is None:
         msg = f"module {__name__!r} has no attribute {name!r}"

@@ -11,20 +11,39 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import cached_property
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
-from headrace.broker import node
-from headrace.clock import Clock
+from headrace.broker.node import Broker as Node
+from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
 from headrace.runtime import loop_factory
+from headrace.testing.virtual_clock import VirtualClock
+
+if TYPE_CHECKING:
+    from headrace.testing.helper import Headrace
+    from headrace.testing.trouble import Trouble
+
+T = TypeVar("T")
 
 HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_S: Final = 30.0
 JOIN_MARGIN_S: Final = 5.0  # the loop's own end, after the broker's
+
+SETTLE_TIMEOUT_S: Final = 60.0
+QUIET_ROUNDS: Final = 3  # of the loop, without anything due: what a timer started has run on
+SETTLE_PAUSE_S: Final = 0.001
+
+# Where time stands still nobody may wait for it: a group that is made need not wait for more
+# members, and a connection is idle by the machine's time only.
+BY_HAND_SETTINGS: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "connections.max.idle.ms": str(2**62),
+}
 
 Ending = Literal["stop", "kill"]
 
@@ -38,6 +57,7 @@ class Broker:
 
     `settings` are broker settings by Kafka's names. `data` is a directory that outlives the
     broker; without it there is a temporary one, kept over `restart()` and removed at the end.
+    With a `VirtualClock` for its `clock`, time passes when the test says so.
     """
 
     def __init__(
@@ -53,6 +73,7 @@ class Broker:
         self._data = data
         self._port = port
         self._clock = clock
+        self._detach: Callable[[], None] | None = None
         self._random = random
         self._temporary: TemporaryDirectory[str] | None = None
         self._running: _Running | None = None
@@ -65,6 +86,10 @@ class Broker:
             running = _Running(self._make)
             self._port = running.broker.endpoints[0].port
             self._running = running
+            if isinstance(self._clock, VirtualClock):
+                self._detach = self._clock.attach(running.settle)
+            if "trouble" in self.__dict__:
+                self.on_loop(lambda: self.trouble.started(running.broker))
         return self
 
     def stop(self) -> None:
@@ -82,6 +107,9 @@ class Broker:
 
     def close(self) -> None:
         """Stops and removes what was temporary."""
+        if "headrace" in self.__dict__:
+            self.headrace.close()
+            del self.headrace
         try:
             self.stop()
         finally:
@@ -89,7 +117,54 @@ class Broker:
                 self._temporary.cleanup()
                 self._temporary = None
 
+    # --- what a test does to it -----------------------------------------------------------------
+
+    @cached_property
+    def headrace(self) -> "Headrace":
+        """The helper for tests: topics, records, groups, trouble."""
+        from headrace.testing.helper import Headrace
+
+        return Headrace(self)
+
+    @cached_property
+    def trouble(self) -> "Trouble":
+        """Faults for the requests of clients."""
+        from headrace.testing.trouble import Trouble
+
+        return Trouble(self)
+
+    def ready(self) -> None:
+        """Runs, also if a test has stopped it, and without trouble that waits for requests."""
+        if "trouble" in self.__dict__:
+            self.trouble.clear()
+        self.start()
+
+    @property
+    def clock(self) -> VirtualClock:
+        """The clock that it was made with; raises TypeError if nobody can move that."""
+        if not isinstance(self._clock, VirtualClock):
+            msg = "the broker runs on the machine's clock; make it with clock=VirtualClock()"
+            raise TypeError(msg)
+        return self._clock
+
+    def on_loop(self, call: Callable[[], T]) -> T:
+        """The result of `call`, made on the broker's own loop; right here while it is stopped."""
+        return call() if self._running is None else self._running.on_loop(call)
+
+    @property
+    def node(self) -> Node | None:
+        """The broker inside, for use on its loop; None while it is stopped."""
+        return None if self._running is None else self._running.broker
+
     # --- what a test wants to know --------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
+
+    def now_ms(self) -> int:
+        """The time on the broker's clock, which it stamps records with."""
+        return (self._clock or SystemClock()).wall_ms()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -142,16 +217,21 @@ class Broker:
 
     # --- inside ---------------------------------------------------------------------------------
 
-    def _make(self) -> node.Broker:
+    def _make(self) -> Node:
         named = {
             "listeners": f"PLAINTEXT://{HOST}:{self._port}",
             "log.dirs": str(self.data),
         }
+        if isinstance(self._clock, VirtualClock):
+            named |= BY_HAND_SETTINGS
         settings = BrokerSettings.parse(named | self._settings)
-        return node.Broker(settings, clock=self._clock, random=self._random)
+        return Node(settings, clock=self._clock, random=self._random)
 
     def _end(self, ending: Ending) -> None:
         running, self._running = self._running, None
+        detach, self._detach = self._detach, None
+        if detach is not None:
+            detach()
         if running is not None:
             running.end(ending)
 
@@ -159,9 +239,9 @@ class Broker:
 class _Running:
     """A started broker and the thread it lives in."""
 
-    def __init__(self, make: Callable[[], node.Broker]) -> None:
+    def __init__(self, make: Callable[[], Node]) -> None:
         self._make = make
-        self._started: Future[node.Broker] = Future()
+        self._started: Future[Node] = Future()
         self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="headrace-broker", daemon=True)
         self._thread.start()
@@ -175,6 +255,24 @@ class _Running:
         self._loop.call_soon_threadsafe(self._ending.set_result, ending)
         self._thread.join(STOP_TIMEOUT_S + JOIN_MARGIN_S)
         self._ended.result(timeout=0)
+
+    def on_loop(self, call: Callable[[], T]) -> T:
+        async def made() -> T:
+            return call()
+
+        return asyncio.run_coroutine_threadsafe(made(), self._loop).result(STOP_TIMEOUT_S)
+
+    def settle(self) -> None:
+        """Returns when no timer is due and no chore runs."""
+        settled = asyncio.run_coroutine_threadsafe(self._settled(), self._loop)
+        settled.result(SETTLE_TIMEOUT_S)
+
+    async def _settled(self) -> None:
+        quiet = 0
+        while quiet < QUIET_ROUNDS:
+            busy = self.broker.timers.due or self.broker.housekeeping.busy
+            quiet = 0 if busy else quiet + 1
+            await asyncio.sleep(SETTLE_PAUSE_S if busy else 0)
 
     def _run(self) -> None:
         try:

@@ -1,0 +1,49 @@
+"""unittest's way to a broker: a class has one, and each of its tests a clean one.
+
+class OrdersTest(headrace.testing.HeadraceTestCase):
+    def test_orders_arrive(self) -> None:
+        self.headrace.produce("orders", "one")
+"""
+
+import unittest
+from collections.abc import Mapping
+from typing import ClassVar
+
+from headrace.testing.broker import Broker
+from headrace.testing.defaults import TEST_SETTINGS
+from headrace.testing.helper import Headrace
+from headrace.testing.virtual_clock import VirtualClock
+
+
+class _WithBroker(unittest.TestCase):
+    """What both kinds of test cases share."""
+
+    settings: ClassVar[Mapping[str, str]] = {}
+    """Broker settings by Kafka's names."""
+    virtual_clock: ClassVar[bool] = False
+    """Whether time passes only by `self.headrace.clock.advance`."""
+    broker: ClassVar[Broker]
+    headrace: Headrace
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.broker = Broker(
+            settings=TEST_SETTINGS | dict(cls.settings),
+            clock=VirtualClock() if cls.virtual_clock else None,
+        )
+        cls.enterClassContext(cls.broker)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.headrace = self.broker.headrace
+        self.headrace.begin()
+        self.addCleanup(self.headrace.clean)
+
+
+class HeadraceTestCase(_WithBroker):
+    """`self.headrace` in each test; topics and groups go with it."""
+
+
+class AsyncHeadraceTestCase(_WithBroker, unittest.IsolatedAsyncioTestCase):
+    """The same with `async def` tests; `self.headrace.aio` does not block their loop."""

@@ -1,0 +1,150 @@
+"""The answer to a request that fails: the code in the places where Kafka's response has it.
+
+The places are found in the declarations of the messages. A code stands as far out as the response
+has a field for it, and once for each part of the request otherwise: each partition of a Produce,
+each group of a DescribeGroups. Fetches and share fetches have both places; there only an error
+of the whole session stands outside.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from headrace.protocol.api import ApiKey, ApiSpec
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.layout import Field, fields_of
+from headrace.protocol.struct import Struct
+
+MESSAGE: Final = "a test wants this request to fail"
+
+_CODES: Final = ("error_code", "partition_error_code")
+_BY_PARTITION: Final = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.METADATA)
+_OF_THE_WHOLE: Final = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    ErrorCode.SHARE_SESSION_NOT_FOUND,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.REBOOTSTRAP_REQUIRED,
+)
+
+# What says which part of the request an answer is about, and its other names in requests.
+_IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
+    "name": ("name", "topic"),
+    "topic": ("topic", "name"),
+    "topic_name": ("topic_name", "name"),
+    "topic_id": ("topic_id",),
+    "group_id": ("group_id",),
+    "key": ("key",),
+    "transactional_id": ("transactional_id",),
+    "resource_type": ("resource_type",),
+    "resource_name": ("resource_name",),
+    "producer_id": ("producer_id",),
+    "partition_index": ("partition_index", "partition", "index"),
+    "partition": ("partition", "partition_index"),
+    "index": ("index", "partition_index"),
+}
+# Where Kafka's value for "none" is not the one that the field has by default.
+_NONE: Final[dict[str, object]] = {
+    "base_offset": -1,
+    "high_watermark": -1,
+    "low_watermark": -1,
+    "producer_id": -1,
+    "producer_epoch": -1,
+    "records": b"",
+}
+
+Part = Struct | str | int
+"""A part of a request: a topic with partitions, or only a name or an index."""
+
+
+def error_answer(spec: ApiSpec, request: Struct, version: int, code: ErrorCode) -> Struct | None:
+    """The response; None if the request asks for nothing that could fail with a code."""
+    inside = _array_for_codes(spec.response, version) is not None
+    by_part = spec.key in _BY_PARTITION and code not in _OF_THE_WHOLE and inside
+    if by_part and (_parts_of(request, version, "") or spec.key is ApiKey.METADATA):
+        return _nested(spec.response, request, version, code, {})
+    return _answer(spec.response, request, version, code, top=True)
+
+
+def has_place_for(spec: ApiSpec) -> bool:
+    """Whether the response has an error code at all."""
+    return _carries_code(spec.response, spec.max_version)
+
+
+def _answer(
+    cls: type[Struct], part: Part, version: int, code: ErrorCode, *, top: bool = False
+) -> Struct | None:
+    fields = [field for field in fields_of(cls) if field.is_in(version)]
+    names = {field.name for field in fields}
+    values = {name: value for name, value in _NONE.items() if name in names}
+    if not top:
+        values |= _identity(fields, part)
+    coded = [name for name in _CODES if name in names]
+    if not coded:
+        return _nested(cls, part, version, code, values)
+    values |= dict.fromkeys(coded, code)
+    if "error_message" in names:
+        values["error_message"] = MESSAGE
+    return cls(**values)
+
+
+def _nested(
+    cls: type[Struct], part: Part, version: int, code: ErrorCode, values: dict[str, object]
+) -> Struct | None:
+    array = _array_for_codes(cls, version)
+    if array is None or not isinstance(part, Struct):
+        return None
+    assert array.struct is not None
+    answers = [
+        _answer(array.struct, each, version, code) for each in _parts_of(part, version, array.name)
+    ]
+    told = [answer for answer in answers if answer is not None]
+    return cls(**values, **{array.name: told}) if told else None
+
+
+def _array_for_codes(cls: type[Struct], version: int) -> Field | None:
+    """The array whose elements carry the code, themselves or further in."""
+    for field in fields_of(cls):
+        if (
+            field.array
+            and field.struct is not None
+            and field.is_in(version)
+            and _carries_code(field.struct, version)
+        ):
+            return field
+    return None
+
+
+def _carries_code(cls: type[Struct], version: int) -> bool:
+    return (
+        any(field.name in _CODES and field.is_in(version) for field in fields_of(cls))
+        or _array_for_codes(cls, version) is not None
+    )
+
+
+def _parts_of(part: Struct, version: int, name: str) -> Sequence[Part]:
+    """The elements of the array of that name, else of the first array."""
+    arrays = [field.name for field in fields_of(type(part)) if field.array and field.is_in(version)]
+    if not arrays:
+        return ()
+    parts: Sequence[Part] | None = getattr(part, name if name in arrays else arrays[0])
+    return parts or ()
+
+
+def _identity(fields: Sequence[Field], part: Part) -> dict[str, object]:
+    """The names, ids and indexes by which the client finds its part."""
+    known = [field for field in fields if field.name in _IDENTITIES]
+    if isinstance(part, Struct):
+        found: dict[str, object] = {}
+        for field in known:
+            for source in _IDENTITIES[field.name]:
+                if hasattr(part, source):
+                    found.setdefault(field.name, getattr(part, source))
+        return found
+    kind = "string" if isinstance(part, str) else "fixed"
+    for field in known:
+        if field.wire is not None and field.wire.kind == kind and field.wire.code != "16s":
+            return {field.name: part}
+    return {}

@@ -1,0 +1,50 @@
+"""A broker that somebody else runs, for tests that are to use it."""
+
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from headrace.testing.helper import Headrace
+    from headrace.testing.trouble import Trouble
+    from headrace.testing.virtual_clock import VirtualClock
+
+
+class NotOurs(RuntimeError):
+    """What was asked for needs a broker of `headrace.testing`."""
+
+
+class ExternalBroker:
+    """Any Kafka cluster, by its bootstrap servers."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+
+    @cached_property
+    def headrace(self) -> "Headrace":
+        """The helper for tests."""
+        from headrace.testing.helper import Headrace
+
+        return Headrace(self)
+
+    @property
+    def trouble(self) -> "Trouble":
+        self._refuse("trouble")
+
+    @property
+    def clock(self) -> "VirtualClock":
+        self._refuse("a clock")
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def ready(self) -> None:
+        """It is somebody else's to start."""
+
+    def close(self) -> None:
+        if "headrace" in self.__dict__:
+            self.headrace.close()
+
+    def _refuse(self, what: str) -> NoReturn:
+        msg = f"{self.bootstrap_servers} is not run by headrace.testing: no test can give it {what}"
+        raise NotOurs(msg)

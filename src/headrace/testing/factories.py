@@ -1,0 +1,109 @@
+"""Makes fixtures for pytest, where the ones that the plugin brings are not the right ones.
+
+from headrace.testing import factories
+
+kafka_proc = factories.headrace_proc(settings={"num.partitions": "6"})
+kafka = factories.headrace("kafka_proc")
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from headrace.testing.broker import Broker
+    from headrace.testing.external import ExternalBroker
+    from headrace.testing.helper import Headrace
+
+BOOTSTRAP: Final = "HEADRACE_BOOTSTRAP"
+
+
+def headrace_proc(
+    *,
+    port: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    virtual_clock: bool = False,
+) -> "Callable[..., Iterator[Broker]]":
+    """A session's broker, one for each worker of pytest-xdist.
+
+    `port` and `settings` are added to what the command line and the ini file say.
+    """
+
+    @pytest.fixture(scope="session")
+    def proc(request: pytest.FixtureRequest) -> "Iterator[Broker]":
+        from headrace.testing.broker import Broker
+        from headrace.testing.defaults import TEST_SETTINGS
+        from headrace.testing.virtual_clock import VirtualClock
+
+        config = request.config
+        with Broker(
+            settings=TEST_SETTINGS | _ini_settings(config) | dict(settings or {}),
+            port=_port(config) if port is None else port,
+            clock=VirtualClock() if virtual_clock else None,
+        ) as broker:
+            yield broker
+
+    return proc
+
+
+def headrace_noproc(
+    *, bootstrap_servers: str | None = None
+) -> "Callable[..., Iterator[ExternalBroker]]":
+    """A broker that runs already: as given, or by HEADRACE_BOOTSTRAP or `headrace_bootstrap`."""
+
+    @pytest.fixture(scope="session")
+    def noproc(request: pytest.FixtureRequest) -> "Iterator[ExternalBroker]":
+        from headrace.testing.external import ExternalBroker
+
+        servers = (
+            bootstrap_servers
+            or os.environ.get(BOOTSTRAP)
+            or str(request.config.getini("headrace_bootstrap"))
+        )
+        if not servers:
+            pytest.fail(
+                f"no broker to use: set {BOOTSTRAP}=host:port, or headrace_bootstrap in the ini "
+                "file",
+                pytrace=False,
+            )
+        broker = ExternalBroker(servers)
+        yield broker
+        broker.close()
+
+    return noproc
+
+
+def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace]]":
+    """A test's helper for the broker of that fixture; cleans up behind the test."""
+
+    @pytest.fixture
+    def helper(request: pytest.FixtureRequest) -> "Iterator[Headrace]":
+        broker: Broker | ExternalBroker = request.getfixturevalue(process)
+        helper = broker.headrace
+        helper.begin()
+        yield helper
+        helper.clean()
+
+    return helper
+
+
+def _port(config: pytest.Config) -> int:
+    """The first port; further workers of pytest-xdist take the next ones."""
+    option = config.getoption("headrace_port")
+    first = int(config.getini("headrace_port") or 0) if option is None else int(option)
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    number = worker.removeprefix("gw")
+    return first + int(number) if first and number.isdecimal() else first
+
+
+def _ini_settings(config: pytest.Config) -> dict[str, str]:
+    settings = {}
+    for line in config.getini("headrace_settings"):
+        name, equals, value = str(line).partition("=")
+        if not equals:
+            msg = f"headrace_settings: {line!r} is not name=value"
+            raise pytest.UsageError(msg)
+        settings[name.strip()] = value.strip()
+    return settings

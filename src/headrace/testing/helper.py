@@ -1,0 +1,351 @@
+"""`Headrace`: what a test of a Kafka application does beside the application's own clients.
+
+Everything goes over the wire, so it works against any cluster; `trouble` and `clock` need a broker
+of `headrace.testing`. Methods block, each no longer than its `timeout_s`; `aio` has the same for
+asyncio.
+"""
+
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from headrace.client.client import ClusterClient
+from headrace.client.errors import RequestRefused
+from headrace.client.groups import GroupDescription, ListedGroup, list_groups
+from headrace.client.offsets import commit_offsets, committed_offsets, list_bounds
+from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.topics import NewTopic, create_topics, list_topics
+from headrace.records.partitioner import partition_for_key
+from headrace.testing import consuming, membership, producing
+from headrace.testing.cleaning import Inventory, clean, take_inventory
+from headrace.testing.client_thread import ClientThread
+from headrace.testing.consuming import DeadlineMissed, ReceivedRecord, Wanted
+from headrace.testing.producing import NewRecord, Written
+
+if TYPE_CHECKING:
+    from headrace.client.transactions import TransactionDescription
+    from headrace.testing.aio import AsyncHeadrace
+    from headrace.testing.trouble import Trouble
+    from headrace.testing.virtual_clock import VirtualClock
+
+T = TypeVar("T")
+
+TIMEOUT_S: Final = 10.0
+PAUSE_S: Final = 0.01
+
+Text = bytes | str
+
+
+class AnyBroker(Protocol):
+    """The broker that a test uses: one in this process, or one elsewhere."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+
+    @property
+    def trouble(self) -> "Trouble": ...
+
+    @property
+    def clock(self) -> "VirtualClock": ...
+
+    def now_ms(self) -> int: ...
+
+    def ready(self) -> None:
+        """Back to where a test may begin: it runs, and nothing is in store for it."""
+        ...
+
+
+class Headrace:
+    """A helper for the tests of one broker; `close` ends its connections."""
+
+    def __init__(self, broker: AnyBroker) -> None:
+        self.broker = broker
+        self._thread = ClientThread(lambda: broker.bootstrap_servers)
+        self._inventory: Inventory | None = None
+        self._turns: dict[str, int] = {}
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """A test begins: what is there now will be left alone."""
+        self.broker.ready()
+        self._turns.clear()
+        self._inventory = self._call(lambda client: take_inventory(client, TIMEOUT_S))
+
+    def clean(self) -> None:
+        """Deletes the topics and groups made since `begin`; takes back trouble that waits."""
+        self.broker.ready()
+        before, self._inventory = self._inventory, None
+        if before is not None:
+            self._call(lambda client: clean(client, before, TIMEOUT_S))
+
+    def close(self) -> None:
+        self._thread.close()
+
+    def _call(self, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
+        return self._thread.call(ask)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients want to be given."""
+        return self.broker.bootstrap_servers
+
+    @property
+    def trouble(self) -> "Trouble":
+        """Faults for the next requests of clients."""
+        return self.broker.trouble
+
+    @property
+    def clock(self) -> "VirtualClock":
+        """The broker's time, where the test owns it."""
+        return self.broker.clock
+
+    @cached_property
+    def aio(self) -> "AsyncHeadrace":
+        """The same methods for asyncio."""
+        from headrace.testing.aio import AsyncHeadrace
+
+        return AsyncHeadrace(self)
+
+    # --- topics ---------------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        name: str | None = None,
+        *,
+        partitions: int = 1,
+        configs: Mapping[str, object] | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> str:
+        """Its name, which is a new one unless it is given; raises `RequestRefused`."""
+        chosen = name or f"topic-{uuid.uuid4().hex[:12]}"
+        settings = {key: str(value) for key, value in (configs or {}).items()}
+        topic = NewTopic(chosen, partitions, configs=settings)
+        done = self._call(lambda client: create_topics(client, [topic], timeout_s=timeout_s))
+        refusal = done[chosen]
+        if refusal is not None:
+            raise RequestRefused(refusal.code, f"topic {chosen!r}: {refusal}")
+        return chosen
+
+    def topics(self, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
+        """How many partitions each topic has; without the broker's own."""
+        found = self._call(lambda client: list_topics(client, timeout_s=timeout_s))
+        return {topic.name: len(topic.partitions) for topic in found if not topic.is_internal}
+
+    # --- records --------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        *values: Text | None,
+        key: Text | None = None,
+        partition: int | None = None,
+        headers: Mapping[str, Text | None] | Iterable[tuple[str, Text | None]] = (),
+        timestamp_ms: int | None = None,
+        timeout_s: float = TIMEOUT_S,
+    ) -> list[Written]:
+        """Writes a record for each value, acknowledged by all replicas.
+
+        A topic that does not exist is made. A key decides about the partition as in Java clients;
+        records without one go to the partitions in turn. Raises `RequestRefused`.
+        """
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        stamp_ms = self.broker.now_ms() if timestamp_ms is None else timestamp_ms
+        encoded = tuple((name, _bytes(value)) for name, value in pairs)
+        records = [NewRecord(_bytes(value), _bytes(key), encoded, stamp_ms) for value in values]
+        return self._call(
+            lambda client: self._produce(client, topic, records, partition, timeout_s)
+        )
+
+    async def _produce(
+        self,
+        client: ClusterClient,
+        topic: str,
+        records: Sequence[NewRecord],
+        partition: int | None,
+        timeout_s: float,
+    ) -> list[Written]:
+        count = await self._partitions_of(client, topic, timeout_s)
+        batches: dict[int, list[tuple[int, NewRecord]]] = {}
+        for number, record in enumerate(records):
+            chosen = self._choose(topic, record, count) if partition is None else partition
+            batches.setdefault(chosen, []).append((number, record))
+        written: dict[int, Written] = {}
+        for chosen, batch in batches.items():
+            places = await producing.produce(
+                client, topic, chosen, [record for _, record in batch], timeout_s=timeout_s
+            )
+            for (number, _), place in zip(batch, places, strict=True):
+                written[number] = place
+        return [written[number] for number in range(len(records))]
+
+    async def _partitions_of(self, client: ClusterClient, topic: str, timeout_s: float) -> int:
+        for _ in range(2):
+            info = (await client.refresh([topic], timeout_s=timeout_s)).topic(topic)
+            if info is not None:
+                return len(info.partitions)
+            await create_topics(client, [NewTopic(topic)], timeout_s=timeout_s)
+        raise TimeoutError(f"the topic {topic!r} was made, and is not there")
+
+    def _choose(self, topic: str, record: NewRecord, count: int) -> int:
+        if record.key is not None:
+            return partition_for_key(record.key, count)
+        turn = self._turns.get(topic, 0)
+        self._turns[topic] = turn + 1
+        return turn % count
+
+    def consume(
+        self,
+        topic: str,
+        count: int | None = None,
+        *,
+        partition: int | None = None,
+        from_offset: int = 0,
+        read_committed: bool = False,
+        timeout_s: float = TIMEOUT_S,
+    ) -> list[ReceivedRecord]:
+        """The first `count` records, waited for; without a count all that is there now.
+
+        Reads partitions from `from_offset`, without a group: no position is kept, and no test's
+        consumers are disturbed. Waits for the topic too. Raises `DeadlineMissed`, which is an
+        AssertionError and says what did come.
+        """
+        wanted = Wanted(topic, count, partition, from_offset, read_committed, timeout_s)
+        return self._call(lambda client: consuming.consume(client, wanted))
+
+    # --- groups ---------------------------------------------------------------------------------
+
+    def groups(self, *, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
+        """The state of each group."""
+        found: list[ListedGroup] = self._call(
+            lambda client: list_groups(client, timeout_s=timeout_s)
+        )
+        return {group.group_id: group.state for group in found}
+
+    def describe_group(
+        self, group: str, *, timeout_s: float = TIMEOUT_S
+    ) -> GroupDescription | None:
+        """Its state and members, whatever its kind; None if there is none."""
+        return self._call(lambda client: membership.describe(client, group, timeout_s=timeout_s))
+
+    def commit(
+        self, group: str, offsets: Mapping[tuple[str, int], int], *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """Sets the positions of a group without members; raises `RequestRefused`."""
+        named = {TopicPartition(*key): offset for key, offset in offsets.items()}
+        done = self._call(lambda client: commit_offsets(client, group, named, timeout_s=timeout_s))
+        for refusal in done.values():
+            if refusal is not None:
+                raise RequestRefused(refusal.code, f"offsets of {group!r}")
+
+    def lag(
+        self, group: str, topic: str | None = None, *, timeout_s: float = TIMEOUT_S
+    ) -> dict[TopicPartition, int]:
+        """How many records each partition has behind the group's position.
+
+        Of all partitions with a position; with `topic` of all of that topic's, where one without
+        a position counts from its start.
+        """
+        return self._call(lambda client: self._lag(client, group, topic, timeout_s))
+
+    async def _lag(
+        self, client: ClusterClient, group: str, topic: str | None, timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        committed = await committed_offsets(client, group, timeout_s=timeout_s)
+        partitions = list(committed)
+        if topic is not None:
+            info = (await client.refresh([topic], timeout_s=timeout_s)).topic(topic)
+            partitions = [TopicPartition(topic, index) for index in info.partitions] if info else []
+        bounds = await list_bounds(client, partitions, timeout_s=timeout_s)
+        lag = {}
+        for each, bound in sorted(bounds.items()):
+            if not isinstance(bound, Refusal):
+                start, end = bound
+                position = committed[each].offset if each in committed else start
+                lag[each] = max(0, end - max(position, start))
+        return lag
+
+    def wait_for_lag(
+        self, group: str, topic: str, *, at_most: int = 0, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """Returns when the group has at most so much left of the topic; raises
+        `DeadlineMissed`."""
+
+        def lag() -> str:
+            left = self.lag(group, topic)
+            if left and sum(left.values()) <= at_most:
+                return ""
+            return ", ".join(f"{each}: {count}" for each, count in left.items()) or "no topic"
+
+        self.wait_for(lambda: not lag(), f"{group!r} has read {topic!r}", timeout_s=timeout_s)
+
+    def wait_for(
+        self, condition: Callable[[], T | None], what: str, *, timeout_s: float = TIMEOUT_S
+    ) -> T:
+        """The first true value of `condition`; raises `DeadlineMissed` with `what`."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            value = condition()
+            if value:
+                return value
+            if time.monotonic() > deadline:
+                raise DeadlineMissed(f"not within {timeout_s:g} s: {what}", ())
+            time.sleep(PAUSE_S)
+
+    # --- trouble over the wire ------------------------------------------------------------------
+
+    def fence_producer(self, transactional_id: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Aborts its transaction, if one is open, and shuts it out: its next request fails."""
+        from headrace.client.transactions import fence
+
+        self._call(lambda client: fence(client, transactional_id, timeout_s=timeout_s))
+
+    def transaction(
+        self, transactional_id: str, *, timeout_s: float = TIMEOUT_S
+    ) -> "TransactionDescription | None":
+        """The state of a transactional id; None if nobody has used it."""
+        from headrace.client.transactions import describe_transaction
+
+        found = self._call(
+            lambda client: describe_transaction(client, transactional_id, timeout_s=timeout_s)
+        )
+        return None if isinstance(found, Refusal) else found
+
+    def force_rebalance(self, group: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        """The group begins a rebalance.
+
+        Members of a classic group are called to join again. In the newer protocols only what must
+        move moves, so there all members are put out, as if their sessions had expired.
+        """
+        self._call(
+            lambda client: membership.rebalance(
+                client, self._thread.new_client, group, timeout_s=timeout_s
+            )
+        )
+
+    def expire_session(
+        self, group: str, member_id: str | None = None, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """The member, or every one, is put out of the group, as if nothing had been heard of it;
+        it finds out with its next heartbeat."""
+        self._call(lambda client: self._expire(client, group, member_id, timeout_s))
+
+    async def _expire(
+        self, client: ClusterClient, group: str, member_id: str | None, timeout_s: float
+    ) -> None:
+        found = await membership.describe(client, group, timeout_s=timeout_s)
+        members = [
+            member
+            for member in (found.members if found is not None else ())
+            if member_id in (None, member.member_id)
+        ]
+        if found is None or not members:
+            msg = f"the group {group!r} has no such member"
+            raise ValueError(msg)
+        await membership.remove_members(client, found, members, timeout_s=timeout_s)
+
+
+def _bytes(text: Text | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text

@@ -1,0 +1,353 @@
+"""Trouble on request: the next requests of an API fail, wait, or lose their connection.
+
+    headrace.trouble.fail("Produce", "NOT_ENOUGH_REPLICAS", times=2)
+
+A broker without any trouble runs none of this: the way of a request leads through here only while
+a fault waits for one. Requests of the `Headrace` helper itself are never hit.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
+
+from headrace.broker.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.dispatch import HANDLERS, Context, encode
+from headrace.broker.fetch_session import FetchSession
+from headrace.protocol.api import APIS, ApiKey, ApiSpec
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.header import read_request_header
+from headrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from headrace.protocol.messages.produce import ProduceRequest
+from headrace.protocol.struct import Struct
+from headrace.testing.client_id import CLIENT_ID
+from headrace.testing.error_answers import error_answer, has_place_for
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker as Node
+
+T = TypeVar("T")
+
+WAIT_S: Final = 30.0
+_CODES: Final = {int(code): code for code in ErrorCode}
+
+Sent = Parts | Pipelined | Serial | None
+Api = str | int
+Error = ErrorCode | str | int
+
+
+class Dispatch(Protocol):
+    """What a server does with a request."""
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Sent: ...
+
+
+class Runs(Protocol):
+    """What trouble needs of the broker that it is made for."""
+
+    @property
+    def node(self) -> "Node | None": ...
+
+    def on_loop(self, call: Callable[[], T]) -> T: ...
+
+
+@dataclass(slots=True, eq=False)
+class Fault:
+    """Something that will happen to the next requests of one API."""
+
+    api: ApiKey
+    left: int
+    """How many requests it is still for."""
+    client_id: str | None
+    act: Callable[["_Request"], "Sent | _Missed"]
+    hits: int = 0
+    """How many requests it has met."""
+    _used_up: threading.Event = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self._used_up = threading.Event()
+
+    def wait(self, timeout_s: float = WAIT_S) -> None:
+        """Returns when it has met all its requests; raises TimeoutError."""
+        if not self._used_up.wait(timeout_s):
+            msg = f"{self.left} more requests of {APIS[self.api].name} did not come"
+            raise TimeoutError(f"{msg} within {timeout_s:g} s")
+
+    def hit(self) -> None:
+        self.left -= 1
+        self.hits += 1
+        if not self.left:
+            self._used_up.set()
+
+
+class _Missed:
+    """The mark for a request that a fault cannot do anything to."""
+
+
+_MISSED: Final = _Missed()
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request that meets a fault."""
+
+    node: "Node"
+    connection: Connection
+    frame: memoryview
+    go_on: Dispatch
+    spec: ApiSpec
+    version: int
+    correlation_id: int
+    body_at: int
+
+    def read(self) -> Struct:
+        request, _ = self.spec.request.reader(self.version)(
+            self.frame, self.body_at, len(self.frame)
+        )
+        return cast("Struct", request)
+
+    def answer(self, answer: Struct) -> Parts:
+        return encode(self.spec, self.version, self.correlation_id, answer)
+
+
+class Trouble:
+    """The faults of one broker; they survive its restarts."""
+
+    def __init__(self, broker: Runs) -> None:
+        self._broker = broker
+        self._faults: list[Fault] = []
+        self._go_on: Dispatch | None = None
+
+    # --- what tests ask for ---------------------------------------------------------------------
+
+    def fail(
+        self, api: Api, error: Error, *, times: int = 1, client_id: str | None = None
+    ) -> Fault:
+        """The next `times` requests are not carried out, and answered with `error`."""
+        key, code = _api(api), _code(error)
+        if not has_place_for(APIS[key]):
+            msg = f"{APIS[key].name} has no error code"
+            raise ValueError(msg)
+        return self._add(key, times, client_id, lambda request: _fail(request, code))
+
+    def delay(
+        self, api: Api, seconds: float, *, times: int = 1, client_id: str | None = None
+    ) -> Fault:
+        """The next `times` requests are carried out only after so many real seconds; those
+        behind them on the same connection wait too, as they do for a slow broker."""
+        return self._add(_api(api), times, client_id, lambda request: _delay(request, seconds))
+
+    def drop(
+        self,
+        api: Api,
+        *,
+        times: int = 1,
+        carried_out: bool = False,
+        client_id: str | None = None,
+    ) -> Fault:
+        """The next `times` requests end their connection, unread, or with `carried_out` in place
+        of the answer: the client cannot know whether it was."""
+        act = _drop_answer if carried_out else _drop
+        return self._add(_api(api), times, client_id, act)
+
+    def drop_connections(self) -> None:
+        """Ends every connection at once."""
+
+        def drop() -> None:
+            if self._broker.node is not None:
+                self._broker.node.server.abort()
+
+        self._broker.on_loop(drop)
+
+    def clear(self) -> None:
+        """Takes back what has not happened yet."""
+        self._change(self._faults.clear)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def started(self, node: "Node") -> None:
+        """On the loop of a broker that has just started: what was asked for is for it too."""
+        self._go_on = None
+        self._route(node)
+
+    def _add(
+        self,
+        api: ApiKey,
+        times: int,
+        client_id: str | None,
+        act: "Callable[[_Request], Sent | _Missed]",
+    ) -> Fault:
+        if times < 1:
+            msg = f"times must be at least 1, not {times}"
+            raise ValueError(msg)
+        fault = Fault(api, times, client_id, act)
+        self._change(lambda: self._faults.append(fault))
+        return fault
+
+    def _change(self, change: Callable[[], None]) -> None:
+        """On the loop, so that it holds for the very next request."""
+
+        def apply() -> None:
+            change()
+            if self._broker.node is not None:
+                self._route(self._broker.node)
+
+        self._broker.on_loop(apply)
+
+    def _route(self, node: "Node") -> None:
+        """Leads requests through here exactly while there are faults."""
+        if self._faults and self._go_on is None:
+            self._go_on = node.server.dispatch
+            node.server.dispatch = lambda connection, frame: self._dispatch(node, connection, frame)
+        elif not self._faults and self._go_on is not None:
+            node.server.dispatch = self._go_on
+            self._go_on = None
+
+    def _dispatch(self, node: "Node", connection: Connection, frame: memoryview) -> Sent:
+        assert self._go_on is not None
+        go_on = self._go_on
+        header, body_at = read_request_header(frame, 0, len(frame))
+        spec = APIS.get(cast("ApiKey", header.request_api_key))
+        version = header.request_api_version
+        if (
+            header.client_id == CLIENT_ID
+            or spec is None
+            or not spec.min_version <= version <= spec.max_version
+        ):
+            return go_on(connection, frame)
+        for fault in self._faults:
+            if fault.api is not spec.key or fault.client_id not in (None, header.client_id):
+                continue
+            sent = fault.act(
+                _Request(
+                    node,
+                    connection,
+                    # The receive buffer is used again before a request that waits is carried out.
+                    memoryview(bytearray(frame)),
+                    go_on,
+                    spec,
+                    version,
+                    header.correlation_id,
+                    body_at,
+                )
+            )
+            if not isinstance(sent, _Missed):
+                fault.hit()
+                if not fault.left:
+                    self._faults.remove(fault)
+                    self._route(node)
+                return sent
+        return go_on(connection, frame)
+
+
+# --- what faults do -----------------------------------------------------------------------------
+
+
+def _fail(request: _Request, code: ErrorCode) -> Sent | _Missed:
+    body = request.read()
+    if isinstance(body, ProduceRequest) and body.acks == 0:
+        # Nobody waits for an answer: as in Kafka, the end of the connection is the only sign.
+        return _drop(request)
+    if isinstance(body, MetadataRequest) and code is not ErrorCode.REBOOTSTRAP_REQUIRED:
+        return _fail_metadata(request, body, code)
+    if isinstance(body, FetchRequest):
+        _name_partitions(request.node, body, request.version)
+    answer = error_answer(request.spec, body, request.version, code)
+    return _MISSED if answer is None else request.answer(answer)
+
+
+def _fail_metadata(request: _Request, body: MetadataRequest, code: ErrorCode) -> Sent | _Missed:
+    """The brokers are told all the same: it is the topics that are in trouble."""
+    from headrace.broker.handlers.metadata import handle
+
+    body.allow_auto_topic_creation = False
+    answer = handle(request.node, Context(request.connection, request.version, request.frame), body)
+    if not isinstance(answer, MetadataResponse) or not answer.topics:
+        return _MISSED
+    for topic in answer.topics:
+        topic.error_code = code
+        topic.partitions = []
+    return request.answer(answer)
+
+
+def _name_partitions(node: "Node", body: FetchRequest, version: int) -> None:
+    """A session's request names only what changed. It ends here, and the request gets all of its
+    partitions; the client goes on with a full request."""
+    session = node.fetch_sessions.find(body.session_id) if body.session_epoch > 0 else None
+    if session is None:
+        return
+    node.fetch_sessions.begin(
+        body.session_id, 0, (), (), uses_topic_ids=session.uses_topic_ids, now=0.0
+    )
+    body.topics = _topics_of(session)
+
+
+def _topics_of(session: FetchSession) -> list[FetchTopic]:
+    topics: dict[tuple[str, bytes], list[FetchPartition]] = {}
+    for wanted in session.partitions.values():
+        one = FetchPartition(partition=wanted.partition)
+        topics.setdefault((wanted.topic, wanted.topic_id), []).append(one)
+    return [
+        FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
+        for (name, topic_id), partitions in topics.items()
+    ]
+
+
+def _delay(request: _Request, seconds: float) -> Sent:
+    async def wait() -> Parts | None:
+        await asyncio.sleep(seconds)
+        return await _carried_out(request)
+
+    return Serial(wait(), _encoded)
+
+
+def _drop(request: _Request) -> Sent:
+    request.connection.close("a test drops the connection")
+    return None
+
+
+def _drop_answer(request: _Request) -> Sent:
+    async def lose() -> Parts | None:
+        await _carried_out(request)
+        request.connection.close("a test drops the answer")
+        return None
+
+    return Serial(lose(), _encoded)
+
+
+async def _carried_out(request: _Request) -> Parts | None:
+    """What the broker would have sent."""
+    sent = request.go_on(request.connection, request.frame)
+    if isinstance(sent, Pipelined):
+        return sent.encode(await sent.future)
+    if isinstance(sent, Serial):
+        return sent.encode(await sent.coroutine)
+    return sent
+
+
+def _encoded(parts: object) -> Parts | None:
+    return cast("Parts | None", parts)
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def _api(api: Api) -> ApiKey:
+    for key in HANDLERS:
+        if api in (key, APIS[key].name, key.name):
+            return key
+    msg = f"{api!r} is no API of this broker; use a name such as 'Produce' or 'JoinGroup'"
+    raise ValueError(msg)
+
+
+def _code(error: Error) -> ErrorCode:
+    try:
+        code = ErrorCode[error] if isinstance(error, str) else _CODES[error]
+    except KeyError:
+        msg = f"{error!r} is no error code; use a name such as 'NOT_LEADER_OR_FOLLOWER'"
+        raise ValueError(msg) from None
+    if code is ErrorCode.NONE:
+        raise ValueError("NONE is no error")
+    return code
