@@ -49,6 +49,7 @@ PARTITIONS = 3
 KILL_EVERY_S = 2.0
 TIMEOUT_MS = 2_000
 SETTLE_S = 90.0
+LEAST_ORDERS = 10
 SETTINGS = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     "transaction.state.log.num.partitions": 3,
@@ -57,7 +58,7 @@ SETTINGS = {
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(240 + 3 * LASTS_S),
+    pytest.mark.timeout(300 + 3 * LASTS_S),
     pytest.mark.skipif(
         bool(os.environ.get("HEADRACE_TEST_BOOTSTRAP")), reason="needs a broker that it may kill"
     ),
@@ -252,6 +253,14 @@ def test_the_books_balance_whatever_breaks(broker: BrokerProcess) -> None:
     for desk in everyone:
         desk.start()
     _break_the_broker(broker, everyone)
+    wait_for(
+        lambda: (
+            any(desk.failure for desk in everyone)
+            or sum(teller.acknowledged for teller in tellers) >= LEAST_ORDERS
+        ),
+        "some work gets done, also on a slow machine",
+        deadline_s=SETTLE_S,
+    )
     for desk in everyone:
         desk.stopping.set()
     for desk in everyone:
@@ -307,7 +316,6 @@ def _check_books(bootstrap: str, tellers: list[Teller], books: list[list[bytes]]
     for entry in entries:
         by_order[entry["teller"], entry["order"]] += entry["amount"]
     assert not any(by_order.values()), "the two sides of an order do not balance"
-    assert sum(expected.values()) > 0, "nobody got any work done"
 
 
 def _read_by_client(bootstrap: str) -> list[list[bytes]]:
