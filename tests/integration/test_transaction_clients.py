@@ -108,6 +108,7 @@ def test_confluent_fences_the_producer_before(
     assert committed_values(bootstrap, topic, 1) == [b"new"]
 
 
+@pytest.mark.slow
 def test_confluent_consumes_transforms_and_produces_exactly_once(
     bootstrap: str, make_topic: MakeTopic, new_name: NewName
 ) -> None:
