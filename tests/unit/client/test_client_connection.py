@@ -116,7 +116,7 @@ def test_a_timeout_gives_up_the_request_and_a_silent_broker_with_it(make_broker:
             broker.handlers[ApiKey.FIND_COORDINATOR] = lambda request, version: None
             connection = await _open(broker, max_silence_s=max_silence_s)
             with pytest.raises(RequestTimedOut):
-                await _ask(connection, timeout_s=0.02)
+                await _ask(connection, timeout_s=0.5)
             assert connection.is_open is open_after
             await connection.close()
 
