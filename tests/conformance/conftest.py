@@ -30,7 +30,8 @@ def kafka_lib() -> str:
 
 @pytest.fixture(scope="session")
 def broker(kafka_lib: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("conformance") / "broker") as started:
+    home = tmp_path_factory.mktemp("conformance") / "broker"
+    with BrokerProcess(home, settings={"group.initial.rebalance.delay.ms": 0}) as started:
         yield started
 
 

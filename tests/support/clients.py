@@ -48,7 +48,12 @@ class Reader:
         self.revoked: list[set[tuple[str, int]]] = []
         self.closed = False
         self.consumer = Consumer(
-            {"session.timeout.ms": 30_000, "topic.metadata.refresh.interval.ms": 500, **config}
+            {
+                "session.timeout.ms": 30_000,
+                "topic.metadata.refresh.interval.ms": 500,
+                "fetch.wait.max.ms": 50,
+                **config,
+            }
         )
 
     def subscribe(self, *topics: str) -> None:

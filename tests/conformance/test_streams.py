@@ -1,0 +1,148 @@
+"""Kafka Streams with exactly_once_v2: counts are exact though an instance is killed."""
+
+import shutil
+import signal
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from support.topics import create_topic
+from support.waiting import wait_for
+from support.wire import Wire
+
+HERE = Path(__file__).parent / "streams"
+BUILD_TIMEOUT_S = 600
+DEADLINE_S = 180.0
+PARTITIONS = 2
+WORDS = ["a", "commit", "is", "a", "promise", "kept", "log", "the", "log", "the", "log"]
+LINES = 300  # before the kill, and again after it
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+
+pytestmark = [
+    pytest.mark.timeout(BUILD_TIMEOUT_S + 2 * DEADLINE_S),
+    pytest.mark.skipif(shutil.which("mvn") is None, reason="needs Maven and a JDK"),
+]
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled program with its libraries."""
+    place = tmp_path_factory.mktemp("streams") / "build"
+    shutil.copytree(HERE, place)
+    goals = ["compile", "dependency:copy-dependencies", "-DoutputDirectory=target/lib"]
+    done = subprocess.run(
+        ["mvn", "--batch-mode", "--quiet", *goals],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return place / "target"
+
+
+class Instance:
+    """One process of the application."""
+
+    def __init__(self, classes: Path, home: Path, arguments: list[str]) -> None:
+        home.mkdir()
+        self.out = home / "out.txt"
+        path = f"{classes / 'classes'}:{classes / 'lib'}/*"
+        with self.out.open("wb") as out:
+            self._process = subprocess.Popen(
+                ["java", *JVM, QUIET, "-cp", path, "headrace.WordCount", *arguments, str(home)],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_until_it_runs(self) -> None:
+        wait_for(self._runs, "the instance runs", deadline_s=DEADLINE_S)
+
+    def _runs(self) -> bool:
+        assert self._process.poll() is None, self.out.read_text()
+        return "running" in self.out.read_text()
+
+    def end(self, how: signal.Signals = signal.SIGKILL) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+        self._process.wait()
+
+
+Start = Callable[[], Instance]
+
+
+@pytest.fixture
+def start(classes: Path, bootstrap: str, name: str, tmp_path: Path) -> Iterator[Start]:
+    with Wire(bootstrap) as wire:
+        for topic in (f"{name}-lines", f"{name}-counts"):
+            create_topic(wire, topic, PARTITIONS)
+    with ExitStack() as started:
+        numbers = iter(range(10))
+
+        def make() -> Instance:
+            arguments = [bootstrap, name, f"{name}-lines", f"{name}-counts"]
+            instance = Instance(classes, tmp_path / f"instance-{next(numbers)}", arguments)
+            started.callback(instance.end)
+            return instance
+
+        yield make
+
+
+def write_lines(bootstrap: str, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    for number in range(LINES):
+        producer.produce(topic, " ".join(WORDS).encode(), partition=number % PARTITIONS)
+        producer.poll(0)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+@pytest.fixture
+def counts(bootstrap: str, name: str) -> Iterator[Callable[[], dict[str, list[int]]]]:
+    """What has been counted so far, as readers of committed records see it."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "unused", "isolation.level": "read_committed"}
+    )
+    found: defaultdict[str, list[int]] = defaultdict(list)
+
+    def read() -> dict[str, list[int]]:
+        if not consumer.assignment():
+            places = [TopicPartition(f"{name}-counts", index, 0) for index in range(PARTITIONS)]
+            consumer.assign(places)
+        for message in consumer.consume(1000, 0.5):
+            assert not message.error(), message.error()
+            found[message.key().decode()].append(int(message.value()))
+        return found
+
+    yield read
+    consumer.close()
+
+
+def test_a_word_count_is_exact_though_an_instance_is_killed(
+    start: Start, bootstrap: str, name: str, counts: Callable[[], dict[str, list[int]]]
+) -> None:
+    # Invariant: a word that came n times has the counts 1 to n, in order, each of them once.
+    stays, dies = start(), start()
+    for instance in (stays, dies):
+        instance.wait_until_it_runs()
+    write_lines(bootstrap, f"{name}-lines")
+    # In the middle of its work: some is counted, and a transaction is under way.
+    wait_for(counts, "something is counted", deadline_s=DEADLINE_S)
+    dies.end()
+    write_lines(bootstrap, f"{name}-lines")
+
+    total = {word: times * 2 * LINES for word, times in Counter(WORDS).items()}
+
+    def complete() -> bool:
+        seen = counts()
+        return {word: max(numbers) for word, numbers in seen.items()} == total
+
+    wait_for(complete, "every word is counted", deadline_s=DEADLINE_S)
+    stays.end(signal.SIGTERM)
+    assert counts() == {word: list(range(1, count + 1)) for word, count in total.items()}
