@@ -40,6 +40,12 @@ _LOSES: Final = {
     "PIVOT": "PIVOT",
     "UNPIVOT": "UNPIVOT",
 }
+_GENERATORS: Final = re.compile(
+    r"(explode|explode_outer|posexplode|posexplode_outer|inline|inline_outer|stack|json_tuple"
+    r"|variant_explode|variant_explode_outer)",
+    re.IGNORECASE,
+)
+_AFTER_FROM: Final = frozenset({"WHERE", "SELECT", "ON", "USING", "LATERAL", *_LOSES} - {"JOIN"})
 _AGGREGATES: Final = re.compile(
     r"(any|any_value|approx_\w+|array_agg|avg|bit_and|bit_or|bit_xor|bool_and|bool_or|collect_\w+"
     r"|corr|count|count_\w+|covar_\w+|every|first|first_value|grouping|grouping_id|hll_\w+"
@@ -76,6 +82,8 @@ class Select(NamedTuple):
     """Of the condition; -1 = there is none."""
     takes_all: bool
     """Whether `*` is selected, and with it the tool's own columns."""
+    generates: bool = False
+    """Whether it makes several rows of one, or none (explode): bad rows must go around it."""
 
     def carrying(self, view: str, kept: str, carried: str) -> str:
         """The SELECT over `view`, with the columns `carried`, and rows that are `kept` anyway."""
@@ -87,6 +95,19 @@ class Select(NamedTuple):
             return before + self.sql[self.source_end :]
         between = self.sql[self.source_end : self.where_start]
         return f"{before}{between} ({kept}) OR ({self.sql[self.where_start :]}\n)"
+
+    def over(self, view: str) -> str:
+        """The text as it is written, reading `view` in place of source."""
+        parts: list[str] = []
+        position, previous, in_from = 0, "", False
+        for each in _tokens(self.sql):
+            named = each.word == "SOURCE" or each.text.lower() == "`source`"
+            in_from = each.word == "FROM" or (in_from and each.word not in _AFTER_FROM)
+            if named and (previous in ("FROM", "JOIN") or (in_from and previous == ",")):
+                parts += [self.sql[position : each.start], f"{view} AS source"]
+                position = each.end
+            previous = each.word or each.text
+        return "".join([*parts, self.sql[position:]])
 
 
 class NotASelect(ValueError):
@@ -110,7 +131,7 @@ def read_select(sql: str) -> Select:
 
 def _plain(text: str, tokens: list[_Token]) -> Select:
     top = [each for each in tokens if each.depth == 0]
-    at = next((i for i, each in enumerate(top) if each.word == "FROM"), -1)
+    at = next((i for i, each in enumerate(top) if _is_from(top, i)), -1)
     following = top[at + 1 :] if at >= 0 else []
     if not following or following[0].text.strip("`").lower() != "source":
         return Select(text, "a FROM that is not source itself", 0, 0, 0, "", -1, takes_all=False)
@@ -135,7 +156,13 @@ def _plain(text: str, tokens: list[_Token]) -> Select:
         alias,
         where,
         _takes_all([each for each in top if columns_start <= each.start < columns_end]),
+        any(each.word == "LATERAL" or _GENERATORS.fullmatch(each.text) for each in tokens),
     )
+
+
+def _is_from(tokens: list[_Token], at: int) -> bool:
+    """And not that of `a IS DISTINCT FROM b`."""
+    return tokens[at].word == "FROM" and (at == 0 or tokens[at - 1].word != "DISTINCT")
 
 
 def _takes_all(columns: list[_Token]) -> bool:
@@ -168,6 +195,8 @@ def _is_clause(tokens: list[_Token], at: int) -> bool:
     match tokens[at].word:
         case "EXCEPT":
             return previous != "*"
+        case "DISTINCT":
+            return previous.upper() not in ("IS", "NOT")
         case "GROUP" | "ORDER" | "SORT" | "CLUSTER" | "DISTRIBUTE":
             return following is not None and following.word == "BY"
         case "OFFSET" | "LIMIT":

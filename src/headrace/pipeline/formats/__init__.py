@@ -1,0 +1,11 @@
+"""Keys and values of records: JSON, Avro, Protobuf, CSV, raw bytes.
+
+`prepare` reads, fetches or infers the schemas once a run; `parse` makes rows of records.
+"""
+
+from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
+from headrace.pipeline.formats.parsing import parse
+from headrace.pipeline.formats.prepared import Schemas, prepare
+from headrace.pipeline.formats.problems import BadRecord
+
+__all__ = ["BadRecord", "FormatError", "RegistryUnreachable", "Schemas", "parse", "prepare"]

@@ -1,0 +1,58 @@
+"""CSV by Spark's `from_csv`, one line a record. Pure: makes SQL."""
+
+from typing import Final
+
+from headrace.pipeline.formats.problems import BadRecord, literal, problem
+from headrace.pipeline.formats.schema import Column, Struct, quoted, to_ddl
+from headrace.pipeline.spec.formats import Csv
+
+_CORRUPT: Final = "_corrupt"
+
+
+def parsed(given: Csv, columns: Struct, side: str, limit_bytes: int) -> str:
+    text = f"CASE WHEN octet_length({side}) <= {limit_bytes} THEN CAST({side} AS STRING) END"
+    options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _CORRUPT,
+        "sep": given.separator,
+        "quote": given.quote,
+        "nullValue": given.null,
+        "emptyValue": "",
+        "maxCharsPerColumn": "-1",
+        "timestampFormat": given.timestamp_format,
+        "dateFormat": given.date_format,
+    }
+    pairs = ", ".join(
+        f"{literal(name)}, {literal(value)}" for name, value in options.items() if value is not None
+    )
+    return f"from_csv({text}, {literal(f'{to_ddl(columns)}, {_CORRUPT} string')}, map({pairs}))"
+
+
+def field(struct: str, column: Column) -> str:
+    return f"{struct}.{quoted(column.name)}"
+
+
+def error(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str) -> str:
+    """The branches of a CASE that finds what is wrong with one side of a record."""
+    text = f"CAST({bytes_sql} AS STRING)"
+    branches = [
+        (f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, f"{prefix}is not UTF-8"),
+        (
+            f"trim({text}) = '' OR {struct} IS NULL OR {struct}.{_CORRUPT} IS NOT NULL",
+            BadRecord.NOT_CSV,
+            f"{prefix}does not fit the {len(columns.columns)} columns of the schema",
+        ),
+    ]
+    branches += [
+        (
+            f"{field(struct, each)} IS NULL",
+            BadRecord.MISSING_FIELD,
+            f"{prefix}{each.name} is required",
+        )
+        for each in columns.columns
+        if each.required
+    ]
+    return " ".join(
+        f"WHEN {condition} THEN {problem(kind, literal(message), action)}"
+        for condition, kind, message in branches
+    )

@@ -1,0 +1,170 @@
+"""JSON by Spark's `from_json`, and what it lets pass in silence. Pure: makes SQL.
+
+`from_json` is the fastest reader there is in Spark, but it is lenient: it stops reading after the
+first object, takes any value for a string and a number for a time, gives infinity for a number
+that is too large, repairs invalid UTF-8, and knows no required fields. So the record is read
+inside an object of our own (what follows it then breaks the syntax), and cheap checks on the
+result find the rest. What costs a second reading is done for suspects only.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from headrace.pipeline.formats.problems import BadRecord, literal, problem
+from headrace.pipeline.formats.schema import (
+    Column,
+    Primitive,
+    Struct,
+    quoted,
+    required_paths,
+    type_text,
+)
+from headrace.pipeline.spec.formats import Json
+
+_ROOT: Final = "r"
+_CORRUPT: Final = "_corrupt"
+# Types that JSON writes as a string; `from_json` takes other things for them.
+_AS_STRING: Final = frozenset({"string", "timestamp", "timestamp_ntz", "date", "binary"})
+# Names of the wrong fields are worked out for the first columns only: the SQL must stay small.
+MAX_NAMED_COLUMNS: Final = 60
+
+
+def parsed(given: Json, columns: Struct, side: str, limit_bytes: int) -> str:
+    """The SQL of the parsed struct; `fields` and `error` read it."""
+    text = f"CAST({side} AS STRING)"
+    wrapped = (
+        f"CASE WHEN octet_length({side}) <= {limit_bytes} "
+        f"THEN concat('{{\"{_ROOT}\":', {text}, '}}') END"
+    )
+    ddl = f"{_ROOT} {type_text(columns)}, {_CORRUPT} string"
+    options = {
+        "mode": "PERMISSIVE",
+        "columnNameOfCorruptRecord": _CORRUPT,
+        "allowSingleQuotes": "false",
+        "allowNonNumericNumbers": "false",
+        "timestampFormat": given.timestamp_format,
+        "dateFormat": given.date_format,
+    }
+    pairs = ", ".join(
+        f"{literal(name)}, {literal(value)}" for name, value in options.items() if value is not None
+    )
+    return f"from_json({wrapped}, {literal(ddl)}, map({pairs}))"
+
+
+def field(struct: str, column: Column) -> str:
+    return f"{struct}.{_ROOT}.{quoted(column.name)}"
+
+
+def error(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str) -> str:
+    """The branches of a CASE that finds what is wrong with one side of a record."""
+    text = f"CAST({bytes_sql} AS STRING)"
+    broken = f"({struct}.{_CORRUPT} IS NOT NULL OR {struct}.{_ROOT} IS NULL)"
+    branches = [
+        (f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")),
+        (
+            f"{broken} AND NOT {_is_object(text)}",
+            BadRecord.NOT_JSON,
+            literal(f"{prefix}is no JSON object, or is nested too deep"),
+        ),
+        (broken, BadRecord.SCHEMA_MISMATCH, _misfits(columns, struct, text, prefix)),
+        *_infinite(columns, struct, prefix),
+        *_missing(columns, struct, prefix),
+        *_not_strings(columns, text, prefix),
+    ]
+    return " ".join(
+        f"WHEN {condition} THEN {problem(kind, message, action)}"
+        for condition, kind, message in branches
+    )
+
+
+def _is_object(text: str) -> str:
+    """Nothing but an object, as a strict reader sees it. Costs a second reading."""
+    return f"coalesce(schema_of_variant(try_parse_json({text})) LIKE 'OBJECT<%', false)"
+
+
+def _misfits(columns: Struct, struct: str, text: str, prefix: str) -> str:
+    """Names the columns that are null although the record has something for them."""
+    named = [
+        f"CASE WHEN {field(struct, each)} IS NULL AND {_present('v', each)} "
+        f"THEN {literal(f'{each.name} is no {type_text(each.type)}')} END"
+        for each in columns.columns[:MAX_NAMED_COLUMNS]
+        if _plain_name(each)
+    ]
+    fallback = literal(f"{prefix}does not fit the schema")
+    if not named:
+        return fallback
+    found = (
+        f"element_at(transform(array(try_parse_json({text})), "
+        f"v -> nullif(concat_ws(', ', {', '.join(named)}), '')), 1)"
+    )
+    return f"coalesce(concat({literal(prefix)}, {found}), {fallback})"
+
+
+def _infinite(columns: Struct, struct: str, prefix: str) -> Iterator[tuple[str, BadRecord, str]]:
+    """A number that is too large for a double becomes infinity; JSON itself has none."""
+    for each in columns.columns:
+        if each.type in (Primitive("double"), Primitive("float")):
+            value = field(struct, each)
+            yield (
+                f"isnan({value}) OR abs({value}) = double('Infinity')",
+                BadRecord.OUT_OF_RANGE,
+                literal(f"{prefix}{each.name} is no finite number"),
+            )
+
+
+def _missing(columns: Struct, struct: str, prefix: str) -> Iterator[tuple[str, BadRecord, str]]:
+    for path in required_paths(columns):
+        name = ".".join(path)
+        column = ".".join(quoted(step) for step in path)
+        yield (
+            f"{struct}.{_ROOT}.{column} IS NULL",
+            BadRecord.MISSING_FIELD,
+            literal(f"{prefix}{name} is required"),
+        )
+
+
+def _not_strings(columns: Struct, text: str, prefix: str) -> Iterator[tuple[str, BadRecord, str]]:
+    """A number or an object where a string belongs.
+
+    One pass of a pattern over the text finds suspects (the name may be that of an inner field);
+    only those are read again.
+    """
+    strings = [
+        each
+        for each in columns.columns
+        if isinstance(each.type, Primitive) and each.type.name in _AS_STRING and _plain_name(each)
+    ][:MAX_NAMED_COLUMNS]
+    if not strings:
+        return
+    names = "|".join(re.escape(each.name) for each in strings)
+    pattern = rf'"(?:{names})"\s*:\s*[^"n\s]'
+    named = [
+        f"CASE WHEN {_present('v', each)} AND schema_of_variant({_at('v', each)}) <> 'STRING' "
+        f"THEN {literal(f'{each.name} is no JSON string')} END"
+        for each in strings
+    ]
+    found = (
+        f"element_at(transform(array(try_parse_json({text})), "
+        f"v -> nullif(concat_ws(', ', {', '.join(named)}), '')), 1)"
+    )
+    yield (
+        f"rlike({text}, {literal(pattern)}) AND {found} IS NOT NULL",
+        BadRecord.SCHEMA_MISMATCH,
+        f"concat({literal(prefix)}, {found})",
+    )
+
+
+def _plain_name(column: Column) -> bool:
+    """Names that a variant's path can hold without escapes."""
+    return not re.search(r"""["'\\\[\]$]""", column.name)
+
+
+def _at(variant: str, column: Column) -> str:
+    path = literal(f"$['{column.name}']")
+    return f"try_variant_get({variant}, {path}, 'variant')"
+
+
+def _present(variant: str, column: Column) -> str:
+    found = _at(variant, column)
+    return f"({found} IS NOT NULL AND NOT is_variant_null({found}))"

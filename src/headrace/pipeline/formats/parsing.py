@@ -1,0 +1,180 @@
+"""Records into rows: columns of the schema, the record itself, and what is wrong with it."""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headrace.pipeline.columns import DELETED, ERROR, RECORD
+from headrace.pipeline.formats import csv_rules, json_rules
+from headrace.pipeline.formats.prepared import Prepared, Schemas, Side
+from headrace.pipeline.formats.problems import BadRecord, literal, no_problem, problem
+from headrace.pipeline.formats.schema import Column, quoted, type_text
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw
+from headrace.pipeline.spec.sinks import TableSink
+from headrace.pipeline.spec.sources import TopicSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_PARSED: Final = {"value": "_parsed_value", "key": "_parsed_key"}
+_NO_HEADERS: Final = "CAST(NULL AS array<struct<key: string, value: binary>>) AS headers"
+_RECORD_COLUMNS: Final = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+)
+
+
+class _Plan(NamedTuple):
+    """One side of the records, and what it is to be read with."""
+
+    side: Side
+    prepared: Prepared
+    limit_bytes: int
+    action: str
+
+    @property
+    def parsed(self) -> str:
+        return _PARSED[self.side]
+
+    @property
+    def prefix(self) -> str:
+        return "the key " if self.side == "key" else ""
+
+
+def parse(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
+    """One row a record: the columns, `_record`, `_error` (null = good) and `_deleted`.
+
+    Rows with an error hold nothing of use in their columns. One pass, no shuffle.
+    """
+    source = flow.source
+    assert isinstance(source, TopicSource)
+    plans = [_Plan("value", schemas.value, source.max_record_bytes, flow.on_error)]
+    if schemas.key is not None:
+        plans.append(_Plan("key", schemas.key, source.max_record_bytes, flow.on_error))
+    headers = "headers" if "headers" in records.columns else _NO_HEADERS
+    packed = f"struct({', '.join(_RECORD_COLUMNS)}, {headers}) AS {RECORD}"
+    decoded = [plan for plan in plans if isinstance(plan.prepared.format, Avro | Protobuf)]
+    rows = records
+    if decoded:
+        from headrace.pipeline.formats.decoding import decode
+
+        rows = decode(records, [(p.side, p.prepared, p.limit_bytes, p.parsed) for p in decoded])
+    rows = rows.selectExpr(packed, *(f"{_parsed(plan)} AS {plan.parsed}" for plan in plans))
+    return rows.selectExpr(
+        *_columns(plans),
+        RECORD,
+        f"{_error(plans, flow)} AS {ERROR}",
+        f"{RECORD}.value IS NULL AS {DELETED}",
+    )
+
+
+def _parsed(plan: _Plan) -> str:
+    match plan.prepared.format:
+        case Json() as given:
+            return json_rules.parsed(given, plan.prepared.columns, plan.side, plan.limit_bytes)
+        case Csv() as given:
+            return csv_rules.parsed(given, plan.prepared.columns, plan.side, plan.limit_bytes)
+        case Raw(type="string"):
+            return f"CAST({plan.side} AS STRING)"
+        case Raw():
+            return plan.side
+        case _:
+            return plan.parsed
+
+
+def _field(plan: _Plan, column: Column) -> str:
+    match plan.prepared.format:
+        case Json():
+            return json_rules.field(plan.parsed, column)
+        case Csv():
+            return csv_rules.field(plan.parsed, column)
+        case Raw():
+            return plan.parsed
+        case _:
+            return f"{plan.parsed}.columns.{quoted(column.name)}"
+
+
+def _columns(plans: list[_Plan]) -> list[str]:
+    """The value's, and the key's where the value has none of that name.
+
+    A tombstone has only its key: a column that both have is the key's there, so that a merge
+    finds the row to delete.
+    """
+    value = plans[0]
+    names = {each.name: each for each in value.prepared.columns.columns}
+    found = {name: _field(value, each) for name, each in names.items()}
+    for plan in plans[1:]:
+        for each in plan.prepared.columns.columns:
+            own = _field(plan, each)
+            if each.name in names:
+                kind = type_text(names[each.name].type)
+                own = f"try_cast({own} AS {kind})" if kind != type_text(each.type) else own
+                own = f"CASE WHEN {RECORD}.value IS NULL THEN {own} ELSE {found[each.name]} END"
+            found[each.name] = own
+    return [f"{sql} AS {quoted(name)}" for name, sql in found.items()]
+
+
+def _error(plans: list[_Plan], flow: Flow) -> str:
+    cases = [_side_error(plan) for plan in plans]
+    cases.append(_tombstone_error(plans, flow))
+    wanted = [each for each in cases if each]
+    if not wanted:
+        return no_problem()
+    return wanted[0] if len(wanted) == 1 else f"coalesce({', '.join(wanted)})"
+
+
+def _side_error(plan: _Plan) -> str:
+    given, columns = plan.prepared.format, plan.prepared.columns
+    content = f"{RECORD}.{plan.side}"
+    match given:
+        case Json():
+            branches = json_rules.error(columns, plan.parsed, content, plan.action, plan.prefix)
+        case Csv():
+            branches = csv_rules.error(columns, plan.parsed, content, plan.action, plan.prefix)
+        case Raw(type="string"):
+            invalid = problem(
+                BadRecord.INVALID_UTF8, literal(f"{plan.prefix}is not UTF-8"), plan.action
+            )
+            branches = f"WHEN NOT is_valid_utf8({plan.parsed}) THEN {invalid}"
+        case Raw():
+            branches = ""
+        case _:
+            branches = (
+                f"WHEN {plan.parsed}.error IS NOT NULL THEN named_struct('class', "
+                f"{plan.parsed}.error, 'message', concat({literal(plan.prefix)}, "
+                f"{plan.parsed}.message), 'action', {literal(plan.action)})"
+            )
+    large = problem(
+        BadRecord.TOO_LARGE,
+        f"concat({literal(plan.prefix + 'has ')}, octet_length({content}), "
+        f"' bytes; max_record_bytes is {plan.limit_bytes}')",
+        plan.action,
+    )
+    return (
+        f"CASE WHEN {content} IS NULL THEN {no_problem()} "
+        f"WHEN octet_length({content}) > {plan.limit_bytes} THEN {large} {branches} END"
+    )
+
+
+def _tombstone_error(plans: list[_Plan], flow: Flow) -> str:
+    """A merge cannot delete a row whose key the record does not tell."""
+    sink = flow.sink
+    if not isinstance(sink, TableSink) or sink.mode != "merge":
+        return ""
+    known = {
+        each.name: _field(plan, each)
+        for plan in plans[1:]
+        for each in plan.prepared.columns.columns
+    }
+    told = [known[name] for name in sink.key if name in known]
+    if not known or (not flow.transform and len(told) < len(sink.key)):
+        absent = "true"
+    else:
+        absent = " OR ".join(f"{each} IS NULL" for each in told) or f"{RECORD}.key IS NULL"
+    message = literal(f"a null value deletes by {', '.join(sink.key)}, which the key does not hold")
+    found = problem(BadRecord.MISSING_KEY, message, flow.on_error)
+    return f"CASE WHEN {RECORD}.value IS NULL AND ({absent}) THEN {found} END"

@@ -1,0 +1,126 @@
+"""A format made ready for a run: its schema read, fetched or inferred, and pinned."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from headrace.pipeline.formats import pinning
+from headrace.pipeline.formats.errors import FormatError
+from headrace.pipeline.formats.schema import (
+    Column,
+    Primitive,
+    Struct,
+    parse_ddl,
+    read_schema,
+    to_ddl_with_rules,
+)
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Raw
+from headrace.pipeline.spec.sources import TopicSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Side = Literal["value", "key"]
+Sample = Callable[[], "DataFrame"]
+"""Some of the source's records (binary `key` and `value`), read only if a schema is inferred."""
+
+
+class Prepared(NamedTuple):
+    """One side of the records."""
+
+    format: Format
+    columns: Struct
+    reader: str
+    """Avro's or Protobuf's schema, for the tasks; empty for the others."""
+
+
+class Schemas(NamedTuple):
+    """What `parse` needs beside the flow; `version` goes with every batch and dead letter."""
+
+    value: Prepared
+    key: Prepared | None
+    version: int
+
+
+def prepare(flow: Flow, sample: Sample | None = None) -> Schemas:
+    """Once a run, on the driver; raises `FormatError`. Pins schemas in the checkpoint."""
+    source = flow.source
+    if not isinstance(source, TopicSource):
+        raise FormatError("only records of topics have a format")
+    value, version = _side(flow, "value", source.value, sample)
+    key = None if source.key is None else _side(flow, "key", source.key, sample)[0]
+    return Schemas(value, key, version)
+
+
+def _side(flow: Flow, side: Side, given: Format, sample: Sample | None) -> tuple[Prepared, int]:
+    match given:
+        case Raw():
+            column = Column(given.column or side, Primitive(given.type))
+            return Prepared(given, Struct((column,)), ""), 1
+        case Json(schema_=None):
+            return _inferred(flow, side, given, sample)
+        case Json() | Csv():
+            columns = read_schema(given.schema_ or "")
+            pinned = pinning.pin(flow.checkpoint, side, given.format, to_ddl_with_rules(columns))
+            return Prepared(given, columns, ""), pinned.version
+        case Avro() | Protobuf():
+            text, columns = reader_schema(given, side, flow)
+            pinned = pinning.pin(flow.checkpoint, side, given.format, text)
+            return Prepared(given, columns, text), pinned.version
+
+
+def reader_schema(given: Avro | Protobuf, side: Side, flow: Flow) -> tuple[str, Struct]:
+    """The schema that the columns follow, as a text for the tasks, and the columns."""
+    subject = default_subject(flow, side)
+    if isinstance(given, Avro):
+        from headrace.pipeline.formats import avro
+
+        return avro.reader_schema(given, subject)
+    from headrace.pipeline.formats import protobuf
+
+    return protobuf.reader_schema(given, subject)
+
+
+def default_subject(flow: Flow, side: Side) -> str:
+    """As Confluent's clients name it; empty where several topics make it unclear."""
+    source = flow.source
+    topics = source.topics if isinstance(source, TopicSource) else ()
+    return f"{topics[0]}-{side}" if len(topics) == 1 else ""
+
+
+_INFER: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
+
+
+def _inferred(flow: Flow, side: Side, given: Json, sample: Sample | None) -> tuple[Prepared, int]:
+    pinned = pinning.latest(flow.checkpoint, side)
+    if pinned is None:
+        ddl = "" if sample is None else infer(sample(), side, given.infer_from)
+        if not ddl:
+            raise FormatError(
+                f"the schema of the {side} cannot be inferred: there is no record with a JSON "
+                "object yet; wait for one, or give a schema"
+            )
+        pinned = pinning.pin(flow.checkpoint, side, given.format, to_ddl_with_rules(parse_ddl(ddl)))
+    return Prepared(given, parse_ddl(pinned.text), ""), pinned.version
+
+
+def infer(records: "DataFrame", side: Side, count: int) -> str:
+    """DDL that fits the good ones among `count` records; empty where there are none."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    texts = (
+        records.select(F.col(side).cast("string").alias("text"))
+        .where("text IS NOT NULL AND is_valid_utf8(text) AND try_parse_json(text) IS NOT NULL")
+        .where("ltrim(text) LIKE '{%'")
+        .limit(count)
+    )
+    row = texts.agg(F.expr("schema_of_json_agg(text)").alias("ddl")).first()
+    return "" if row is None or row["ddl"] is None else _fields(row["ddl"])
+
+
+def _fields(text: str) -> str:
+    """`STRUCT<a: INT>` without its shell."""
+    inner = text.strip()
+    if not inner.upper().startswith("STRUCT<"):
+        return ""
+    return inner[len("STRUCT<") : -1]

@@ -1,0 +1,120 @@
+"""What a flow does to its rows: SQL over `source`, Python functions, expectations.
+
+The record and its error travel with each row wherever a row comes from one record. Bad rows go
+around the steps: a WHERE does not hide them, and a step that joins rows never sees them.
+"""
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, OWN, RECORD, RECORD_TYPE
+from headrace.pipeline.expectations import expect
+from headrace.pipeline.formats.schema import quoted
+from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
+from headrace.pipeline.spec.select import read_select
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_KEPT: Final = f"{ERROR} IS NOT NULL OR {DELETED}"
+
+
+class TransformError(ValueError):
+    """A step that cannot be run: which one, why, and what to change."""
+
+
+def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
+    """The flow's output columns, then `_record`, `_error` and `_deleted`.
+
+    `_record` is null in good rows: nobody needs it any more, and it would be carried to the sink.
+    Raises `TransformError`, and Spark's own errors for SQL that does not fit the columns.
+    """
+    for number, step in enumerate(flow.transform):
+        if isinstance(step, SqlStep):
+            rows = _sql(rows, step, f"{flow.id}_{number}", number)
+        else:
+            rows = _python(rows, step, number)
+    rows = expect(rows, flow)
+    columns = [quoted(name) for name in rows.columns if name not in OWN]
+    if not columns:
+        raise TransformError("the flow's output has no column")
+    return rows.selectExpr(
+        *columns,
+        f"CASE WHEN {ERROR} IS NOT NULL THEN {RECORD} END AS {RECORD}",
+        ERROR,
+        DELETED,
+    )
+
+
+def _sql(rows: "DataFrame", step: SqlStep, name: str, number: int) -> "DataFrame":
+    view = "headrace_" + re.sub(r"\W", "_", name)
+    select = read_select(step.sql)
+    if select.loses or select.generates:
+        good, bad = _parted(rows)
+        good.createOrReplaceTempView(view)
+        text = select.over(view) if select.loses else select.carrying(view, "false", ", ".join(OWN))
+        return _joined(rows.sparkSession.sql(text), bad, number)
+    rows.createOrReplaceTempView(view)
+    return rows.sparkSession.sql(select.carrying(view, _KEPT, ", ".join(OWN)))
+
+
+def _python(rows: "DataFrame", step: PythonStep, number: int) -> "DataFrame":
+    function = load_function(step.python)
+    good, bad = _parted(rows)
+    made = function(good)
+    if not hasattr(made, "selectExpr"):
+        kind = type(made).__name__
+        raise TransformError(f"transform[{number}]: {step.python} gave {kind}, not a DataFrame")
+    return _joined(made, bad, number)
+
+
+def _parted(rows: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
+    return rows.where(f"{ERROR} IS NULL"), rows.where(f"{ERROR} IS NOT NULL")
+
+
+def _joined(made: "DataFrame", bad: "DataFrame", number: int) -> "DataFrame":
+    """What a step made, and the bad rows that went around it."""
+    kinds = {RECORD: RECORD_TYPE, ERROR: ERROR_TYPE, DELETED: "boolean"}
+    absent = [name for name in OWN if name not in made.columns]
+    made = made.selectExpr(
+        *(quoted(name) for name in made.columns),
+        *(
+            f"false AS {name}" if name == DELETED else f"CAST(NULL AS {kinds[name]}) AS {name}"
+            for name in absent
+        ),
+    )
+    if len(made.columns) == len(OWN):
+        raise TransformError(f"transform[{number}]: the output has no column")
+    return made.unionByName(bad.select(*OWN), allowMissingColumns=True)
+
+
+def load_function(name: str) -> Callable[["DataFrame"], "DataFrame"]:
+    """`module:function` or `file.py:function`; raises `TransformError`."""
+    where, _, attribute = name.rpartition(":")
+    try:
+        module = (
+            _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+        )
+    except TransformError:
+        raise
+    except Exception as error:  # whatever the person's module does when it is imported
+        raise TransformError(f"{where} cannot be imported: {error}") from error
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        raise TransformError(f"{where} has no function {attribute}")
+    return function  # type: ignore[no-any-return]
+
+
+def _from_file(file: Path) -> object:
+    spec = importlib.util.spec_from_file_location(f"headrace_step_{file.stem}", file)
+    if spec is None or spec.loader is None or not file.exists():
+        raise TransformError(f"there is no file {file}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
