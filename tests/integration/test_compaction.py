@@ -107,12 +107,18 @@ def test_a_compacted_topic_keeps_the_last_value_of_each_key(broker: Broker, wire
     ]
     assert put(wire, "compacted", 40, (b"new", b"x")) == 150
     cleaner = cleaner_of(broker)
-    wait_for(lambda: cleaner.status.logs_cleaned, "a pass is done", deadline_s=DEADLINE_S)
-    status = cleaner.status
-    assert status.bytes_read > status.bytes_written > 0
-    assert status.uncleanable == ()
-    checkpoint = (broker.data / "cleaner-offset-checkpoint").read_text()
-    assert checkpoint.startswith("0\n1\ncompacted 0 1")
+    wait_for(
+        lambda: cleaner.status.bytes_read > cleaner.status.bytes_written > 0,
+        "the status says what was done",
+        deadline_s=DEADLINE_S,
+    )
+    assert cleaner.status.uncleanable == ()
+    checkpoint = broker.data / "cleaner-offset-checkpoint"
+    wait_for(
+        lambda: checkpoint.read_text() == "0\n1\ncompacted 0 150\n",
+        "the checkpoint says how far the log is clean",
+        deadline_s=DEADLINE_S,
+    )
 
 
 def test_a_compacted_log_is_the_same_after_a_restart(broker: Broker) -> None:
@@ -277,7 +283,11 @@ def test_the_worker_dies_with_a_broker_that_is_killed(spawn: Spawn) -> None:
 def test_a_stop_does_not_wait_for_the_worker(spawn: Spawn) -> None:
     broker = slow_broker(spawn)
     worker = start_cleaning(broker)
-    assert os.getpriority(os.PRIO_PROCESS, worker) in range(20)
+    wait_for(
+        lambda: os.getpriority(os.PRIO_PROCESS, worker) == 19,
+        "the lowest priority",
+        deadline_s=DEADLINE_S,
+    )
     assert broker.stop() == 0
     assert not is_alive(worker)
 

@@ -42,7 +42,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(steps)
 def test_a_compacted_log_is_what_the_model_says(steps: list[tuple[object, ...]]) -> None:
     fs = MemoryFileSystem()
