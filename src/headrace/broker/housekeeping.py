@@ -8,8 +8,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from headrace.broker.timers import Timers
+from headrace.broker.timers import Timer, Timers
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,11 @@ class Housekeeping:
         return self._due > 0
 
     def start(self, chores: list[Chore]) -> None:
-        self._tasks = [self._loop.create_task(self._repeat(chore)) for chore in chores]
+        """The rhythm of each chore counts from now."""
+        self._tasks = [
+            self._loop.create_task(self._repeat(chore, self._pause(chore.interval_s)))
+            for chore in chores
+        ]
 
     def cancel(self) -> None:
         for task in self._tasks:
@@ -49,18 +54,22 @@ class Housekeeping:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    async def _repeat(self, chore: Chore) -> None:
+    async def _repeat(self, chore: Chore, pause: "_Pause") -> None:
         while True:
-            await self._pause(chore.interval_s)
+            try:
+                await pause.over
+            finally:
+                pause.timer.cancel()
             try:
                 await chore.run()
             except Exception:
                 log.exception("a chore failed", extra={"chore": chore.name})
             finally:
                 self._due -= 1
+            pause = self._pause(chore.interval_s)
 
-    async def _pause(self, interval_s: float) -> None:
-        """Returns with the chore counted as due: it is from the moment that its time has come."""
+    def _pause(self, interval_s: float) -> "_Pause":
+        """A chore counts as due from the moment at which its pause is over."""
         over: asyncio.Future[None] = self._loop.create_future()
 
         def wake() -> None:
@@ -68,8 +77,11 @@ class Housekeeping:
                 self._due += 1
                 over.set_result(None)
 
-        timer = self._timers.call_later(interval_s, wake)
-        try:
-            await over
-        finally:
-            timer.cancel()
+        return _Pause(over, self._timers.call_later(interval_s, wake))
+
+
+class _Pause(NamedTuple):
+    """The time until a chore is due again."""
+
+    over: asyncio.Future[None]
+    timer: Timer

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.testing.helper import TIMEOUT_S, Headrace, Text
+from headrace.testing.helper import RECORDS_S, TIMEOUT_S, Headrace, Text
 
 if TYPE_CHECKING:
     from headrace.client.groups import GroupDescription
@@ -80,7 +80,7 @@ class AsyncHeadrace:
         partition: int | None = None,
         from_offset: int = 0,
         read_committed: bool = False,
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = RECORDS_S,
     ) -> "list[ReceivedRecord]":
         return await asyncio.to_thread(
             self._blocking.consume,
@@ -111,14 +111,14 @@ class AsyncHeadrace:
         return await asyncio.to_thread(self._blocking.lag, group, topic, timeout_s=timeout_s)
 
     async def wait_for_lag(
-        self, group: str, topic: str, *, at_most: int = 0, timeout_s: float = TIMEOUT_S
+        self, group: str, topic: str, *, at_most: int = 0, timeout_s: float = RECORDS_S
     ) -> None:
         await asyncio.to_thread(
             self._blocking.wait_for_lag, group, topic, at_most=at_most, timeout_s=timeout_s
         )
 
     async def wait_for(
-        self, condition: Callable[[], T | None], what: str, *, timeout_s: float = TIMEOUT_S
+        self, condition: Callable[[], T | None], what: str, *, timeout_s: float = RECORDS_S
     ) -> T:
         """`condition` is called in another thread."""
         return await asyncio.to_thread(

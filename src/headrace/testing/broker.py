@@ -38,10 +38,12 @@ SETTLE_TIMEOUT_S: Final = 60.0
 QUIET_ROUNDS: Final = 3  # of the loop, without anything due: what a timer started has run on
 SETTLE_PAUSE_S: Final = 0.001
 
-# Where time stands still nobody may wait for it: a group that is made need not wait for more
-# members, and a connection is idle by the machine's time only.
+# Where time stands still nobody may wait for it: groups need not wait for more members, nor for
+# their next assignment, and no connection grows idle.
 BY_HAND_SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
     "connections.max.idle.ms": str(2**62),
 }
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.client.client import Broker, ClusterClient
-from headrace.client.errors import ClientError, LeaderUnknown, RequestRefused, code_of_number
+from headrace.client.errors import (
+    ClientError,
+    DeadlineExceeded,
+    LeaderUnknown,
+    RequestRefused,
+    code_of_number,
+)
 from headrace.client.offsets import list_bounds
 from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.protocol.errors import ErrorCode
@@ -25,6 +31,7 @@ from headrace.records.record import Headers, iter_records
 MAX_WAIT_S: Final = 0.5
 MAX_BYTES: Final = 64 * 1024 * 1024
 PAUSE_S: Final = 0.02
+MIN_REQUEST_S: Final = 5.0
 _BY_NAME: Final = 12  # Fetch names topics by their names up to this version
 
 
@@ -69,7 +76,7 @@ async def consume(client: ClusterClient, wanted: Wanted) -> list[ReceivedRecord]
             if await reading.go_on():
                 return reading.records
         except ClientError as error:
-            if not error.retriable:
+            if not (error.retriable or isinstance(error, DeadlineExceeded)):
                 raise
             client.metadata.forget(wanted.topic)
             await asyncio.sleep(PAUSE_S)
@@ -88,6 +95,10 @@ class _Reading:
 
     def remaining_s(self) -> float:
         return self._deadline - time.monotonic()
+
+    def _request_s(self) -> float:
+        """A short deadline is one for records, and not for a busy machine's answers."""
+        return max(MIN_REQUEST_S, self.remaining_s())
 
     def complaint(self) -> str:
         wanted = self._wanted
@@ -115,7 +126,7 @@ class _Reading:
     async def _begin(self) -> bool:
         """Whether the topic is there; it may yet be made by what is tested."""
         topic = self._wanted.topic
-        await self._client.refresh([topic], timeout_s=self._wanted.timeout_s)
+        await self._client.refresh([topic], timeout_s=self._request_s())
         info = self._client.metadata.topic(topic)
         if info is None:
             return False
@@ -125,7 +136,7 @@ class _Reading:
             for index in sorted(info.partitions)
             if chosen is None or index == chosen
         ]
-        bounds = await list_bounds(self._client, partitions, timeout_s=self._wanted.timeout_s)
+        bounds = await list_bounds(self._client, partitions, timeout_s=self._request_s())
         if not bounds or any(isinstance(bound, Refusal) for bound in bounds.values()):
             return False
         for (_, index), bound in bounds.items():
@@ -167,7 +178,7 @@ class _Reading:
             request,
             FetchResponse,
             to=Broker(leader),
-            timeout_s=max(1.0, self.remaining_s()),
+            timeout_s=self._request_s(),
             at_most=_BY_NAME,
         )
         for each in answer.responses:

@@ -22,13 +22,14 @@ BOOTSTRAP: Final = "HEADRACE_BOOTSTRAP"
 
 def headrace_proc(
     *,
-    port: int | None = None,
+    port: int | Callable[[pytest.Config], int] = 0,
     settings: Mapping[str, str] | None = None,
     virtual_clock: bool = False,
 ) -> "Callable[..., Iterator[Broker]]":
     """A session's broker, one for each worker of pytest-xdist.
 
-    `port` and `settings` are added to what the command line and the ini file say.
+    `settings` are added to those of the ini file. A `port` other than 0 is for a single process;
+    the plugin's own fixture takes `configured_port`.
     """
 
     @pytest.fixture(scope="session")
@@ -40,7 +41,7 @@ def headrace_proc(
         config = request.config
         with Broker(
             settings=TEST_SETTINGS | _ini_settings(config) | dict(settings or {}),
-            port=_port(config) if port is None else port,
+            port=port if isinstance(port, int) else port(config),
             clock=VirtualClock() if virtual_clock else None,
         ) as broker:
             yield broker
@@ -89,8 +90,8 @@ def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace
     return helper
 
 
-def _port(config: pytest.Config) -> int:
-    """The first port; further workers of pytest-xdist take the next ones."""
+def configured_port(config: pytest.Config) -> int:
+    """The port by `--headrace-port` or the ini file; workers of pytest-xdist take the next ones."""
     option = config.getoption("headrace_port")
     first = int(config.getini("headrace_port") or 0) if option is None else int(option)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_S: Final = 10.0
+TIMEOUT_S: Final = 30.0  # more than a busy machine needs for an answer
+RECORDS_S: Final = 10.0
 PAUSE_S: Final = 0.01
 
 Text = bytes | str
@@ -204,7 +205,7 @@ class Headrace:
         partition: int | None = None,
         from_offset: int = 0,
         read_committed: bool = False,
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float = RECORDS_S,
     ) -> list[ReceivedRecord]:
         """The first `count` records, waited for; without a count all that is there now.
 
@@ -268,7 +269,7 @@ class Headrace:
         return lag
 
     def wait_for_lag(
-        self, group: str, topic: str, *, at_most: int = 0, timeout_s: float = TIMEOUT_S
+        self, group: str, topic: str, *, at_most: int = 0, timeout_s: float = RECORDS_S
     ) -> None:
         """Returns when the group has at most so much left of the topic; raises
         `DeadlineMissed`."""
@@ -282,7 +283,7 @@ class Headrace:
         self.wait_for(lambda: not lag(), f"{group!r} has read {topic!r}", timeout_s=timeout_s)
 
     def wait_for(
-        self, condition: Callable[[], T | None], what: str, *, timeout_s: float = TIMEOUT_S
+        self, condition: Callable[[], T | None], what: str, *, timeout_s: float = RECORDS_S
     ) -> T:
         """The first true value of `condition`; raises `DeadlineMissed` with `what`."""
         deadline = time.monotonic() + timeout_s

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.testing import factories
 
-headrace_proc = factories.headrace_proc()
+headrace_proc = factories.headrace_proc(port=factories.configured_port)
 headrace_noproc = factories.headrace_noproc()
 headrace = factories.headrace()
 
