@@ -264,7 +264,11 @@ class LiveShare:
         if outcome.code:
             log.warning(
                 "a share group's state was not stored",
-                extra={"group": self.key.group_id, "log": self.leader.log.name, "error": outcome},
+                extra={
+                    "group": self.key.group_id,
+                    "log": f"{self.leader.topic}-{self.leader.index}",
+                    "error": outcome.message or outcome.code.name,
+                },
             )
             self.window.failed(write)
             if outcome.code in _END:

@@ -32,7 +32,12 @@ def read_acknowledgements(
             _refuse(f"offsets {first} to {last} are not in order")
         if len(types) not in (1, last - first + 1):
             _refuse(f"{len(types)} types for offsets {first} to {last}")
-        result += _runs(first, last, [_kind(number, renews=renews) for number in types])
+        for run in _runs(first, last, [_kind(number, renews=renews) for number in types]):
+            before = result[-1] if result else None
+            if before and before.last + 1 == run.first and before.kind is run.kind:
+                result[-1] = before._replace(last=run.last)
+            else:
+                result.append(run)
         previous = last
     return result
 

@@ -75,7 +75,8 @@ class Spans:
         runs = self._runs
         index = max(0, bisect_right(runs, first, key=_first) - 1)
         found = []
-        for span in runs[index:]:
+        for place in range(index, len(runs)):
+            span = runs[place]
             if span.first > last:
                 break
             if span.last >= first:

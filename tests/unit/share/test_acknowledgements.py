@@ -29,6 +29,15 @@ def test_types_for_each_offset_become_runs() -> None:
     ]
 
 
+def test_neighbours_of_one_type_are_one_run() -> None:
+    batches = [said(0, 0, 1), said(1, 3, 1), said(4, 4, 2), said(6, 6, 2)]
+    assert read_acknowledgements(batches, renews=False) == [
+        Acknowledgement(0, 3, ACCEPT),
+        Acknowledgement(4, 4, RELEASE),
+        Acknowledgement(6, 6, RELEASE),
+    ]
+
+
 @pytest.mark.parametrize(
     "batches",
     [

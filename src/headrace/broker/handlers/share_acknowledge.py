@@ -16,6 +16,7 @@ from headrace.broker.share_acknowledging import (
 )
 from headrace.broker.share_partition import Outcome
 from headrace.broker.share_reading import ShareRead
+from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_acknowledge import (
     ShareAcknowledgePartitionData,
     ShareAcknowledgeRequest,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: Context, request: ShareAcknowledgeRequest
 ) -> ShareAcknowledgeResponse | asyncio.Future[Struct | None]:
+    if not broker.coordinators.serves_share_groups:
+        return ShareAcknowledgeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
         key = checked_session_key(request.group_id, request.member_id)
         broker.shares.sessions.acknowledge(key, request.share_session_epoch)

@@ -49,6 +49,8 @@ READ_COMMITTED: Final = "read_committed"
 def handle(
     broker: Broker, context: Context, request: ShareFetchRequest
 ) -> ShareFetchResponse | asyncio.Future[Struct | None]:
+    if not broker.coordinators.serves_share_groups:
+        return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
         key = checked_session_key(request.group_id, request.member_id)
         _check_renewal(request)
