@@ -196,7 +196,7 @@ def set_session_timeout(bootstrap: str, group: str, timeout_ms: int) -> None:
     resource = IncrementalAlterConfigsAlterConfigsResource(
         resource_type=GROUP_RESOURCE, resource_name=group, configs=[change]
     )
-    with Wire(bootstrap) as wire:
+    with Wire(bootstrap, timeout_s=DEADLINE_S) as wire:
         (answer,) = wire.call(
             IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse
         ).responses

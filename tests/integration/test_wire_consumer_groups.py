@@ -77,6 +77,13 @@ def bootstrap() -> Iterator[str]:
         yield broker.bootstrap_servers
 
 
+@pytest.fixture
+def wire(bootstrap: str) -> Iterator[Wire]:
+    """More patient than usual: the first of these requests makes the broker import a lot."""
+    with Wire(bootstrap, timeout_s=DEADLINE_S) as connection:
+        yield connection
+
+
 class Member:
     """A member that sends what a test says, and remembers what it was told."""
 
@@ -371,7 +378,7 @@ def test_a_broker_that_does_not_offer_the_protocol_says_so() -> None:
         pytest.skip("needs a Headrace broker of its own")
     with (
         Broker(settings={"group.coordinator.rebalance.protocols": "classic"}) as broker,
-        Wire(broker.bootstrap_servers) as wire,
+        Wire(broker.bootstrap_servers, timeout_s=DEADLINE_S) as wire,
     ):
         answer = Member(wire, "g", "m").join("t")
         assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
@@ -385,7 +392,7 @@ def test_members_go_on_after_a_restart_of_the_broker(new_name: NewName) -> None:
         pytest.skip("needs a Headrace broker of its own")
     group = new_name()
     with Broker(settings=SETTINGS) as broker:
-        with Wire(broker.bootstrap_servers) as wire:
+        with Wire(broker.bootstrap_servers, timeout_s=DEADLINE_S) as wire:
             wire.call(FindCoordinatorRequest(key=group, key_type=0), FindCoordinatorResponse, 3)
             one = Member(wire, group, "m")
             wait_for(
@@ -394,7 +401,7 @@ def test_members_go_on_after_a_restart_of_the_broker(new_name: NewName) -> None:
                 deadline_s=DEADLINE_S,
             )
         broker.restart()
-        with Wire(broker.bootstrap_servers) as wire:
+        with Wire(broker.bootstrap_servers, timeout_s=DEADLINE_S) as wire:
             one.wire = wire
             epoch = one.epoch
             wait_for(
