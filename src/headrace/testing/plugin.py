@@ -4,6 +4,8 @@ It loads with every run of pytest in an environment that has Headrace, so it imp
 Headrace but its own few lines until a test asks for a fixture.
 """
 
+import sys
+
 import pytest
 
 from headrace.testing import factories
@@ -11,6 +13,23 @@ from headrace.testing import factories
 headrace_proc = factories.headrace_proc(port=factories.configured_port)
 headrace_noproc = factories.headrace_noproc()
 headrace = factories.headrace()
+
+
+def _import_as_usual() -> None:
+    """Takes Headrace off the list of packages whose assertions pytest rewrites.
+
+    pytest puts every package with a plugin on it. A broker then takes several times as long to
+    import, and its assertions, which are not a test's, get slower. There is no public way: where
+    pytest has changed inside, this does nothing.
+    """
+    for finder in sys.meta_path:
+        marked = getattr(finder, "_must_rewrite", None)
+        if isinstance(marked, set):
+            marked.discard("headrace")
+            marked.discard("pyspark_headrace")
+
+
+_import_as_usual()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
