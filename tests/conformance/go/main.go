@@ -1,4 +1,5 @@
-// Drives a broker with franz-go: topics, every codec, idempotence, offsets, configs.
+// Drives a broker with franz-go: topics, every codec, idempotence, offsets, configs, groups,
+// transactions.
 // Prints "ok" and exits with 0, or says what went wrong and exits with 1.
 package main
 
@@ -135,5 +136,6 @@ func main() {
 
 	_, err = admin.DeleteTopic(ctx, topic)
 	check(err, "delete topic")
+	exactlyOnce(ctx, admin, bootstrap, topic)
 	fmt.Println("ok")
 }

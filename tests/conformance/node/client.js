@@ -1,5 +1,5 @@
-// Drives a broker with kafkajs: topics, produce with gzip and without, offsets, configs.
-// kafkajs can consume only in a group, so reading is left to the other clients.
+// Drives a broker with kafkajs: topics, produce with gzip and without, offsets, configs, groups,
+// transactions.
 // Prints "ok" and exits with 0, or throws.
 const assert = require("node:assert");
 const { CompressionTypes, Kafka, Partitioners, logLevel } = require("kafkajs");
@@ -19,6 +19,63 @@ async function produce(options, compression) {
   await producer.disconnect();
 }
 
+// Reads until the group has seen `count` different records, with as many members as told.
+async function readInGroup(groupId, from, count, members) {
+  const seen = new Map();
+  const consumers = Array.from({ length: members }, () => kafka.consumer({ groupId }));
+  await new Promise((resolve, reject) => {
+    const eachMessage = async ({ topic: name, partition, message }) => {
+      seen.set(`${name}/${partition}/${message.offset}`, message.value.toString());
+      if (seen.size >= count) resolve();
+    };
+    for (const consumer of consumers) {
+      consumer
+        .connect()
+        .then(() => consumer.subscribe({ topics: [from], fromBeginning: true }))
+        .then(() => consumer.run({ eachMessage, partitionsConsumedConcurrently: 3 }))
+        .catch(reject);
+    }
+  });
+  await Promise.all(consumers.map((consumer) => consumer.disconnect()));
+  return [...seen.values()];
+}
+
+// One transaction that is aborted and one that is committed, with the group's offsets in it.
+async function transact(admin, groupId, target) {
+  const producer = kafka.producer({
+    transactionalId: `${target}-id`,
+    idempotent: true,
+    maxInFlightRequests: 1,
+    createPartitioner: Partitioners.DefaultPartitioner,
+  });
+  await producer.connect();
+  const aborted = await producer.transaction();
+  await aborted.send({ topic: target, messages: [{ value: "aborted" }] });
+  await aborted.abort();
+  const kept = await producer.transaction();
+  await kept.send({ topic: target, messages: [{ value: "kept" }] });
+  const topics = [{ topic, partitions: [{ partition: 0, offset: "7" }] }];
+  await kept.sendOffsets({ consumerGroupId: groupId, topics });
+  await kept.commit();
+  await producer.disconnect();
+  const [{ partitions }] = await admin.fetchOffsets({ groupId, topics: [topic] });
+  assert.strictEqual(partitions.find((part) => part.partition === 0).offset, "7");
+}
+
+async function groupsAndTransactions(admin) {
+  const [groupId, target] = [`${topic}-group`, `${topic}-target`];
+  const read = await readInGroup(groupId, topic, 200, 2);
+  assert.deepStrictEqual(new Set(read), new Set(Array.from({ length: 100 }, (_, n) => `v${n}`)));
+  const { groups } = await admin.describeGroups([groupId]);
+  assert.strictEqual(groups[0].state, "Empty");
+
+  await admin.createTopics({ topics: [{ topic: target, numPartitions: 1 }] });
+  await transact(admin, groupId, target);
+  assert.deepStrictEqual(await readInGroup(`${target}-group`, target, 1, 1), ["kept"]);
+  await admin.deleteGroups([groupId, `${target}-group`]);
+  await admin.deleteTopics({ topics: [target] });
+}
+
 async function main() {
   const admin = kafka.admin();
   await admin.connect();
@@ -34,6 +91,8 @@ async function main() {
   assert.strictEqual(ends.reduce((sum, part) => sum + Number(part.offset), 0), 200);
   const later = await admin.fetchTopicOffsetsByTimestamp(topic, 1000);
   assert(later.every((part) => Number(part.offset) >= 0));
+
+  await groupsAndTransactions(admin);
 
   const { resources } = await admin.describeConfigs({
     resources: [{ type: 2, name: topic, configNames: ["retention.ms"] }],
