@@ -22,9 +22,9 @@ class Json(Part):
     """JSON objects, one a record."""
 
     format: Literal["json"] = "json"
-    schema_: SchemaText | None = Field(None, alias="schema")
+    schema_: SchemaText | None = Field(default=None, alias="schema")
     """A file (JSON Schema, or Spark DDL), or DDL itself; none = inferred once and pinned."""
-    infer_from: int = Field(1000, ge=1, le=1_000_000)
+    infer_from: int = Field(default=1000, ge=1, le=1_000_000)
     """Records to look at where the schema is inferred."""
     timestamp_format: str | None = None
     date_format: str | None = None
@@ -34,7 +34,7 @@ class Avro(Part):
     """Avro: bare by a schema file, or with the registry's prefix."""
 
     format: Literal["avro"] = "avro"
-    schema_: Location | None = Field(None, alias="schema")
+    schema_: Location | None = Field(default=None, alias="schema")
     registry: Registry | None = None
 
     @field_validator("registry", mode="before")
@@ -47,7 +47,7 @@ class Protobuf(Part):
     """Protobuf: bare by a descriptor or .proto file, or with the registry's prefix."""
 
     format: Literal["protobuf"] = "protobuf"
-    schema_: Location | None = Field(None, alias="schema")
+    schema_: Location | None = Field(default=None, alias="schema")
     message: str | None = None
     """The message's full name; may be left out where the file has only one."""
     registry: Registry | None = None
@@ -62,10 +62,10 @@ class Csv(Part):
     """One line of separated values a record."""
 
     format: Literal["csv"] = "csv"
-    schema_: SchemaText | None = Field(None, alias="schema")
+    schema_: SchemaText | None = Field(default=None, alias="schema")
     """DDL, or a file with it."""
-    separator: str = Field(",", min_length=1, max_length=1)
-    quote: str = Field('"', min_length=1, max_length=1)
+    separator: str = Field(default=",", min_length=1, max_length=1)
+    quote: str = Field(default='"', min_length=1, max_length=1)
     null: str = ""
     timestamp_format: str | None = None
     date_format: str | None = None

@@ -34,7 +34,7 @@ class PipelineSpec(Part):
     dead_letter: DeadLetter | None = None
     on_error: OnError | None = None
     trigger: Trigger = "10s"
-    checkpoint: Location = Field("checkpoints", validate_default=True)
+    checkpoint: Location = Field(default="checkpoints", validate_default=True)
     """A directory for pinned schemas, staged files and the run history."""
     spark: Settings = Settings()
     """Spark's configuration."""

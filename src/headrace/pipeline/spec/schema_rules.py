@@ -1,9 +1,67 @@
 """Columns that a spec names must exist, where its schema is known without running it."""
 
+from collections.abc import Iterator
+
+from headrace.pipeline.formats.errors import FormatError
+from headrace.pipeline.formats.schema import read_schema
+from headrace.pipeline.spec.flow import Step
+from headrace.pipeline.spec.formats import Csv, Format, Json, Raw
 from headrace.pipeline.spec.pipeline import PipelineSpec
-from headrace.pipeline.spec.rules import Problem
+from headrace.pipeline.spec.rules import Path, Problem
+from headrace.pipeline.spec.sinks import Sink, TableSink
+from headrace.pipeline.spec.sources import Source, TopicSource
 
 
 def schema_problems(spec: PipelineSpec) -> list[Problem]:
-    """Reads schema files; a file that cannot be read or understood is a problem itself."""
-    return []
+    """Reads schema files; one that cannot be read or understood is a problem itself."""
+    if spec.source is not None and spec.sink is not None:
+        return list(_of_flow((), spec.source, spec.transform, spec.sink))
+    return [
+        problem
+        for i, flow in enumerate(spec.flows)
+        for problem in _of_flow(("flows", i), flow.source, flow.transform, flow.sink)
+    ]
+
+
+def _of_flow(
+    at: Path, source: Source, transform: tuple[Step, ...], sink: Sink
+) -> Iterator[Problem]:
+    if not isinstance(source, TopicSource):
+        return
+    known: list[str] = []
+    complete = True
+    for side, given in (("value", source.value), ("key", source.key)):
+        if given is None:
+            continue
+        try:
+            names = _names(given, side)
+        except FormatError as error:
+            yield Problem((*at, "source", side, "schema"), str(error))
+            names = None
+        if names is None:
+            complete = False
+        else:
+            known += names
+    if complete and not transform and isinstance(sink, TableSink):
+        yield from _unknown_columns((*at, "sink"), sink, known)
+
+
+def _names(given: Format, side: str) -> list[str] | None:
+    """None = not known before the pipeline runs."""
+    match given:
+        case Raw():
+            return [given.column or side]
+        case Json(schema_=None):
+            return None
+        case Json(schema_=str(text)) | Csv(schema_=str(text)):
+            return list(read_schema(text).names)
+        case _:
+            return None
+
+
+def _unknown_columns(at: Path, sink: TableSink, known: list[str]) -> Iterator[Problem]:
+    for name, columns in (("key", sink.key), ("partition_by", sink.partition_by)):
+        for i, column in enumerate(columns):
+            if column not in known:
+                fix = f"the schema has {', '.join(known)}"
+                yield Problem((*at, name, i), f"there is no column {column}", fix)

@@ -54,7 +54,7 @@ class TopicSource(Part):
     key: Format | None = None
     kafka: Settings = Settings()
     """Client settings of this source alone, over those of the pipeline."""
-    max_records_per_batch: int = Field(2_000_000, ge=1)
+    max_records_per_batch: int = Field(default=2_000_000, ge=1)
     max_bytes_per_batch: Size | None = None
     max_record_bytes: Size = 16 * 2**20
     """A larger value is a bad record (TooLarge)."""
@@ -68,10 +68,10 @@ class FileSource(Part):
     files: Location
     """A folder, or a pattern such as `in/*.json`."""
     format: Literal["json", "csv", "parquet"]
-    schema_: SchemaText | None = Field(None, alias="schema")
+    schema_: SchemaText | None = Field(default=None, alias="schema")
     options: dict[str, str | int | bool] = Field(default_factory=dict)
     """Options of Spark's reader of that format."""
-    max_files_per_batch: int = Field(1000, ge=1)
+    max_files_per_batch: int = Field(default=1000, ge=1)
     max_bytes_per_batch: Size | None = None
     storage_options: Settings = Settings()
 
@@ -81,7 +81,7 @@ class DeltaSource(Part):
 
     delta: Location
     start: Literal["earliest", "latest"] | int = "earliest"
-    max_versions_per_batch: int = Field(100, ge=1)
+    max_versions_per_batch: int = Field(default=100, ge=1)
     storage_options: Settings = Settings()
 
 
