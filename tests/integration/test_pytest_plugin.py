@@ -1,0 +1,185 @@
+"""The pytest plugin in runs of its own: fixtures, options, workers, and the guide's examples."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from headrace.testing import Broker
+from headrace.testing.factories import configured_port
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "guide" / "testing.md")
+FILE = re.compile(r"^```python file=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TIMEOUT_S = 100
+
+SUITE = """
+import os
+import socket
+import sys
+
+import pytest
+
+from headrace.testing import factories
+
+frozen_proc = factories.headrace_proc(settings={"num.partitions": "5"}, virtual_clock=True)
+frozen = factories.headrace("frozen_proc")
+elsewhere = factories.headrace("headrace_noproc")
+
+
+def test_nothing_is_loaded_before_it_is_asked_for():
+    assert "headrace.broker" not in sys.modules
+    assert "headrace.client" not in sys.modules
+
+
+@pytest.mark.parametrize("round", range(3))
+def test_each_test_finds_a_clean_broker(headrace, round):
+    assert headrace.topics() == {}
+    assert headrace.groups() == {}
+    headrace.produce("orders", "one", "two")
+    assert headrace.topics() == {"orders": 3}  # headrace_settings
+    headrace.commit("billing", {("orders", 0): 1})
+    assert len(headrace.consume("orders", 2)) == 2
+
+
+def test_the_broker_is_the_sessions(headrace, headrace_proc):
+    assert headrace.bootstrap_servers == headrace_proc.bootstrap_servers
+    host, port = headrace_proc.bootstrap_servers.split(":")
+    socket.create_connection((host, int(port)), timeout=10).close()
+
+
+def test_factories_make_others(frozen, headrace):
+    assert frozen.bootstrap_servers != headrace.bootstrap_servers
+    frozen.produce("orders", "one")
+    assert frozen.topics() == {"orders": 5}
+    frozen.clock.advance(days=8)
+    assert frozen.consume("orders") == []
+    with pytest.raises(TypeError):
+        headrace.clock
+
+
+def test_a_broker_elsewhere_is_found(elsewhere, headrace_noproc):
+    assert elsewhere.bootstrap_servers == os.environ["HEADRACE_BOOTSTRAP"]
+    elsewhere.produce("outside", "x")
+    assert "outside" in elsewhere.topics()
+"""
+
+INI = """[pytest]
+headrace_settings =
+    num.partitions=3
+    auto.create.topics.enable = false
+filterwarnings = error
+"""
+
+WORKERS = """
+import os
+import time
+from pathlib import Path
+
+
+def test_every_worker_has_a_broker(headrace):
+    mine = Path(os.environ["SEEN"]) / os.environ["PYTEST_XDIST_WORKER"]
+    mine.write_text(headrace.bootstrap_servers)
+    # Both brokers must run at the same time: a port that is free again proves nothing.
+    deadline = time.monotonic() + 60
+    while len(list(mine.parent.iterdir())) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+"""
+
+
+def run_pytest(where: Path, *arguments: str, **environment: str) -> str:
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTEST_", "HEADRACE_", "COV_"))
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
+        cwd=where,
+        env=inherited | environment,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_fixtures_and_settings(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(INI)
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    with Broker() as external:
+        output = run_pytest(
+            tmp_path,
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:xdist",
+            "--headrace-port=0",
+            HEADRACE_BOOTSTRAP=external.bootstrap_servers,
+        )
+        assert external.headrace.topics() == {}
+    assert "7 passed" in output
+
+
+@pytest.mark.slow
+def test_every_worker_has_a_broker_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "test_workers.py").write_text(WORKERS)
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    run_pytest(tmp_path, "-n", "2", "--dist=each", SEEN=str(seen))
+    assert len({path.read_text() for path in seen.iterdir()}) == 2
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_guide_pass(tmp_path: Path) -> None:
+    examples = [found for page in PAGES for found in FILE.findall(page.read_text())]
+    assert len(examples) >= 6
+    assert len({name for name, _ in examples}) == len(examples)
+    for name, code in examples:
+        (tmp_path / name).write_text(code)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    output = run_pytest(tmp_path, "-p", "no:xdist")
+    assert " passed" in output
+    assert "skipped" not in output
+
+
+class Configured:
+    """What the plugin asks pytest's configuration for."""
+
+    def __init__(self, option: int | None, ini: str) -> None:
+        self._option = option
+        self._ini = ini
+
+    def getoption(self, name: str) -> int | None:
+        assert name == "headrace_port"
+        return self._option
+
+    def getini(self, name: str) -> str:
+        assert name == "headrace_port"
+        return self._ini
+
+
+@pytest.mark.parametrize(
+    ("option", "ini", "worker", "port"),
+    [
+        (None, "0", "", 0),
+        (None, "9100", "", 9100),
+        (9200, "9100", "", 9200),
+        (0, "9100", "", 0),
+        (9200, "0", "gw0", 9200),
+        (9200, "0", "gw3", 9203),
+        (None, "0", "gw3", 0),
+    ],
+)
+def test_the_port_is_the_options_or_the_inis_and_each_worker_has_the_next(
+    monkeypatch: pytest.MonkeyPatch, option: int | None, ini: str, worker: str, port: int
+) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+    assert configured_port(cast("pytest.Config", Configured(option, ini))) == port
