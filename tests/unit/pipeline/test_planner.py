@@ -4,7 +4,15 @@ import pytest
 
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.runner.planner import Beginning, Log, OnDataLoss, PlanError, Planner
+from headrace.pipeline.runner.planner import (
+    Beginning,
+    Log,
+    OnDataLoss,
+    PlanError,
+    Planner,
+    adopted,
+    caught_up,
+)
 from headrace.pipeline.sinks.table import Committed
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -106,3 +114,33 @@ def test_a_log_that_ends_before_the_table_does_is_named() -> None:
 def test_a_topic_that_is_gone_is_named() -> None:
     with pytest.raises(PlanError, match="t is gone"):
         planner().next_batch(Log({}, {}), Committed(4, {P0: 60}, "9"), None)
+
+
+def test_a_recreated_topic_is_read_once_though_the_table_still_names_old_offsets() -> None:
+    log = Log({"t": "id-2"}, {P0: (0, 90), P1: (0, 0)})
+    held = Committed(4, {P0: 60, P1: 50}, "9")
+    begun = adopted(Beginning({"t": "id-1"}, {P0: 3}), log, 5, OnDataLoss.CONTINUE)
+    fresh = planner(beginning=begun, on_data_loss=OnDataLoss.CONTINUE)
+    assert fresh.next_batch(log, held, None).ranges == ranges((0, 0, 90), (1, 0, 0))
+    assert fresh.next_batch(log, Committed(5, {P0: 90, P1: 0}, "10"), None).is_empty
+
+
+def test_what_is_new_is_kept_with_the_first_offset_that_it_had() -> None:
+    begun = adopted(Beginning({"t": "id-1"}, {P0: 100}), LOG, 1, OnDataLoss.FAIL)
+    assert begun.starts == {P0: 100, P1: 0}
+    assert adopted(begun, LOG, 2, OnDataLoss.FAIL) == begun
+    log = Log({"t": "id-1"}, {P0: (0, 100), P1: (20, 50)})
+    with pytest.raises(PlanError, match="offsets 0 to 19 were deleted"):
+        planner(beginning=begun).next_batch(log, Committed(0, {P0: 100}, "1"), None)
+
+
+def test_a_topic_of_another_id_is_not_adopted_where_no_data_may_be_lost() -> None:
+    log = Log({"t": "id-2"}, LOG.bounds)
+    begun = Beginning({"t": "id-1"}, {P0: 0, P1: 0})
+    assert adopted(begun, log, 5, OnDataLoss.FAIL) == begun
+
+
+def test_caught_up_means_every_partition_has_landed() -> None:
+    assert caught_up({P0: 5, P1: 0}, Committed(0, {P0: 5}, "1"))
+    assert not caught_up({P0: 5, P1: 1}, Committed(0, {P0: 5}, "1"))
+    assert not caught_up({P0: 5}, None)

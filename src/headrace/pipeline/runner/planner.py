@@ -44,6 +44,29 @@ class Beginning:
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    since: Mapping[str, int] = field(default_factory=dict)
+    """The first batch that reads a topic of this id, where it is not batch 0: offsets that an
+    older batch has left in the table are those of a topic that is gone."""
+
+
+def adopted(beginning: Beginning, log: Log, next_batch: int, on_data_loss: OnDataLoss) -> Beginning:
+    """The beginning with what is new in the log; to be kept before `next_batch` runs.
+
+    Topics and partitions that appear are read from the first offset that is there now, so that a
+    record which retention takes before it is read is missed. A topic that was created again begins
+    anew, if data may be lost at all.
+    """
+    ids, starts, since = dict(beginning.topic_ids), dict(beginning.starts), dict(beginning.since)
+    for topic, topic_id in log.topic_ids.items():
+        if topic in ids and ids[topic] != topic_id:
+            if on_data_loss is OnDataLoss.FAIL:
+                continue
+            since[topic] = next_batch
+            starts = {each: start for each, start in starts.items() if each.topic != topic}
+        ids[topic] = topic_id
+    for each, (first, _) in log.bounds.items():
+        starts.setdefault(each, first)
+    return Beginning(ids, starts, since)
 
 
 class Plan(NamedTuple):
@@ -111,7 +134,8 @@ class Planner:
 
     def _start(self, partition: TopicPartition, held: Committed | None, first: int) -> int:
         """Where reading goes on; a partition that appeared later begins with its first record."""
-        if held is not None and partition in held.offsets:
+        since = self._beginning.since.get(partition.topic, 0)
+        if held is not None and partition in held.offsets and held.batch_id >= since:
             return held.offsets[partition]
         return self._beginning.starts.get(partition, first)
 
