@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from google.protobuf import json_format, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 from google.protobuf.descriptor_pool import Default, DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
@@ -296,7 +300,9 @@ def _names_of(access: Access, schema_id: int) -> Mapping[tuple[int, ...], str]:
     if (access, schema_id) not in _names:
         file = _files(client_of(access).by_id(schema_id))[-1]
         names: dict[tuple[int, ...], str] = {}
-        open_ = [((i,), file.package, each) for i, each in enumerate(file.message_type)]
+        open_: list[tuple[tuple[int, ...], str, DescriptorProto]] = [
+            ((i,), file.package, each) for i, each in enumerate(file.message_type)
+        ]
         while open_:
             path, prefix, message = open_.pop()
             names[path] = f"{prefix}.{message.name}".lstrip(".")
@@ -318,11 +324,11 @@ def _row(message: Message) -> dict[str, object]:
     return row
 
 
-def _many(field: FieldDescriptor, values: object) -> object:
+def _many(field: FieldDescriptor, values: Iterable[object]) -> object:
     if _is_map(field):
         value = field.message_type.fields_by_name["value"]
-        return [(key, _value(value, values[key])) for key in values]  # type: ignore[index, attr-defined]
-    return [_value(field, each) for each in values]  # type: ignore[attr-defined]
+        return [(key, _value(value, values[key])) for key in values]
+    return [_value(field, each) for each in values]
 
 
 def _value(field: FieldDescriptor, value: object) -> object:

@@ -10,7 +10,8 @@ from headrace.pipeline.spec.flow import (
     SqlStep,
 )
 from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw, Registry
-from headrace.pipeline.spec.loading import json_schema, load_spec, parse_spec
+from headrace.pipeline.spec.json_schema import json_schema
+from headrace.pipeline.spec.loading import load_spec, parse_spec
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.sinks import Delta, Iceberg, Maintenance, Parquet, TableSink, Topic
 from headrace.pipeline.spec.sources import (

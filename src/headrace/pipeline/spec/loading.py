@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Final
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from headrace.pipeline.spec.errors import SpecError, SpecErrors
@@ -235,13 +235,3 @@ def _place(path: Path, document: Document) -> Place:
                 else document.keys.get(at, value)
             )
     return Place(1, 1)
-
-
-def json_schema() -> dict[str, object]:
-    """For editors: the schema of a spec."""
-    schema: dict[str, object] = TypeAdapter(PipelineSpec).json_schema()
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "Headrace pipeline",
-        **{key: value for key, value in schema.items() if key != "title"},
-    }

@@ -42,7 +42,11 @@ class Part(BaseModel):
     """A section of a spec: knows its keys, takes no others, does not change."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, hide_input_in_errors=True
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
     )
 
 

@@ -8,7 +8,7 @@ from headrace.pipeline.spec.errors import SpecError
 from headrace.pipeline.spec.rules import Path
 
 # Aliases can make a small text huge; no spec comes near this.
-MAX_VALUES: Final = 100_000
+MAX_VALUES: Final = 20_000
 MAX_DEPTH: Final = 50
 
 
