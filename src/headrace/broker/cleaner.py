@@ -187,9 +187,7 @@ class Cleaner:
         now_ms = self._broker.clock.wall_ms()
         job = cleaned.cleaning_job(dirt, now_ms, self._limits())
         if self._worker is None:
-            self._worker = await WorkerProcess.start(
-                self._broker.loop, self._broker.offload, WORKER
-            )
+            self._worker = WorkerProcess(self._broker.loop, self._broker.offload, WORKER)
         worker = self._worker
         await worker.send(job.encode())
         while True:

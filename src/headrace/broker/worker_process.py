@@ -15,6 +15,7 @@ from headrace.broker.offload import Offload
 
 # The longest answer; nobody sends so much.
 MAX_LINE_BYTES: Final = 16 << 20
+READ_BYTES: Final = 64 << 10
 
 
 class WorkerEnded(Exception):
@@ -22,37 +23,20 @@ class WorkerEnded(Exception):
 
 
 class WorkerProcess:
-    """One child; belongs to the loop."""
+    """One child, which runs a module of ours with this interpreter; belongs to the loop.
 
-    def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        offload: Offload,
-        lines: asyncio.StreamReader,
-        transport: asyncio.ReadTransport,
-    ) -> None:
-        self._process = process
+    There is no wait between its start and the first moment at which `close` can end it.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, offload: Offload, module: str) -> None:
+        self._loop = loop
         self._offload = offload
-        self._lines = lines
-        self._transport = transport
-
-    @classmethod
-    async def start(
-        cls, loop: asyncio.AbstractEventLoop, offload: Offload, module: str
-    ) -> "WorkerProcess":
-        """Runs a module of ours with this interpreter."""
-        process = _spawn(module)
+        self._lines = asyncio.StreamReader(limit=MAX_LINE_BYTES, loop=loop)
+        self._process = process = _spawn(module)
         assert process.stdout is not None
-        lines = asyncio.StreamReader(limit=MAX_LINE_BYTES, loop=loop)
-        try:
-            transport, _ = await loop.connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(lines, loop=loop), process.stdout
-            )
-        except BaseException:
-            _end(process)
-            process.stdout.close()
-            raise
-        return cls(process, offload, lines, transport)
+        self._output = process.stdout
+        os.set_blocking(self._output.fileno(), False)
+        loop.add_reader(self._output.fileno(), self._readable)
 
     @property
     def pid(self) -> int:
@@ -75,8 +59,20 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Ends the child at once."""
-        self._transport.close()
+        self._loop.remove_reader(self._output.fileno())
+        self._output.close()
         _end(self._process)
+
+    def _readable(self) -> None:
+        try:
+            data = os.read(self._output.fileno(), READ_BYTES)
+        except BlockingIOError:
+            return
+        if data:
+            self._lines.feed_data(data)
+        else:
+            self._loop.remove_reader(self._output.fileno())
+            self._lines.feed_eof()
 
 
 def _spawn(module: str) -> "subprocess.Popen[bytes]":
