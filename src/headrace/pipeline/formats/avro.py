@@ -11,7 +11,7 @@ import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
 
 from headrace.pipeline.formats.decoder import Undecodable
-from headrace.pipeline.formats.errors import FormatError
+from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
 from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.formats.registry import (
     Access,
@@ -141,6 +141,8 @@ class AvroDecoder(NamedTuple):
             writer, body = self._writer(data)
             source = io.BytesIO(body)
             row = fastavro.schemaless_reader(source, writer, _reader_of(self.reader))  # type: ignore[arg-type]
+        except RegistryUnreachable:
+            raise
         except (NoPrefix, EOFError, UnicodeDecodeError, IndexError) as error:
             reason = "it ends too early" if isinstance(error, EOFError) else str(error)
             raise Undecodable(BadRecord.NOT_AVRO, f"is not of its Avro schema: {reason}") from None

@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pool import Default, DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
 from headrace.pipeline.formats.decoder import Undecodable
-from headrace.pipeline.formats.errors import FormatError
+from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
 from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.formats.proto_text import parse_proto
 from headrace.pipeline.formats.registry import (
@@ -235,6 +235,8 @@ class ProtobufDecoder(NamedTuple):
             message = make()
             message.ParseFromString(self._body(data, wanted))
             return _row(message)
+        except RegistryUnreachable:
+            raise
         except NoSuchSchema as error:
             raise Undecodable(BadRecord.UNKNOWN_SCHEMA_ID, str(error)) from None
         except (DecodeError, NoPrefix) as error:

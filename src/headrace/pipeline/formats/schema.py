@@ -34,7 +34,10 @@ _PRIMITIVES: Final = {
     "timestamp_ntz": "timestamp_ntz",
     "variant": "variant",
 }
-_DDL_TOKEN: Final = re.compile(r"\s*(`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\w+|[<>(),:])", re.DOTALL)
+_DDL_TOKEN: Final = re.compile(
+    r"(?:\s|--[^\n]*)*(`(?:[^`]|``)*`|'(?:[^'\\]|\\.)*'|\w+|[<>(),:])", re.DOTALL
+)
+_BLANK: Final = re.compile(r"(?:\s|--[^\n]*)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +149,7 @@ def read_text(path: Path) -> str:
 
 def parse_ddl(text: str) -> Struct:
     """`id BIGINT NOT NULL, tags ARRAY<STRING>`; raises `FormatError`."""
-    stripped = re.sub(r"--[^\n]*", "", text).strip().rstrip(";")
-    reader = _Ddl(stripped)
-    columns = reader.columns(end=None)
+    columns = _Ddl(text.strip().rstrip(";").rstrip()).columns(end=None)
     if not columns:
         raise FormatError("the schema names no column")
     return Struct(columns)
@@ -161,8 +162,10 @@ class _Ddl:
         self._text = text
         self._tokens: list[str] = []
         position = 0
-        while position < len(text.rstrip()):
+        while position < len(text):
             match = _DDL_TOKEN.match(text, position)
+            if match is None and _BLANK.fullmatch(text, position):
+                break
             if match is None:
                 self._fail(f"{text[position : position + 10]!r} is unexpected")
             self._tokens.append(match[1])
@@ -214,7 +217,9 @@ class _Ddl:
                 required = True
             else:
                 self._next()
-        return Column(name.strip("`").replace("``", "`"), kind, required)
+        if name.startswith("`"):
+            name = name[1:-1].replace("``", "`")
+        return Column(name, kind, required)
 
     def _type(self) -> Type:
         name = self._next().lower()

@@ -46,6 +46,9 @@ _GENERATORS: Final = re.compile(
     re.IGNORECASE,
 )
 _AFTER_FROM: Final = frozenset({"WHERE", "SELECT", "ON", "USING", "LATERAL", *_LOSES} - {"JOIN"})
+_JOINS: Final = frozenset(
+    {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL"}
+)
 _AGGREGATES: Final = re.compile(
     r"(any|any_value|approx_\w+|array_agg|avg|bit_and|bit_or|bit_xor|bool_and|bool_or|collect_\w+"
     r"|corr|count|count_\w+|covar_\w+|every|first|first_value|grouping|grouping_id|hll_\w+"
@@ -100,14 +103,23 @@ class Select(NamedTuple):
         """The text as it is written, reading `view` in place of source."""
         parts: list[str] = []
         position, previous, in_from = 0, "", False
-        for each in _tokens(self.sql):
+        tokens = list(_tokens(self.sql))
+        for each, following in zip(tokens, [*tokens[1:], None], strict=True):
             named = each.word == "SOURCE" or each.text.lower() == "`source`"
             in_from = each.word == "FROM" or (in_from and each.word not in _AFTER_FROM)
             if named and (previous in ("FROM", "JOIN") or (in_from and previous == ",")):
-                parts += [self.sql[position : each.start], f"{view} AS source"]
+                renamed = following is not None and _is_alias(following)
+                parts += [self.sql[position : each.start], view if renamed else f"{view} AS source"]
                 position = each.end
             previous = each.word or each.text
         return "".join([*parts, self.sql[position:]])
+
+
+def _is_alias(token: _Token) -> bool:
+    """What follows a table's name: another name for it, or the next clause."""
+    if token.kind == "quoted" or token.word == "AS":
+        return True
+    return token.kind == "word" and token.word not in _AFTER_FROM | _JOINS
 
 
 class NotASelect(ValueError):
