@@ -17,6 +17,7 @@ from headrace.pipeline.expectations import expect
 from headrace.pipeline.formats.schema import quoted
 from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.select import read_select
+from headrace.pipeline.spec.sinks import TableSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +33,7 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     """The flow's output columns, then `_record`, `_error` and `_deleted`.
 
     `_record` is null in good rows: nobody needs it any more, and it would be carried to the sink.
+    A merge keeps it, since the last of several rows with one key is the one that counts.
     Raises `TransformError`, and Spark's own errors for SQL that does not fit the columns.
     """
     for number, step in enumerate(flow.transform):
@@ -43,9 +45,10 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     columns = [quoted(name) for name in rows.columns if name not in OWN]
     if not columns:
         raise TransformError("the flow's output has no column")
+    merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
     return rows.selectExpr(
         *columns,
-        f"CASE WHEN {ERROR} IS NOT NULL THEN {RECORD} END AS {RECORD}",
+        RECORD if merges else f"CASE WHEN {ERROR} IS NOT NULL THEN {RECORD} END AS {RECORD}",
         ERROR,
         DELETED,
     )

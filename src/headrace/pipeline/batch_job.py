@@ -1,0 +1,180 @@
+"""One batch as one Spark job: read exact ranges, parse, shape, write; nothing is committed here.
+
+One pass over the data, without a shuffle unless the flow merges. Works with classic Spark and with
+Spark Connect: DataFrames only.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+
+from headrace.pipeline.columns import DELETED, ERROR, OWN, RECORD
+from headrace.pipeline.formats.parsing import parse
+from headrace.pipeline.formats.prepared import Schemas
+from headrace.pipeline.formats.problems import BadRecord, literal, problem
+from headrace.pipeline.formats.schema import quoted
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.runner.bad_records import (
+    COUNT,
+    FAILED,
+    FILE,
+    REPORT_DDL,
+    SKIPPED,
+    STAGED,
+    FailedRecord,
+    SplitTask,
+)
+from headrace.pipeline.sinks.files import described
+from headrace.pipeline.sinks.table import SinkError, TaskWriter, WrittenFile
+from headrace.pipeline.source.ranges import ranges_to_json
+from headrace.pipeline.spec.flow import Flow, PythonStep
+from headrace.pipeline.spec.sinks import TableSink
+from headrace.pipeline.transform import shape
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+_NEWEST: Final = "_newest"
+
+
+class BatchResult(NamedTuple):
+    """What a job has written, and what it could not."""
+
+    written: tuple[WrittenFile, ...]
+    staged: tuple[str, ...]
+    """Parquet files of `_record` and `_error`: the batch's dead letters."""
+    rows: int
+    bad: Mapping[str, int]
+    """Bad records by error class, skipped ones among them."""
+    skipped: int
+    dead_letters: int
+    failed: FailedRecord | None
+
+
+def read_records(
+    spark: "SparkSession", flow: Flow, ranges: Sequence[OffsetRange], kafka: Mapping[str, str]
+) -> "DataFrame":
+    """The records of exactly these ranges."""
+    reader = (
+        spark.read.format("headrace")
+        .option("headrace.ranges", ranges_to_json(ranges))
+        .option("includeHeaders", str(needs_headers(flow)).lower())
+    )
+    for name, value in kafka.items():
+        reader = reader.option(f"kafka.{name}", value)
+    return reader.load()
+
+
+def needs_headers(flow: Flow) -> bool:
+    """Headers cost time; only dead letters and steps that name them look at them."""
+    return flow.dead_letter is not None or any(
+        isinstance(step, PythonStep) or "headers" in step.sql.lower() for step in flow.transform
+    )
+
+
+def output_rows(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
+    """The flow's rows: its columns and the tool's own; one row a key where the flow merges."""
+    rows = shape(parse(records, flow, schemas), flow)
+    if isinstance(flow.sink, TableSink) and flow.sink.mode == "merge":
+        return _newest(_with_keys(rows, flow, flow.sink.key), flow.sink.key)
+    return rows
+
+
+def output_schema(rows: "DataFrame") -> pa.Schema:
+    """The columns that the sink gets; raises `SinkError` for columns that no table can have."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import NullType, StructType
+
+    fields = [field for field in rows.schema.fields if field.name not in OWN]
+    names = Counter(field.name for field in fields)
+    twice = sorted(name for name, count in names.items() if count > 1)
+    if twice:
+        raise SinkError(f"the output has several columns named {', '.join(twice)}: rename them")
+    for field in fields:
+        if isinstance(field.dataType, NullType):
+            raise SinkError(f"column {field.name} is always null: give it a type with CAST")
+    return to_arrow_schema(StructType(fields))
+
+
+def write_rows(rows: "DataFrame", flow: Flow, write: TaskWriter, staging: str) -> BatchResult:
+    """Runs the job; files of good rows are where the sink wants them, bad records in `staging`."""
+    merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
+    task = SplitTask(write, staging, merges)
+    return _result(rows.mapInArrow(task, REPORT_DDL).collect())
+
+
+def _result(report: Sequence["Row"]) -> BatchResult:
+    by_kind: dict[str, list[Mapping[str, object]]] = {}
+    for each in report:
+        by_kind.setdefault(each["kind"], []).append(each.asDict())
+    written = tuple(described(row) for row in by_kind.get(FILE, ()))
+    bad: Counter[str] = Counter()
+    for row in by_kind.get(COUNT, ()):
+        bad[str(row["path"])] += _int(row["rows"])
+    failed = [FailedRecord(*json.loads(str(row["stats"]))) for row in by_kind.get(FAILED, ())]
+    return BatchResult(
+        written=written,
+        staged=tuple(sorted(str(row["path"]) for row in by_kind.get(STAGED, ()))),
+        rows=sum(file.rows for file in written),
+        bad=dict(bad),
+        skipped=sum(_int(row["rows"]) for row in by_kind.get(SKIPPED, ())),
+        dead_letters=sum(_int(row["rows"]) for row in by_kind.get(STAGED, ())),
+        failed=min(failed, default=None),
+    )
+
+
+def _int(value: object) -> int:
+    assert isinstance(value, int)
+    return value
+
+
+def _with_keys(rows: "DataFrame", flow: Flow, key: Sequence[str]) -> "DataFrame":
+    """A row without its key can neither be found nor replaced: it is bad."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    absent_columns = [name for name in key if name not in rows.columns]
+    if absent_columns:
+        raise SinkError(
+            f"there is no column {', '.join(absent_columns)} among the rows' "
+            f"({', '.join(name for name in rows.columns if name not in OWN)}); correct the key, or "
+            "the transform"
+        )
+    absent = " OR ".join(f"{quoted(name)} IS NULL" for name in key)
+    message = literal(f"a row is merged by {', '.join(key)}, which must not be null")
+    found = problem(BadRecord.MISSING_KEY, message, flow.on_error)
+    return rows.withColumn(
+        ERROR, F.expr(f"CASE WHEN {ERROR} IS NULL AND ({absent}) THEN {found} ELSE {ERROR} END")
+    )
+
+
+def _newest(rows: "DataFrame", key: Sequence[str]) -> "DataFrame":
+    """Of several good rows with one key, the last; bad rows all.
+
+    Records of one key are in one partition as a rule, where the last is the one with the highest
+    offset; across partitions there is no order, and the choice is only made to be always the same.
+    """
+    position = f"{RECORD}.topic, {RECORD}.partition, {RECORD}.offset"
+    slim = (
+        "named_struct('key', CAST(NULL AS binary), 'value', CAST(NULL AS binary), "
+        f"'topic', {RECORD}.topic, 'partition', {RECORD}.partition, 'offset', {RECORD}.offset, "
+        f"'timestamp', {RECORD}.timestamp, 'timestampType', {RECORD}.timestampType, "
+        "'headers', CAST(NULL AS array<struct<key: string, value: binary>>))"
+    )
+    columns = [quoted(name) for name in rows.columns if name not in OWN]
+    light = rows.selectExpr(
+        *columns,
+        f"CASE WHEN {ERROR} IS NULL THEN {slim} ELSE {RECORD} END AS {RECORD}",
+        ERROR,
+        DELETED,
+    )
+    by_key = ", ".join(quoted(name) for name in key)
+    newest_first = ", ".join(f"{each} DESC" for each in position.split(", "))
+    alone = f"CASE WHEN {ERROR} IS NOT NULL THEN struct({position}) END"
+    numbered = light.selectExpr(
+        "*",
+        f"row_number() OVER (PARTITION BY {by_key}, {alone} ORDER BY {newest_first}) AS {_NEWEST}",
+    )
+    return numbered.where(f"{_NEWEST} = 1").drop(_NEWEST)

@@ -1,0 +1,165 @@
+"""What tasks do with their rows: good ones to the sink's writer, bad ones aside, in one pass.
+
+Runs in Spark's workers, so everything here is picklable and opens its files where it runs.
+"""
+
+import json
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.pipeline.columns import DELETED, ERROR, RECORD
+from headrace.pipeline.sinks.files import DESCRIPTION, DESCRIPTION_DDL
+from headrace.pipeline.sinks.table import TaskWriter
+
+REPORT: Final = pa.schema([("kind", pa.string()), *DESCRIPTION])
+REPORT_DDL: Final = f"kind string, {DESCRIPTION_DDL}"
+
+FILE: Final = "file"
+"""A file of good rows, as the sink's writer describes it."""
+STAGED: Final = "staged"
+"""A file of bad records that go to the dead letters."""
+COUNT: Final = "count"
+"""So many bad records (`rows`) of an error class (`path`)."""
+SKIPPED: Final = "skipped"
+"""So many bad records that the flow leaves out."""
+FAILED: Final = "failed"
+"""A bad record that the flow must stop for; `stats` says which."""
+
+
+class FailedRecord(NamedTuple):
+    """A record that stops the flow, and why. Its content is not shown: it may be confidential."""
+
+    topic: str
+    partition: int
+    offset: int
+    error: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.topic}-{self.partition}, offset {self.offset}: " if self.topic else ""
+        return f"{where}{self.error}: {self.message}"
+
+
+@dataclass(frozen=True)
+class SplitTask:
+    """Rows of `shape` in, descriptions of files and counts out."""
+
+    write: TaskWriter
+    staging: str
+    merges: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        split = _Split(self.staging, self.merges)
+        try:
+            for described in self.write(split.good(batches)):
+                kind = pa.repeat(pa.scalar(FILE), described.num_rows)
+                yield pa.RecordBatch.from_arrays([kind, *described.columns], schema=REPORT)
+        finally:
+            split.close()
+        yield split.report()
+
+
+class _Split:
+    """One task's bad records."""
+
+    def __init__(self, staging: str, merges: bool) -> None:
+        self._staging = staging
+        self._kept = {DELETED} if merges else set()
+        self._counts: Counter[str] = Counter()
+        self._skipped = 0
+        self._staged_rows = 0
+        self._failed: FailedRecord | None = None
+        self._path: Path | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    def good(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The good rows without the tool's columns; ends at a record that stops the flow."""
+        for batch in batches:
+            errors = batch.column(batch.schema.get_field_index(ERROR))
+            good = batch
+            if errors.null_count < len(errors):
+                bad = pc.is_valid(errors)
+                self._take(batch.filter(bad))
+                if self._failed is not None:
+                    return
+                good = batch.filter(pc.invert(bad))
+            own = {RECORD, ERROR, DELETED} - self._kept
+            yield good.select([name for name in good.schema.names if name not in own])
+
+    def _take(self, bad: pa.RecordBatch) -> None:
+        errors = bad.column(bad.schema.get_field_index(ERROR))
+        records = bad.column(bad.schema.get_field_index(RECORD))
+        for value in pc.value_counts(pc.struct_field(errors, "class")).to_pylist():
+            self._counts[value["values"]] += value["counts"]
+        actions = pc.struct_field(errors, "action")
+        for wanted in ("fail", "dead_letter"):
+            chosen = pc.equal(actions, wanted)
+            if wanted == "dead_letter":
+                chosen = pc.and_(chosen, pc.is_null(records))
+            if pc.any(chosen).as_py():
+                self._fail(bad.filter(chosen), wanted)
+                return
+        self._skipped += pc.sum(pc.equal(actions, "skip")).as_py() or 0
+        self._stage(bad.filter(pc.equal(actions, "dead_letter")).select([RECORD, ERROR]))
+
+    def _fail(self, bad: pa.RecordBatch, action: str) -> None:
+        error = bad.column(bad.schema.get_field_index(ERROR))[0].as_py()
+        record = bad.column(bad.schema.get_field_index(RECORD))[0].as_py() or {}
+        message = error["message"]
+        if action == "dead_letter":
+            message += (
+                " (it cannot go to the dead letters: the Python step leaves out the column _record)"
+            )
+        self._failed = FailedRecord(
+            record.get("topic", ""),
+            record.get("partition", -1),
+            record.get("offset", -1),
+            error["class"],
+            message,
+        )
+
+    def _stage(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
+        if self._writer is None:
+            self._path = Path(self._staging) / f"{uuid.uuid4().hex}.parquet"
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = pq.ParquetWriter(str(self._path), rows.schema, compression="zstd")
+        self._writer.write_batch(rows)
+        self._staged_rows += rows.num_rows
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def report(self) -> pa.RecordBatch:
+        rows = [_line(COUNT, path=name, rows=count) for name, count in self._counts.items()]
+        if self._skipped:
+            rows.append(_line(SKIPPED, rows=self._skipped))
+        if self._path is not None:
+            size = self._path.stat().st_size
+            rows.append(_line(STAGED, path=str(self._path), rows=self._staged_rows, size=size))
+        if self._failed is not None:
+            rows.append(_line(FAILED, stats=json.dumps(self._failed)))
+        return pa.RecordBatch.from_pylist(rows, schema=REPORT)
+
+
+def _line(
+    kind: str, *, path: str = "", rows: int = 0, size: int = 0, stats: str = ""
+) -> dict[str, object]:
+    return {
+        "kind": kind,
+        "path": path,
+        "rows": rows,
+        "size_bytes": size,
+        "partition_values": "{}",
+        "stats": stats,
+    }

@@ -1,0 +1,77 @@
+"""What a run tells: one event a batch and a few more, for displays, metrics and the history."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.offsets import offsets_to_json
+
+
+class Kind(StrEnum):
+    """What has happened."""
+
+    STARTED = "started"
+    BATCH = "batch"
+    IDLE = "idle"
+    RETRY = "retry"
+    WARNING = "warning"
+    UPKEEP = "upkeep"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    CAUGHT_UP = "caught_up"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to a flow."""
+
+    flow: str
+    kind: Kind
+    time_s: float = field(default_factory=time.time)
+    batch_id: int | None = None
+    offsets_read: int = 0
+    """Offsets, which may be more than records: compaction and markers leave gaps."""
+    rows: int = 0
+    bad: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    phases: Mapping[str, float] = field(default_factory=dict)
+    version: str = ""
+    """The table's version that holds the batch."""
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Where reading goes on, by partition."""
+    lag: Mapping[TopicPartition, int] = field(default_factory=dict)
+    message: str = ""
+
+    def facts(self) -> dict[str, object]:
+        """For JSON: offsets and lag by topic and partition, empty things left out."""
+        facts: dict[str, object] = asdict(self)
+        facts["time"] = _iso(self.time_s)
+        del facts["time_s"]
+        facts["seconds"] = round(self.seconds, 3)
+        facts["phases"] = {name: round(spent, 3) for name, spent in self.phases.items()}
+        facts["bad"] = dict(self.bad)
+        facts["offsets"] = json.loads(offsets_to_json(self.offsets))
+        facts["lag"] = json.loads(offsets_to_json(self.lag))
+        order = ["time", "flow", "kind"]
+        return {
+            name: facts[name]
+            for name in (*order, *(each for each in facts if each not in order))
+            if name in order or facts[name] not in ("", None, {}, 0, 0.0) or _always(self, name)
+        }
+
+
+def _always(event: Event, name: str) -> bool:
+    return event.kind is Kind.BATCH and name in ("batch_id", "rows")
+
+
+def _iso(time_s: float) -> str:
+    whole, part = divmod(round(time_s * 1000), 1000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{part:03}Z"
+
+
+Report = Callable[[Event], None]

@@ -1,0 +1,337 @@
+"""One flow, batch after batch.
+
+Order within a batch, which is what makes a crash at any point harmless: the job writes files that
+nobody sees; the dead letters are committed with the batch's marker; the table is committed with the
+batch's id and offsets; the consumer group follows. The next batch is planned from what table and
+dead letters then say, never from memory.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.batch_job import (
+    BatchResult,
+    output_rows,
+    output_schema,
+    read_records,
+    write_rows,
+)
+from headrace.pipeline.formats.prepared import Schemas
+from headrace.pipeline.formats.prepared import prepare as prepare_formats
+from headrace.pipeline.offsets import limited
+from headrace.pipeline.runner.checkpoint import Checkpoint
+from headrace.pipeline.runner.events import Event, Kind, Report
+from headrace.pipeline.runner.failures import Failure, failure_of
+from headrace.pipeline.runner.opening import DeadLetters
+from headrace.pipeline.runner.planner import (
+    NO_BATCH,
+    Beginning,
+    Log,
+    OnDataLoss,
+    Plan,
+    Planner,
+    adopted,
+    caught_up,
+)
+from headrace.pipeline.runner.source_log import SourceLog
+from headrace.pipeline.runner.upkeep import Upkeep
+from headrace.pipeline.sinks.table import BatchInfo, Committed, TableSink
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.sources import TopicSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_RETRIES: Final = 12
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+INFERENCE_RECORDS: Final = 10_000
+
+
+class FlowFailed(Exception):
+    """The flow cannot go on; the message is for a person."""
+
+    def __init__(self, flow: str, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.flow = flow
+        self.failure = failure
+
+
+class BadRecordFound(Exception):
+    """A record is bad and the flow's `on_error` or an expectation says `fail`."""
+
+
+class Step(Enum):
+    """What one turn of the loop came to."""
+
+    BATCH = auto()
+    """A batch, and nothing more to read at the moment it was planned."""
+    MORE = auto()
+    """A batch, and a backlog behind it."""
+    IDLE = auto()
+    CAUGHT_UP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a flow is run with."""
+
+    flow: Flow
+    spark: "SparkSession"
+    log: SourceLog
+    sink: TableSink
+    dead_letters: DeadLetters | None
+    checkpoint: Checkpoint
+    kafka: Mapping[str, str]
+
+
+@dataclass(slots=True)
+class Phases:
+    """How long each part of a batch took, in seconds."""
+
+    spent: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - began
+
+    @property
+    def total(self) -> float:
+        return sum(self.spent.values())
+
+
+class FlowLoop:
+    """Runs one flow until it is told to stop, has caught up, or cannot go on."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        report: Report,
+        stop: threading.Event,
+        *,
+        until_caught_up: bool = False,
+        max_retries: int = MAX_RETRIES,
+    ) -> None:
+        flow = parts.flow
+        assert isinstance(flow.source, TopicSource)
+        self._parts = parts
+        self._flow = flow
+        self._source = flow.source
+        self._report = report
+        self._stop = stop
+        self._until_caught_up = until_caught_up or flow.trigger_s is None
+        self._max_retries = max_retries
+        self._on_data_loss = OnDataLoss(flow.source.on_data_loss)
+        self._upkeep = Upkeep(flow, parts.sink, parts.checkpoint)
+        self._goal: dict[TopicPartition, int] | None = None
+        self._schemas: Schemas | None = None
+        self._sink_ready = False
+        self._in_group: Mapping[TopicPartition, int] = {}
+
+    def run(self) -> None:
+        """Raises `FlowFailed`."""
+        self._tell(Kind.STARTED)
+        attempt = 0
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                step = self.step()
+            except Exception as error:
+                attempt += 1
+                self._failed(error, attempt)
+                continue
+            attempt = 0
+            if step is Step.CAUGHT_UP:
+                self._tell(Kind.CAUGHT_UP)
+                break
+            if step is not Step.MORE and not self._until_caught_up:
+                self._stop.wait(max(0.0, (self._flow.trigger_s or 0) - time.monotonic() + began))
+        self._tell(Kind.STOPPED)
+
+    def _failed(self, error: Exception, attempt: int) -> None:
+        """Waits before another try, or gives up."""
+        failure = failure_of(error)
+        if not failure.passing or attempt > self._max_retries:
+            self._tell(Kind.FAILED, message=failure.message)
+            raise FlowFailed(self._flow.id, failure) from error
+        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (attempt - 1))
+        self._tell(Kind.RETRY, message=f"{failure.message} (again in {pause:g} s)")
+        self._stop.wait(pause)
+
+    # --- one batch ------------------------------------------------------------------------------
+
+    def step(self) -> Step:
+        """Plans a batch and runs it, if there is anything to read."""
+        phases = Phases()
+        with phases("plan"):
+            log = self._parts.log.look()
+            partitions = list(log.bounds)
+            held = self._parts.sink.last_commit(self._flow.id, partitions)
+            plan = self._plan(log, held)
+        if self._goal is None:
+            self._goal = {each: end for each, (_, end) in log.bounds.items()}
+        if held is not None:
+            self._show_group(held.offsets)  # a run that was killed may not have come to it
+        if self._until_caught_up and (plan.is_empty or caught_up(self._goal, held)):
+            self._idle(log, held)
+            return Step.CAUGHT_UP
+        if plan.is_empty:
+            self._idle(log, held)
+            self._keep_up()
+            return Step.IDLE
+        for each in plan.lost:
+            self._tell(
+                Kind.WARNING,
+                message=f"{each.of}: offsets {each.start} to {each.end} are gone, unread",
+            )
+        committed = self._run_batch(plan, log, phases)
+        self._keep_up()
+        behind = any(lag for lag in _lag(log, committed.offsets).values())
+        return Step.MORE if behind else Step.BATCH
+
+    def _plan(self, log: Log, held: Committed | None) -> Plan:
+        checkpoint, letters = self._parts.checkpoint, self._parts.dead_letters
+        partitions = list(log.bounds)
+        marker = letters.last_marker(partitions) if letters is not None else None
+        known = checkpoint.beginning()
+        if known is None:
+            known = self._begin(log, held)
+        next_batch = (held.batch_id if held is not None else NO_BATCH) + 1
+        beginning = adopted(known, log, next_batch, self._on_data_loss)
+        if beginning != known:
+            checkpoint.save_beginning(beginning)
+        planner = Planner(
+            beginning=beginning,
+            on_data_loss=self._on_data_loss,
+            max_records=self._source.max_records_per_batch,
+        )
+        return planner.next_batch(log, held, marker)
+
+    def _begin(self, log: Log, held: Committed | None) -> Beginning:
+        beginning = self._parts.log.begin(log)
+        if held is not None:
+            self._tell(
+                Kind.WARNING,
+                message="the checkpoint is new, but the table has batches of this pipeline: "
+                "going on behind them",
+            )
+        self._parts.checkpoint.save_beginning(beginning)
+        return beginning
+
+    def _run_batch(self, plan: Plan, log: Log, phases: Phases) -> Committed:
+        flow, parts = self._flow, self._parts
+        with phases("prepare"):
+            staging = parts.checkpoint.fresh_staging(plan.batch_id)
+            rows, batch = self._rows(plan)
+        with phases("write"):
+            write = parts.sink.write_task(batch)
+            result = write_rows(rows, flow, write, str(staging))
+        if result.failed is not None:
+            raise BadRecordFound(
+                f"{result.failed}. Correct the records' producer or the spec; on_error: "
+                "dead_letter or skip goes on without such records"
+            )
+        if result.staged and not plan.dead_letters_done:
+            with phases("dead_letters"):
+                self._set_aside(batch, result)
+        with phases("commit"):
+            committed = parts.sink.commit(batch, result.written)
+        with phases("group"):
+            self._show_group(committed.offsets)
+        parts.checkpoint.clear_staging()
+        self._landed(plan, result, committed, log, phases)
+        return committed
+
+    def _rows(self, plan: Plan) -> tuple["DataFrame", BatchInfo]:
+        spark, kafka = self._parts.spark, self._parts.kafka
+        if self._schemas is None:
+            few = limited(plan.ranges, INFERENCE_RECORDS)
+            self._schemas = prepare_formats(
+                self._flow, lambda: read_records(spark, self._flow, few, kafka)
+            )
+        records = read_records(spark, self._flow, plan.ranges, kafka)
+        rows = output_rows(records, self._flow, self._schemas)
+        if not self._sink_ready:
+            self._parts.sink.prepare(output_schema(rows))
+            self._sink_ready = True
+        batch = BatchInfo(self._flow.id, plan.batch_id, plan.ranges, self._schemas.version)
+        return rows, batch
+
+    def _set_aside(self, batch: BatchInfo, result: BatchResult) -> None:
+        assert self._parts.dead_letters is not None, "the spec names a topic for dead letters"
+        self._parts.dead_letters.write(batch, result.staged)
+
+    def _show_group(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The table knows the position; the group only shows it, so its failure stops nothing."""
+        if offsets == self._in_group:
+            return
+        try:
+            self._parts.log.commit(self._flow.id, offsets)
+            self._in_group = dict(offsets)
+        except Exception as error:
+            self._tell(Kind.WARNING, message=f"the group's offsets are not committed: {error}")
+
+    def _keep_up(self) -> None:
+        for what in self._upkeep.due():
+            try:
+                self._tell(Kind.UPKEEP, message=self._upkeep.perform(what))
+            except Exception as error:
+                self._tell(Kind.WARNING, message=f"{what} failed: {error}")
+                return
+
+    # --- telling --------------------------------------------------------------------------------
+
+    def _tell(self, kind: Kind, *, message: str = "") -> None:
+        self._report(Event(self._flow.id, kind, message=message))
+
+    def _idle(self, log: Log, held: Committed | None) -> None:
+        offsets = held.offsets if held is not None else {}
+        version = held.version if held is not None else ""
+        batch_id = held.batch_id if held is not None else None
+        self._report(
+            Event(
+                self._flow.id,
+                Kind.IDLE,
+                batch_id=batch_id,
+                version=version,
+                offsets=offsets,
+                lag=_lag(log, offsets) if held is not None else {},
+            )
+        )
+
+    def _landed(
+        self, plan: Plan, result: BatchResult, committed: Committed, log: Log, phases: Phases
+    ) -> None:
+        self._report(
+            Event(
+                self._flow.id,
+                Kind.BATCH,
+                batch_id=plan.batch_id,
+                offsets_read=sum(each.size for each in plan.ranges),
+                rows=result.rows,
+                bad=result.bad,
+                dead_letters=0 if plan.dead_letters_done else result.dead_letters,
+                skipped=result.skipped,
+                seconds=phases.total,
+                phases=phases.spent,
+                version=committed.version,
+                offsets=committed.offsets,
+                lag=_lag(log, committed.offsets),
+            )
+        )
+
+
+def _lag(log: Log, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {
+        each: max(0, end - offsets.get(each, first)) for each, (first, end) in log.bounds.items()
+    }

@@ -1,0 +1,74 @@
+"""From a flow's spec to the parts that run it."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Protocol
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.sinks.table import (
+    BatchInfo,
+    Committed,
+    Mode,
+    SinkError,
+    TableSettings,
+    TableSink,
+)
+from headrace.pipeline.spec import sinks as spec
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.sources import TopicSource
+
+
+class DeadLetters(Protocol):
+    """A flow's dead-letter topic."""
+
+    def last_marker(self, partitions: Sequence[TopicPartition]) -> Committed | None:
+        """The last batch whose dead letters are in the topic, and where that batch ends."""
+        ...
+
+    def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
+        """One transaction with the batch's bad records and its marker; how many they were."""
+        ...
+
+
+def kafka_settings(flow: Flow, given: Mapping[str, str]) -> dict[str, str]:
+    """Client settings with secrets; what was given on the command line wins."""
+    own = flow.source.kafka if isinstance(flow.source, TopicSource) else None
+    return {**flow.kafka_settings(own), **given}
+
+
+def table_settings(sink: spec.TableSink, location: str) -> TableSettings:
+    return TableSettings(
+        location=location,
+        mode=Mode(sink.mode),
+        key=tuple(sink.key),
+        partition_by=tuple(sink.partition_by),
+        add_columns=sink.schema_evolution == "add_columns",
+        storage_options=sink.storage_options.resolved() or None,
+        target_file_bytes=sink.maintenance.target_file_size,
+    )
+
+
+def open_sink(flow: Flow, given: Mapping[str, str]) -> TableSink:
+    """The sink of a flow; raises `SinkError`."""
+    match flow.sink:
+        case spec.Delta() as sink:
+            from headrace.pipeline.sinks.delta import DeltaSink
+
+            return DeltaSink(table_settings(sink, sink.table))
+        case sink:
+            raise SinkError(f"sink format {sink.format} cannot be written yet; use delta")
+
+
+def open_dead_letters(flow: Flow, given: Mapping[str, str]) -> DeadLetters | None:
+    """None for a flow that has none; raises `SinkError`."""
+    if flow.dead_letter is None:
+        return None
+    try:
+        module = import_module("headrace.pipeline.dead_letters")
+    except ModuleNotFoundError:
+        raise SinkError(
+            "dead letters cannot be written yet: set on_error: skip or fail, and leave out "
+            "dead_letter"
+        ) from None
+    opened: DeadLetters = module.open_dead_letters(flow, kafka_settings(flow, given))
+    return opened

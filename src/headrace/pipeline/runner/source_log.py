@@ -1,0 +1,79 @@
+"""A flow's topics as they are now, where it starts in them, and its consumer group."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.runner.planner import Beginning, Log, PlanError
+from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
+from headrace.pipeline.source.options import read_options
+from headrace.pipeline.spec.sources import StartOffsets, StartTimestamp, TopicSource
+
+
+class SourceLog:
+    """What the runner asks of the cluster for one flow."""
+
+    def __init__(self, source: TopicSource, kafka: Mapping[str, str]) -> None:
+        self._source = source
+        options = {f"kafka.{name}": value for name, value in kafka.items()}
+        choice = (
+            {"subscribePattern": source.pattern}
+            if source.pattern is not None
+            else {"subscribe": ",".join(source.topics)}
+        )
+        self._options = read_options({**options, **choice}, streaming=False)
+        self._admin = LogAdmin(self._options.read)
+
+    def look(self) -> Log:
+        """The topics that exist, with the bounds of what can be read."""
+        source = self._source
+        if source.pattern is not None:
+            layouts = self._admin.topics(self._options.matches)
+        else:
+            layouts = self._admin.topics(lambda name: name in source.topics)
+        partitions = all_partitions(layouts)
+        first = self._admin.earliest(partitions) if partitions else {}
+        end = self._admin.latest(partitions) if partitions else {}
+        return Log(
+            {topic: layout.topic_id.hex() for topic, layout in layouts.items()},
+            {each: (first[each], max(first[each], end[each])) for each in partitions},
+        )
+
+    def begin(self, log: Log) -> Beginning:
+        """Where a flow that has never run starts; raises `PlanError` for a topic there is not."""
+        for name in self._source.topics:
+            if name not in log.topic_ids:
+                close = get_close_matches(name, self._admin.topics(lambda _: True), n=1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise PlanError(f"there is no topic {name}{hint}. Create it, or correct the name")
+        return Beginning(log.topic_ids, self._starts(log))
+
+    def _starts(self, log: Log) -> dict[TopicPartition, int]:
+        match self._source.start:
+            case StartOffsets() as start:
+                return {each: self._named(start, each, log) for each in log.bounds}
+            case StartTimestamp() as start:
+                time_ms = int(start.timestamp.timestamp() * 1000)
+                found = self._admin.at_times(dict.fromkeys(log.bounds, time_ms))
+                return {
+                    each: log.bounds[each][1] if offset == NO_RECORD else offset
+                    for each, offset in found.items()
+                }
+            case "latest":
+                return {each: end for each, (_, end) in log.bounds.items()}
+            case _:
+                return {each: first for each, (first, _) in log.bounds.items()}
+
+    def _named(self, start: StartOffsets, partition: TopicPartition, log: Log) -> int:
+        first, end = log.bounds[partition]
+        offset = start.offsets.get(partition.topic, {}).get(partition.partition, first)
+        if offset > end:
+            raise PlanError(f"start: {partition} ends at {end}, so it cannot start at {offset}")
+        return offset
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Shows every Kafka tool how far the flow is."""
+        self._admin.commit(group, offsets)
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        return {each: at.offset for each, at in self._admin.committed(group).items()}
