@@ -27,6 +27,7 @@ rd_kafka_conf_t *consumer_conf(const options_t *options) {
         set(conf, "queued.max.messages.kbytes", "262144");
         set(conf, "fetch.message.max.bytes", "1048576");
         set(conf, "fetch.wait.max.ms", "500");
+        set(conf, "isolation.level", options->isolation);
         return conf;
 }
 

@@ -1,6 +1,8 @@
 /* Shared by every mode of the load generator: options, clocks, payloads, latency samples.
  *
- * The program drives a broker through librdkafka and prints one JSON object on one line. It is
+ * The program drives a broker, through librdkafka or (wire.h) through sockets of its own, and
+ * prints one JSON object on one line. A mode that has to set the stage first prints a line
+ * {"ready":1} before, at the moment when the timed part begins. It is
  * written in C so that what is measured is the broker and not an interpreter on the client's side;
  * it reports its own CPU time, so that a reader can see where the client was the limit. */
 #ifndef HEADRACE_BENCH_LOAD_H
@@ -11,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MAX_THREADS = 16, MAX_PARTITIONS = 1024, MAX_MESSAGE_BYTES = 1 << 20 };
+enum { MAX_THREADS = 16, MAX_PARTITIONS = 1024, MAX_MESSAGE_BYTES = 1 << 20,
+       MAX_CONNECTIONS = 15000 };
 
 typedef struct {
         const char *mode;
@@ -19,6 +22,8 @@ typedef struct {
         const char *topic;
         const char *codec;
         const char *acks;
+        const char *group;      /* its name, or the beginning of its name; the transactional id */
+        const char *isolation;  /* consume: the isolation level */
         int64_t count;          /* messages to send or to receive */
         int64_t size;           /* bytes of each value */
         int64_t partitions;     /* 0 .. partitions - 1 are used */
@@ -33,6 +38,14 @@ typedef struct {
         int64_t since_ns;       /* CLOCK_MONOTONIC moment that timers count from */
         int64_t led;            /* metadata: partitions that must have a leader */
         int64_t timeout_ms;     /* whole run */
+        int64_t keys;           /* keyed: about so many different ones */
+        int64_t groups;
+        int64_t members;        /* of each group, one connection each */
+        int64_t joined;         /* commits: as members of the groups, not as strangers */
+        int64_t heartbeat_ms;   /* pause of a member between heartbeats */
+        int64_t duration_ms;    /* timed part of commits and heartbeats */
+        int64_t rounds;         /* rebalances */
+        int64_t per_transaction; /* records */
 } options_t;
 
 /* options.c */
@@ -70,6 +83,10 @@ int run_latency(const options_t *options);
 int run_end_to_end(const options_t *options);
 int run_metadata(const options_t *options);
 int run_first_message(const options_t *options);
+int run_transactions(const options_t *options);
+int run_commits(const options_t *options);
+int run_heartbeats(const options_t *options);
+int run_rebalance(const options_t *options);
 
 /* consume.c: a queue that all partitions of the topic feed, each from its offset (NULL: 0) */
 rd_kafka_queue_t *start_consumer(rd_kafka_t *client, rd_kafka_topic_t *topic,

@@ -13,6 +13,8 @@ int main(int argc, char **argv) {
             {"produce", run_produce},   {"consume", run_consume}, {"latency", run_latency},
             {"e2e", run_end_to_end},    {"metadata", run_metadata},
             {"first", run_first_message},
+            {"transactions", run_transactions}, {"commits", run_commits},
+            {"heartbeats", run_heartbeats}, {"rebalance", run_rebalance},
         };
         const options_t options = parse_options(argc, argv);
         for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)

@@ -30,6 +30,7 @@ static void assign(options_t *options, const char *name, const char *value) {
         struct { const char *name; const char **at; } texts[] = {
             {"bootstrap", &options->bootstrap}, {"topic", &options->topic},
             {"codec", &options->codec},         {"acks", &options->acks},
+            {"group", &options->group},         {"isolation", &options->isolation},
         };
         struct { const char *name; int64_t *at; } numbers[] = {
             {"count", &options->count},           {"size", &options->size},
@@ -40,6 +41,11 @@ static void assign(options_t *options, const char *name, const char *value) {
             {"rate", &options->rate},             {"tail", &options->tail},
             {"since_ns", &options->since_ns},     {"led", &options->led},
             {"timeout_ms", &options->timeout_ms},
+            {"keys", &options->keys},             {"groups", &options->groups},
+            {"members", &options->members},       {"heartbeat_ms", &options->heartbeat_ms},
+            {"duration_ms", &options->duration_ms},
+            {"joined", &options->joined},         {"rounds", &options->rounds},
+            {"per_transaction", &options->per_transaction},
         };
         for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
                 if (!strcmp(texts[i].name, name)) {
@@ -58,10 +64,12 @@ options_t parse_options(int argc, char **argv) {
         options_t options = {
             .bootstrap = "127.0.0.1:9092", .topic = "bench", .codec = "none", .acks = "1",
             .count = 100000, .size = 100, .partitions = 1, .linger_ms = 5, .batch_messages = 10000,
-            .in_flight = 5, .threads = 1, .rate = 500, .timeout_ms = 120000,
+            .in_flight = 5, .threads = 1, .rate = 500, .timeout_ms = 120000, .group = "bench",
+            .isolation = "read_committed", .keys = 1 << 20, .groups = 1, .members = 1,
+            .heartbeat_ms = 3000, .duration_ms = 5000, .rounds = 5, .per_transaction = 100,
         };
         if (argc < 2)
-                die("usage: load produce|consume|latency|e2e|metadata|first name=value ...");
+                die("usage: load MODE name=value ... (the modes are in main.c)");
         options.mode = argv[1];
         for (int i = 2; i < argc; i++) {
                 char *equals = strchr(argv[i], '=');
@@ -78,6 +86,11 @@ options_t parse_options(int argc, char **argv) {
                 die("partitions must be 1 to %d", MAX_PARTITIONS);
         if (options.count < 1 || options.rate < 1)
                 die("count and rate must be 1 or more");
+        if (options.keys < 1 || options.rounds < 1 || options.per_transaction < 1)
+                die("keys, rounds and per_transaction must be 1 or more");
+        if (options.groups < 1 || options.members < 1 ||
+            options.groups * options.members > MAX_CONNECTIONS)
+                die("groups times members must be 1 to %d", MAX_CONNECTIONS);
         return options;
 }
 

@@ -41,7 +41,7 @@ rd_kafka_conf_t *producer_conf(const options_t *options) {
 
 static void produce_one(producer_t *producer, int64_t index) {
         const options_t *options = producer->options;
-        uint64_t key = (uint64_t)index * 0x9E3779B97F4A7C15u >> 44; /* about a million keys */
+        uint64_t key = ((uint64_t)index * 0x9E3779B97F4A7C15u >> 24) % (uint64_t)options->keys;
         const int32_t partition =
             options->keyed ? RD_KAFKA_PARTITION_UA : (int32_t)(index % options->partitions);
         const int flags = RD_KAFKA_MSG_F_BLOCK;
