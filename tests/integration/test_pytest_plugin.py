@@ -52,6 +52,11 @@ def test_the_broker_is_the_sessions(headrace, headrace_proc):
     socket.create_connection((host, int(port)), timeout=10).close()
 
 
+def test_the_brokers_assertions_are_not_rewritten(headrace):
+    loader = type(sys.modules["headrace.broker.node"].__loader__)
+    assert loader.__name__ == "SourceFileLoader"
+
+
 def test_factories_make_others(frozen, headrace):
     assert frozen.bootstrap_servers != headrace.bootstrap_servers
     frozen.produce("orders", "one")
@@ -125,7 +130,7 @@ def test_fixtures_and_settings(tmp_path: Path) -> None:
             HEADRACE_BOOTSTRAP=external.bootstrap_servers,
         )
         assert external.headrace.topics() == {}
-    assert "7 passed" in output
+    assert "8 passed" in output
 
 
 @pytest.mark.slow
