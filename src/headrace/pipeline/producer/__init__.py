@@ -1,0 +1,14 @@
+"""Records into topics, in transactions: all of them or none, each once."""
+
+from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, ProducerFenced
+from headrace.pipeline.producer.settings import ProducerSettings, producer_settings
+from headrace.pipeline.producer.transactional import TransactionalProducer
+
+__all__ = [
+    "CommitUncertain",
+    "ProducerFailed",
+    "ProducerFenced",
+    "ProducerSettings",
+    "TransactionalProducer",
+    "producer_settings",
+]

@@ -1,0 +1,196 @@
+"""Batches of one producer into partitions: in order, each once.
+
+A partition has one request under way at a time, so that a batch which is sent again cannot overtake
+the one behind it; different partitions do not wait for each other. The leader knows a batch that
+comes twice by its producer id, epoch and sequence. What waits is bounded in bytes: whoever produces
+faster than the cluster takes in has to wait.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+from headrace.client.client import ClusterClient, Leader
+from headrace.client.errors import ClientError, code_of_number
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.producer.errors import ProducerFailed, failure
+from headrace.pipeline.producer.settings import ProducerSettings
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from headrace.records.batch import SEQUENCE_MASK
+from headrace.records.record import Record, build_batch
+
+ALL_IN_SYNC: Final = -1
+BY_NAME: Final = 12  # Produce names topics by their names up to this version, ...
+ADDED_BEFORE: Final = 11  # ... and up to this one partitions are added to a transaction beforehand
+RECORD_OVERHEAD_BYTES: Final = 24
+HEADER_OVERHEAD_BYTES: Final = 4
+
+
+class Identity(NamedTuple):
+    """Whom the brokers take a batch from. Tasks that share a transaction share it."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    implicit: bool
+    """Whether writing to a partition makes it part of the transaction (KIP-890)."""
+
+
+def size_of(record: Record) -> int:
+    """About the bytes that a record takes in a batch."""
+    size = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        size += HEADER_OVERHEAD_BYTES + len(name) + len(value or b"")
+    return size
+
+
+def chunks(records: Iterable[Record], batch_bytes: int) -> Iterator[list[Record]]:
+    """Records for one batch each, numbered from 0 as a producer's are."""
+    chunk: list[Record] = []
+    size = 0
+    for record in records:
+        more = size_of(record)
+        if chunk and size + more > batch_bytes:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(record._replace(offset=len(chunk)))
+        size += more
+    if chunk:
+        yield chunk
+
+
+class Sequences:
+    """The next sequence number of each partition, for one producer id and epoch."""
+
+    def __init__(self) -> None:
+        self._next: dict[TopicPartition, int] = {}
+
+    def take(self, partition: TopicPartition, count: int) -> int:
+        base = self._next.get(partition, 0)
+        self._next[partition] = (base + count) & SEQUENCE_MASK
+        return base
+
+
+def transactional_batch(
+    records: list[Record], identity: Identity, base_sequence: int, settings: ProducerSettings
+) -> bytes:
+    return build_batch(
+        records,
+        codec=settings.codec,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.epoch,
+        base_sequence=base_sequence,
+        is_transactional=True,
+    )
+
+
+class Appender:
+    """Lives on one event loop; after a failure it takes nothing more."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        identity: Identity,
+        settings: ProducerSettings,
+        join: Callable[[TopicPartition], Awaitable[None]] | None = None,
+    ) -> None:
+        self._client = client
+        self._identity = identity
+        self._settings = settings
+        self._join = join
+        self._waiting: dict[TopicPartition, deque[bytes]] = {}
+        self._lanes: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._bytes = 0
+        self._less = asyncio.Condition()
+        self._failed: BaseException | None = None
+
+    async def put(self, partition: TopicPartition, batch: bytes) -> None:
+        """Takes a batch, as soon as there is room; raises what an earlier one met."""
+        async with self._less:
+            await self._less.wait_for(
+                lambda: self._failed is not None or self._bytes < self._settings.buffer_bytes
+            )
+        self.check()
+        self._bytes += len(batch)
+        self._waiting.setdefault(partition, deque()).append(batch)
+        if partition not in self._lanes:
+            self._lanes[partition] = asyncio.create_task(self._drain(partition))
+
+    async def flush(self) -> None:
+        """Returns when everything is acknowledged; raises if something was not."""
+        while self._lanes:
+            await asyncio.wait(list(self._lanes.values()))
+        self.check()
+
+    async def stop(self) -> None:
+        """Gives up on what is under way."""
+        lanes = list(self._lanes.values())
+        for lane in lanes:
+            lane.cancel()
+        await asyncio.gather(*lanes, return_exceptions=True)
+
+    def check(self) -> None:
+        if self._failed is not None:
+            raise self._failed
+
+    async def _drain(self, partition: TopicPartition) -> None:
+        waiting = self._waiting[partition]
+        try:
+            while waiting and self._failed is None:
+                if self._join is not None:
+                    await self._join(partition)
+                batch = waiting.popleft()
+                await self._send(partition, batch)
+                async with self._less:
+                    self._bytes -= len(batch)
+                    self._less.notify_all()
+        except BaseException as error:
+            self._failed = self._failed or error
+            async with self._less:
+                self._less.notify_all()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+        finally:
+            del self._lanes[partition]
+
+    async def _send(self, partition: TopicPartition, batch: bytes) -> None:
+        settings = self._settings
+        request = ProduceRequest(
+            transactional_id=self._identity.transactional_id,
+            acks=ALL_IN_SYNC,
+            timeout_ms=int(settings.request_timeout_s * 1000),
+            topic_data=[
+                TopicProduceData(
+                    name=partition.topic,
+                    partition_data=[PartitionProduceData(index=partition.partition, records=batch)],
+                )
+            ],
+        )
+        what = f"a batch of {len(batch)} bytes for {partition}"
+        try:
+            answer = await self._client.send(
+                request,
+                ProduceResponse,
+                to=Leader(*partition),
+                timeout_s=settings.delivery_timeout_s,
+                at_most=BY_NAME if self._identity.implicit else ADDED_BEFORE,
+                code_of=lambda got: _partition(got).error_code,
+            )
+        except ClientError as error:
+            raise ProducerFailed(f"{what} was not acknowledged: {error}") from error
+        code = code_of_number(_partition(answer).error_code)
+        if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            said = _partition(answer).error_message
+            raise failure(code, f"{what}" + (f" ({said})" if said else ""))
+
+
+def _partition(answer: ProduceResponse) -> PartitionProduceResponse:
+    return answer.responses[0].partition_responses[0]

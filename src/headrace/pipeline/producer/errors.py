@@ -1,0 +1,61 @@
+"""Why a transaction could not go on, and what to do about it."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from headrace.protocol.errors import ErrorCode
+
+_FENCED: Final = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+_ADVICE: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.MESSAGE_TOO_LARGE: "raise max.message.bytes of the topic",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "raise segment.bytes of the topic",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow this user to write to the topic",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow this user to read as the group",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: (
+        "allow this user to write with the transactional id"
+    ),
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: (
+        "lower transaction.timeout.ms, or raise the broker's transaction.max.timeout.ms"
+    ),
+    ErrorCode.INVALID_TXN_STATE: "the broker ended the transaction, perhaps because it took "
+    "longer than transaction.timeout.ms: make batches smaller, or raise it",
+    ErrorCode.TRANSACTION_ABORTABLE: "run the batch again",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE: "raise the broker's offset.metadata.max.bytes",
+    ErrorCode.INVALID_TIMESTAMP: (
+        "set message.timestamp.before.max.ms of the topic high enough for old records"
+    ),
+    ErrorCode.INVALID_RECORD: "a compacted topic takes records with keys only",
+}
+
+
+class ProducerFailed(Exception):
+    """The transaction cannot be completed; nothing of it will be seen by readers."""
+
+
+class ProducerFenced(ProducerFailed):
+    """Somebody else has taken the transactional id, or the broker gave up on this producer."""
+
+
+class CommitUncertain(ProducerFailed):
+    """The answer to a commit did not come: only the marker in the cluster knows how it ended."""
+
+
+def failure(code: ErrorCode, what: str) -> ProducerFailed:
+    """The error that a code means for the transaction."""
+    if code in _FENCED:
+        return ProducerFenced(
+            f"{what}: {code.name}. Another run writes with the same transactional id, or this one "
+            "took longer than transaction.timeout.ms. Make sure that it runs once only; then "
+            "start it again: it goes on where the last commit ends"
+        )
+    advice = _ADVICE.get(code)
+    return ProducerFailed(
+        f"{what}: {code.name} ({code.message})" + (f" To do: {advice}" if advice else "")
+    )

@@ -1,0 +1,81 @@
+"""How to reach a cluster and how to write to it, from settings by Kafka's names. Pure."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from headrace.client.security import PLAINTEXT, InvalidSecurity, Security, security_of
+from headrace.pipeline.source.jaas import credentials_of
+from headrace.pipeline.source.reading import ReadSettings
+from headrace.records.codec import Codec
+
+CODECS: Final = {codec.name.lower(): codec for codec in Codec}
+
+
+class BadSetting(ValueError):
+    """A client setting that a person must correct."""
+
+
+class ProducerSettings(NamedTuple):
+    """A producer's settings; sizes bound what it holds in memory."""
+
+    bootstrap_servers: str
+    security: Security = PLAINTEXT
+    client_id: str = "headrace-pipeline"
+    codec: Codec = Codec.ZSTD
+    batch_bytes: int = 512 << 10
+    """Uncompressed size of a batch; a larger record travels alone."""
+    buffer_bytes: int = 32 << 20
+    """Batches that may be under way at a time."""
+    request_timeout_s: float = 30.0
+    delivery_timeout_s: float = 120.0
+    """How long one request may be tried again."""
+    transaction_timeout_ms: int = 300_000
+
+    def reading(self) -> ReadSettings:
+        """The same cluster for a reader of whole records."""
+        return ReadSettings(
+            self.bootstrap_servers,
+            security=self.security,
+            client_id=self.client_id,
+            with_headers=True,
+        )
+
+
+def producer_settings(kafka: Mapping[str, str]) -> ProducerSettings:
+    """Settings by Kafka's names; those that mean nothing to a producer are left alone."""
+    servers = kafka.get("bootstrap.servers", "").strip()
+    if not servers:
+        raise BadSetting("bootstrap.servers is missing, e.g. localhost:9092")
+    try:
+        security = security_of({**kafka, **credentials_of(kafka.get("sasl.jaas.config", ""))})
+    except InvalidSecurity as error:
+        raise BadSetting(str(error)) from None
+    named = kafka.get("compression.type", "zstd").lower()
+    if named not in CODECS:
+        raise BadSetting(f"compression.type is {', '.join(CODECS)}, not {named!r}")
+    defaults = ProducerSettings(servers)
+    return defaults._replace(
+        security=security,
+        client_id=kafka.get("client.id", defaults.client_id),
+        codec=CODECS[named],
+        batch_bytes=_number(kafka, "batch.size", defaults.batch_bytes),
+        buffer_bytes=_number(kafka, "buffer.memory", defaults.buffer_bytes),
+        request_timeout_s=_seconds(kafka, "request.timeout.ms", defaults.request_timeout_s),
+        delivery_timeout_s=_seconds(kafka, "delivery.timeout.ms", defaults.delivery_timeout_s),
+        transaction_timeout_ms=_number(
+            kafka, "transaction.timeout.ms", defaults.transaction_timeout_ms
+        ),
+    )
+
+
+def _number(kafka: Mapping[str, str], name: str, default: int) -> int:
+    text = kafka.get(name)
+    if text is None:
+        return default
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise BadSetting(f"{name} is a whole number above 0, not {text!r}")
+    return int(text)
+
+
+def _seconds(kafka: Mapping[str, str], name: str, default_s: float) -> float:
+    return _number(kafka, name, int(default_s * 1000)) / 1000

@@ -1,0 +1,64 @@
+"""The pipeline's transactional producer against Apache Kafka."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.client.offsets import committed_offsets
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.producer import ProducerFenced, ProducerSettings, TransactionalProducer
+from headrace.records.record import Record
+from headrace.testing.external import ExternalBroker
+from headrace.testing.helper import Headrace
+from support.java import KafkaNode
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Headrace]:
+    home: Path = tmp_path_factory.mktemp("kafka") / "node"
+    with KafkaNode(home) as node:
+        broker = ExternalBroker(node.bootstrap_servers)
+        yield broker.headrace
+        broker.close()
+
+
+def values_of(helper: Headrace, topic: str) -> list[bytes | None]:
+    return [each.value for each in helper.consume(topic, read_committed=True)]
+
+
+def test_kafka_takes_transactions_with_offsets_one_after_the_other(helper: Headrace) -> None:
+    topic, source = helper.create_topic(), helper.create_topic()
+    at = TopicPartition(source, 0)
+    with TransactionalProducer(ProducerSettings(helper.bootstrap_servers), topic) as producer:
+        producer.init()
+        for number in range(3):
+            producer.produce(topic, 0, [Record(0, 1, None, b"%d" % number)])
+            producer.send_offsets(f"g-{topic}", {at: number}, f'{{"batch": {number}}}')
+            producer.commit()
+        producer.produce(topic, 0, [Record(0, 1, None, b"no")])
+        producer.abort()
+        producer.produce(topic, 0, [Record(0, 1, None, b"3")])
+        producer.commit()
+    helper.wait_for(lambda: values_of(helper, topic) == [b"0", b"1", b"2", b"3"], "all of them")
+    found = helper._call(lambda client: committed_offsets(client, f"g-{topic}", timeout_s=30))
+    assert (found[at].offset, found[at].metadata) == (2, '{"batch": 2}')
+
+
+def test_kafka_shuts_out_the_older_producer(helper: Headrace) -> None:
+    topic = helper.create_topic()
+    settings = ProducerSettings(helper.bootstrap_servers)
+    with (
+        TransactionalProducer(settings, topic) as old,
+        TransactionalProducer(settings, topic) as new,
+    ):
+        old.init()
+        old.produce(topic, 0, [Record(0, 1, None, b"old")])
+        new.init()
+        with pytest.raises(ProducerFenced):
+            old.commit()
+        new.produce(topic, 0, [Record(0, 1, None, b"new")])
+        new.commit()
+    helper.wait_for(lambda: values_of(helper, topic) == [b"new"], "the new one's")
