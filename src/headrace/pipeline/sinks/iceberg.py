@@ -1,0 +1,268 @@
+"""Iceberg tables: files from tasks, one transaction from the driver, through pyiceberg (no JVM).
+
+The transaction that adds the files also sets a property of the table with the pipeline's batch and
+offsets, so both are there or neither is. A snapshot carries the same, for who looks at history.
+"""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Or
+from pyiceberg.table import Table, Transaction
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.offsets import offsets_from_json, offsets_to_json
+from headrace.pipeline.sinks.delta import DELETED
+from headrace.pipeline.sinks.evolution import evolved
+from headrace.pipeline.sinks.files import FileTask
+from headrace.pipeline.sinks.stores import open_store
+from headrace.pipeline.sinks.table import (
+    BatchInfo,
+    Committed,
+    MaintenanceReport,
+    Mode,
+    SinkError,
+    TableSettings,
+    TaskWriter,
+    WrittenFile,
+)
+
+PROPERTY: Final = "headrace."
+KEYS_PER_FILTER: Final = 10_000
+
+
+def open_catalog(warehouse: str, properties: Mapping[str, str]) -> Catalog:
+    """What the spec names, or a SQL catalog in a file beside the tables."""
+    if properties:
+        return load_catalog("headrace", **dict(properties))
+    store, base = open_store(warehouse, None)
+    store.create_dir(base, recursive=True)
+    return load_catalog(
+        "headrace", type="sql", uri=f"sqlite:///{base}/catalog.db", warehouse=f"file://{base}"
+    )
+
+
+class IcebergSink:
+    """One Iceberg table; `settings.location` is `namespace.table`."""
+
+    def __init__(
+        self, settings: TableSettings, *, warehouse: str, catalog: Mapping[str, str]
+    ) -> None:
+        self._settings = settings
+        self._warehouse = warehouse
+        self._properties = catalog
+        self._schema: pa.Schema | None = None
+
+    def _catalog(self) -> Catalog:
+        try:
+            return open_catalog(self._warehouse, self._properties)
+        except Exception as error:
+            raise SinkError(f"the Iceberg catalog cannot be opened: {error}") from error
+
+    def _table(self) -> Table | None:
+        try:
+            return self._catalog().load_table(self._settings.location)
+        except NoSuchTableError:
+            return None
+
+    def _existing(self) -> Table:
+        table = self._table()
+        if table is None:
+            raise SinkError(
+                f"{self._settings.location}: the table is gone; start the pipeline anew"
+            )
+        return table
+
+    # --- what the table holds -------------------------------------------------------------------
+
+    def last_commit(self, pipeline: str, partitions: Sequence[TopicPartition]) -> Committed | None:
+        table = self._table()
+        return None if table is None else _committed(table, pipeline)
+
+    # --- schema ---------------------------------------------------------------------------------
+
+    def prepare(self, schema: pa.Schema) -> None:
+        settings = self._settings
+        rows = pa.schema([field for field in schema if field.name != DELETED])
+        for name in (*settings.partition_by, *settings.key):
+            if name not in rows.names:
+                raise SinkError(
+                    f"{settings.location}: there is no column {name} among the rows' "
+                    f"({', '.join(rows.names)}); correct key or partition_by, or the transform"
+                )
+        table = self._table()
+        if table is None:
+            table = self._create(rows)
+        wanted, added = evolved(
+            _plain(table.schema().as_arrow()),
+            rows,
+            add_columns=settings.add_columns,
+            where=settings.location,
+        )
+        if added:
+            with table.update_schema() as update:
+                update.union_by_name(wanted)
+        self._schema = wanted
+
+    def _create(self, rows: pa.Schema) -> Table:
+        catalog = self._catalog()
+        name = self._settings.location
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(name.rpartition(".")[0])
+        try:
+            table = catalog.create_table(name, rows)
+        except TableAlreadyExistsError:
+            return catalog.load_table(name)
+        if self._settings.partition_by:
+            with table.update_spec() as update:
+                for column in self._settings.partition_by:
+                    update.add_identity(column)
+        return table
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def write_task(self, batch: BatchInfo) -> TaskWriter:
+        assert self._schema is not None, "prepare comes first"
+        settings = self._settings
+        name = f"{batch.pipeline}-{batch.batch_id}"
+        if settings.mode is Mode.MERGE:
+            staged = pa.schema([*self._schema, pa.field(DELETED, pa.bool_())])
+            return FileTask(
+                self._staging(batch), name, staged, storage_options=settings.storage_options
+            )
+        return FileTask(
+            f"{self._existing().location()}/data",
+            name,
+            self._schema,
+            settings.partition_by,
+            keep_partition_columns=True,
+            target_file_bytes=settings.target_file_bytes,
+            storage_options=settings.storage_options,
+        )
+
+    def _staging(self, batch: BatchInfo) -> str:
+        return f"{self._existing().location()}/_headrace/{batch.pipeline}-{batch.batch_id}"
+
+    def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+        table = self._existing()
+        before = _committed(table, batch.pipeline)
+        if before is not None and before.batch_id >= batch.batch_id:
+            return before  # a replay: the rows are in
+        offsets = {**(before.offsets if before is not None else {}), **batch.ends}
+        summary = _summary(batch, offsets)
+        try:
+            with table.transaction() as transaction:
+                if self._settings.mode is Mode.MERGE:
+                    self._merge(transaction, batch, written, summary)
+                else:
+                    paths = [
+                        f"{table.location()}/data/{each.path}" for each in written if each.rows
+                    ]
+                    if paths:
+                        transaction.add_files(paths, snapshot_properties=summary)
+                held = {"batch": batch.batch_id, "offsets": json.loads(offsets_to_json(offsets))}
+                transaction.set_properties({f"{PROPERTY}{batch.pipeline}": json.dumps(held)})
+        except CommitFailedException as error:
+            raise SinkError(
+                f"{self._settings.location}: another writer was faster with batch "
+                f"{batch.batch_id}: is this pipeline running twice? ({error})"
+            ) from error
+        except OSError as error:
+            raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
+        after = _committed(self._existing(), batch.pipeline)
+        assert after is not None
+        return after
+
+    def _merge(
+        self,
+        transaction: Transaction,
+        batch: BatchInfo,
+        written: Sequence[WrittenFile],
+        summary: dict[str, str],
+    ) -> None:
+        """Rows whose keys are in the batch go; those that are not deleted come."""
+        store, base = open_store(self._staging(batch), self._settings.storage_options)
+        paths = [f"{base}/{each.path}" for each in written if each.rows]
+        if not paths:
+            return
+        rows: pa.Table = ds.dataset(paths, filesystem=store, format="parquet").to_table()
+        keys = rows.select(list(self._settings.key)).to_pylist()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # keys that are new match no row
+            for at in range(0, len(keys), KEYS_PER_FILTER):
+                some = _any_of(keys[at : at + KEYS_PER_FILTER])
+                transaction.delete(some, snapshot_properties=summary)
+        kept = rows.filter(pc.invert(rows.column(DELETED))).drop_columns([DELETED])
+        if kept.num_rows:
+            transaction.append(kept, snapshot_properties=summary)
+
+    # --- maintenance ----------------------------------------------------------------------------
+
+    def compact(self) -> MaintenanceReport:
+        raise SinkError(
+            f"{self._settings.location}: pyiceberg cannot join small files yet. Use larger batches "
+            "(trigger), or an engine that can"
+        )
+
+    def vacuum(self, older_than_hours: float) -> MaintenanceReport:
+        from datetime import datetime, timedelta
+
+        table = self._existing()
+        before = len(table.snapshots())
+        limit = datetime.now() - timedelta(hours=older_than_hours)  # noqa: DTZ005
+        table.maintenance.expire_snapshots().older_than(limit).commit()
+        return MaintenanceReport(files_removed=before - len(self._existing().snapshots()))
+
+
+def _summary(batch: BatchInfo, offsets: Mapping[TopicPartition, int]) -> dict[str, str]:
+    return {
+        "headrace.pipeline": batch.pipeline,
+        "headrace.batch": str(batch.batch_id),
+        "headrace.offsets": offsets_to_json(offsets),
+    }
+
+
+def _committed(table: Table, pipeline: str) -> Committed | None:
+    text = table.properties.get(f"{PROPERTY}{pipeline}")
+    if text is None:
+        return None
+    held = json.loads(text)
+    snapshot = table.current_snapshot()
+    version = str(snapshot.snapshot_id) if snapshot is not None else ""
+    return Committed(held["batch"], offsets_from_json(json.dumps(held["offsets"])), version)
+
+
+def _any_of(keys: Sequence[Mapping[str, Any]]) -> BooleanExpression:
+    """The rows with one of these keys."""
+    names = list(keys[0])
+    if len(names) == 1:
+        wanted = [key[names[0]] for key in keys]
+        return In(names[0], wanted)  # type: ignore[call-arg, arg-type]
+    whole = [_all_of(key) for key in keys]
+    return whole[0] if len(whole) == 1 else Or(whole[0], whole[1], *whole[2:])
+
+
+def _all_of(key: Mapping[str, Any]) -> BooleanExpression:
+    parts: list[BooleanExpression] = [
+        EqualTo(name, value)  # type: ignore[call-arg, arg-type]
+        for name, value in key.items()
+    ]
+    return And(parts[0], parts[1], *parts[2:])
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """The columns without Iceberg's ids, which files from tasks do not have."""
+    return pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])

@@ -1,0 +1,197 @@
+"""Iceberg tables and folders of Parquet take each batch once and say which offsets they hold."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.sinks.delta import DELETED
+from headrace.pipeline.sinks.files import described
+from headrace.pipeline.sinks.iceberg import IcebergSink, open_catalog
+from headrace.pipeline.sinks.parquet import ParquetSink, parquet_files
+from headrace.pipeline.sinks.table import (
+    BatchInfo,
+    Mode,
+    SinkError,
+    TableSettings,
+    TableSink,
+    WrittenFile,
+)
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("amount", pa.float64())])
+PARTITION = TopicPartition("orders", 0)
+PIPELINE = "orders_to_lake"
+
+
+class Kind:
+    """One format: how to open its sink, how to read its rows."""
+
+    def __init__(self, name: str, home: Path) -> None:
+        self.name = name
+        self._home = home
+
+    def sink(self, **settings: object) -> TableSink:
+        if self.name == "parquet":
+            return ParquetSink(TableSettings(str(self._home / "t"), **settings))  # type: ignore[arg-type]
+        named = TableSettings("lake.orders", **settings)  # type: ignore[arg-type]
+        return IcebergSink(named, warehouse=str(self._home), catalog={})
+
+    def rows(self) -> pa.Table:
+        if self.name == "parquet":
+            query = (
+                f"select * from read_parquet({parquet_files(str(self._home / 't'))}, "
+                "hive_partitioning=true, union_by_name=true) order by id"
+            )
+            return duckdb.sql(query).to_arrow_table()
+        table = open_catalog(str(self._home), {}).load_table("lake.orders")
+        return table.scan().to_arrow().sort_by("id")
+
+
+@pytest.fixture(params=["parquet", "iceberg"])
+def kind(request: pytest.FixtureRequest, tmp_path: Path) -> Kind:
+    return Kind(request.param, tmp_path)
+
+
+def batch(number: int, start: int, end: int) -> BatchInfo:
+    return BatchInfo(PIPELINE, number, (OffsetRange("orders", 0, start, end),))
+
+
+def rows(*ids: int, day: str = "monday") -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {"id": list(ids), "day": [day] * len(ids), "amount": [float(each) for each in ids]},
+        schema=SCHEMA,
+    )
+
+
+def write(sink: TableSink, of: BatchInfo, *batches: pa.RecordBatch) -> Sequence[WrittenFile]:
+    return [described(row) for out in sink.write_task(of)(iter(batches)) for row in out.to_pylist()]
+
+
+def test_a_batch_lands_once_however_often_it_is_committed(kind: Kind) -> None:
+    sink = kind.sink()
+    assert sink.last_commit(PIPELINE, [PARTITION]) is None
+    sink.prepare(SCHEMA)
+    first = batch(0, 0, 2)
+    assert sink.commit(first, write(sink, first, rows(1, 2))).offsets == {PARTITION: 2}
+    replayed = sink.commit(first, write(sink, first, rows(1, 2)))
+    assert (replayed.batch_id, replayed.offsets) == (0, {PARTITION: 2})
+    second = batch(1, 2, 3)
+    sink.commit(second, write(sink, second, rows(3)))
+    committed = kind.sink().last_commit(PIPELINE, [PARTITION])
+    assert committed is not None
+    assert (committed.batch_id, committed.offsets) == (1, {PARTITION: 3})
+    assert kind.sink().last_commit("another", [PARTITION]) is None
+    assert kind.rows().column("id").to_pylist() == [1, 2, 3]
+
+
+def test_a_batch_without_rows_still_moves_the_offsets(kind: Kind) -> None:
+    sink = kind.sink()
+    sink.prepare(SCHEMA)
+    empty = batch(0, 0, 7)
+    assert sink.commit(empty, write(sink, empty)).offsets == {PARTITION: 7}
+
+
+def test_rows_are_partitioned(kind: Kind) -> None:
+    sink = kind.sink(partition_by=("day",))
+    sink.prepare(SCHEMA)
+    of = batch(0, 0, 3)
+    written = write(sink, of, rows(1, 2), rows(3, day="tuesday"))
+    assert {each.partition_values["day"] for each in written} == {"monday", "tuesday"}
+    sink.commit(of, written)
+    found = kind.rows()
+    assert found.column("id").to_pylist() == [1, 2, 3]
+    assert [str(day) for day in found.column("day").to_pylist()] == ["monday", "monday", "tuesday"]
+
+
+def test_a_new_column_is_added_and_another_type_is_refused(kind: Kind) -> None:
+    sink = kind.sink()
+    sink.prepare(SCHEMA)
+    sink.commit(batch(0, 0, 1), write(sink, batch(0, 0, 1), rows(1)))
+    wider = SCHEMA.append(pa.field("note", pa.string()))
+    sink = kind.sink()
+    sink.prepare(wider)
+    new = pa.RecordBatch.from_pydict(
+        {"id": [2], "day": ["x"], "amount": [1.0], "note": ["hello"]}, schema=wider
+    )
+    sink.commit(batch(1, 1, 2), write(sink, batch(1, 1, 2), new))
+    assert kind.rows().column("note").to_pylist() == [None, "hello"]
+    changed = pa.schema([("id", pa.string()), ("day", pa.string()), ("amount", pa.float64())])
+    with pytest.raises(SinkError, match="column id is int64 in the table and string"):
+        kind.sink().prepare(changed)
+    with pytest.raises(SinkError, match="schema_evolution"):
+        kind.sink(add_columns=False).prepare(wider.append(pa.field("more", pa.int64())))
+
+
+def test_two_runners_cannot_both_commit_a_batch(kind: Kind) -> None:
+    one, other = kind.sink(), kind.sink()
+    one.prepare(SCHEMA)
+    other.prepare(SCHEMA)
+    of = batch(0, 0, 1)
+    mine, theirs = write(one, of, rows(1)), write(other, of, rows(1))
+    one.commit(of, write(one, of, rows(1)) if kind.name == "parquet" else mine)
+    with suppress(SinkError):
+        other.commit(of, theirs)
+    assert kind.rows().column("id").to_pylist() == [1]
+
+
+def test_merged_rows_replace_remove_and_add_in_iceberg(tmp_path: Path) -> None:
+    kind = Kind("iceberg", tmp_path)
+    sink = kind.sink(mode=Mode.MERGE, key=("id",))
+    schema = SCHEMA.append(pa.field(DELETED, pa.bool_()))
+    sink.prepare(schema)
+    changes: Callable[..., pa.RecordBatch] = lambda *pairs: pa.RecordBatch.from_pydict(  # noqa: E731
+        {
+            "id": [key for key, _ in pairs],
+            "day": ["d"] * len(pairs),
+            "amount": [amount for _, amount in pairs],
+            DELETED: [amount is None for _, amount in pairs],
+        },
+        schema=schema,
+    )
+    for number, pairs in enumerate([((1, 1.0), (2, 2.0)), ((1, 10.0), (2, None), (3, 3.0))]):
+        of = batch(number, number, number + 1)
+        sink.commit(of, write(sink, of, changes(*pairs)))
+    table = kind.rows()
+    assert table.select(["id", "amount"]).to_pydict() == {"id": [1, 3], "amount": [10.0, 3.0]}
+
+
+def test_a_parquet_folder_cannot_be_merged_into(tmp_path: Path) -> None:
+    with pytest.raises(SinkError, match="format: delta or iceberg"):
+        ParquetSink(TableSettings(str(tmp_path), mode=Mode.MERGE, key=("id",)))
+
+
+def test_parquet_files_are_joined_and_orphans_go(tmp_path: Path) -> None:
+    kind = Kind("parquet", tmp_path)
+    sink = kind.sink()
+    sink.prepare(SCHEMA)
+    for number in range(4):
+        of = batch(number, number, number + 1)
+        sink.commit(of, write(sink, of, rows(number)))
+    write(sink, batch(9, 9, 10), rows(99))  # never committed
+    assert sink.compact().files_removed == 4
+    assert sink.vacuum(0).files_removed == 1
+    assert kind.rows().column("id").to_pylist() == [0, 1, 2, 3]
+    assert len(list((tmp_path / "t").rglob("*.parquet"))) == 1
+    committed = sink.last_commit(PIPELINE, [PARTITION])
+    assert committed is not None
+    assert committed.offsets == {PARTITION: 4}
+
+
+def test_a_crash_before_the_manifest_leaves_no_double_rows_after_the_replay(
+    tmp_path: Path,
+) -> None:
+    kind = Kind("parquet", tmp_path)
+    sink = kind.sink()
+    sink.prepare(SCHEMA)
+    of = batch(0, 0, 2)
+    write(sink, of, rows(1, 2))
+    again = kind.sink()
+    again.prepare(SCHEMA)
+    again.commit(of, write(again, of, rows(1, 2)))
+    everything = duckdb.sql(f"select id from '{tmp_path}/t/*.parquet' order by id").fetchall()
+    assert everything == [(1,), (2,)]
