@@ -1,0 +1,165 @@
+"""All flows of a spec in one Spark application, each in a thread of its own."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from headrace.pipeline.runner.checkpoint import Checkpoint
+from headrace.pipeline.runner.events import Event, Kind, Report
+from headrace.pipeline.runner.failures import Failure, failure_of
+from headrace.pipeline.runner.history import History
+from headrace.pipeline.runner.loop import MAX_RETRIES, FlowFailed, FlowLoop, Parts
+from headrace.pipeline.runner.opening import kafka_settings, open_dead_letters, open_sink
+from headrace.pipeline.runner.session import open_session
+from headrace.pipeline.runner.source_log import SourceLog
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.pipeline import PipelineSpec
+from headrace.pipeline.spec.sources import TopicSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOK_S: Final = 0.5
+SPARK_LOG: Final = "spark.log"
+SHELL_SIGNAL: Final = 128
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What a run is told beside its spec."""
+
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    """Client settings that win over the spec's."""
+    master: str | None = None
+    until_caught_up: bool = False
+    max_retries: int = MAX_RETRIES
+
+
+class Application:
+    """One run of a spec."""
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        settings: RunSettings,
+        listeners: Sequence[Report] = (),
+        spark: "SparkSession | None" = None,
+    ) -> None:
+        self._spec = spec
+        self._settings = settings
+        self._listeners = tuple(listeners)
+        self._spark = spark
+        self._stop = threading.Event()
+        self._failed: list[FlowFailed] = []
+        self._telling = threading.Lock()
+
+    def stop(self) -> None:
+        """Every flow finishes the batch it is at, and ends."""
+        self._stop.set()
+
+    def run(self) -> list[FlowFailed]:
+        """Returns when all flows have ended, with those that could not go on.
+
+        A flow that fails stops the others after their batch, so that whoever watches the process
+        sees it; where flows end by themselves, the others still do their part.
+        """
+        flows = self._spec.resolved()
+        with ExitStack() as held:
+            checkpoints = [Checkpoint(flow.checkpoint) for flow in flows]
+            for checkpoint in checkpoints:
+                held.enter_context(checkpoint.locked())
+            spark = self._spark or self._session(held, checkpoints[0])
+            with self._signals():
+                threads = [
+                    threading.Thread(target=self._flow, args=(flow, spark), name=flow.id)
+                    for flow in flows
+                ]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    while thread.is_alive():
+                        thread.join(LOOK_S)  # short, so that signals are seen
+        return list(self._failed)
+
+    def _session(self, held: ExitStack, checkpoint: Checkpoint) -> "SparkSession":
+        spark = open_session(
+            self._spec.pipeline,
+            master=self._settings.master,
+            conf=self._spec.spark.resolved(),
+            log=checkpoint.path / SPARK_LOG,
+        )
+        held.callback(spark.stop)
+        return spark
+
+    def _flow(self, flow: Flow, spark: "SparkSession") -> None:
+        with History(Checkpoint(flow.checkpoint).history) as history:
+
+            def report(event: Event) -> None:
+                history.add(event)
+                self._tell(event)
+
+            try:
+                self._loop(flow, spark, report).run()
+            except FlowFailed as error:
+                self._end(flow, error)
+            except Exception as error:  # before the loop: a sink or a setting that is wrong
+                failure = failure_of(error)
+                report(Event(flow.id, Kind.FAILED, message=failure.message))
+                self._end(flow, FlowFailed(flow.id, failure))
+
+    def _loop(self, flow: Flow, spark: "SparkSession", report: Report) -> FlowLoop:
+        if not isinstance(flow.source, TopicSource):
+            raise FlowFailed(flow.id, Failure("files and tables cannot be streamed yet"))
+        kafka = kafka_settings(flow, self._settings.kafka)
+        parts = Parts(
+            flow=flow,
+            spark=spark,
+            log=SourceLog(flow.source, kafka),
+            sink=open_sink(flow, self._settings.kafka),
+            dead_letters=open_dead_letters(flow, self._settings.kafka),
+            checkpoint=Checkpoint(flow.checkpoint),
+            kafka=kafka,
+        )
+        return FlowLoop(
+            parts,
+            report,
+            self._stop,
+            until_caught_up=self._settings.until_caught_up,
+            max_retries=self._settings.max_retries,
+        )
+
+    def _end(self, flow: Flow, error: FlowFailed) -> None:
+        self._failed.append(error)
+        if not self._settings.until_caught_up and flow.trigger_s is not None:
+            self._stop.set()
+
+    def _tell(self, event: Event) -> None:
+        with self._telling:
+            for listener in self._listeners:
+                listener(event)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT finish the batch; a second one ends the process where it is.
+
+        That is safe: whatever was going on, the next run finds out what was committed.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def asked(number: int, frame: object) -> None:
+            if self._stop.is_set():
+                os._exit(SHELL_SIGNAL + number)
+            self._stop.set()
+
+        before = {each: signal.signal(each, asked) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
