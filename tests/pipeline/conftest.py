@@ -1,0 +1,72 @@
+"""One Spark session for all tests of a worker: starting one takes as long as running them all.
+
+Modules here are marked `xdist_group("spark")`, which keeps them in one worker, and have a timeout
+that allows for the first job of a session on a busy machine.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from headrace.pipeline.runner.session import open_session
+from headrace.pipeline.spec import parse_spec
+from support.pipelines import MakePipeline, Pipeline, Record, Send
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SQL = "SELECT id, amount, _record.partition AS p, _record.offset AS o FROM source"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    session = open_session(
+        "tests",
+        master="local[2]",
+        conf={"spark.sql.shuffle.partitions": "2"},
+        log=tmp_path_factory.mktemp("spark") / "spark.log",
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def send(bootstrap: str) -> Send:
+    """Produces (partition, key, value) records and waits for them."""
+
+    def produce(topic: str, records: Sequence[Record]) -> None:
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for partition, key, value in records:
+            producer.produce(topic, value, key, partition)
+        assert producer.flush(60) == 0
+
+    return produce
+
+
+@pytest.fixture
+def make_pipeline(
+    tmp_path: Path, bootstrap: str, spark: "SparkSession", new_name: Callable[[], str]
+) -> MakePipeline:
+    """A pipeline of JSON orders; keywords replace or add top-level parts of the spec."""
+
+    def make(topic: str, **changes: object) -> Pipeline:
+        table = tmp_path / "table"
+        spec: dict[str, object] = {
+            "pipeline": new_name(),
+            "source": {
+                "topics": [topic],
+                "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
+            },
+            "transform": [{"sql": SQL}],
+            "sink": {"format": "delta", "table": str(table)},
+            "trigger": "100ms",
+            "checkpoint": str(tmp_path / "checkpoint"),
+        }
+        text = json.dumps({**spec, **changes})  # JSON is YAML
+        return Pipeline(parse_spec(text), table, bootstrap, spark)
+
+    return make

@@ -1,0 +1,82 @@
+"""A pipeline into a Delta table, and ways to run it in a test."""
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltalake import DeltaTable
+
+from headrace.pipeline.runner.application import Application, RunSettings
+from headrace.pipeline.runner.checkpoint import Checkpoint
+from headrace.pipeline.runner.events import Event, Kind
+from headrace.pipeline.runner.loop import FlowFailed, FlowLoop, Parts
+from headrace.pipeline.runner.opening import kafka_settings, open_dead_letters, open_sink
+from headrace.pipeline.runner.source_log import SourceLog
+from headrace.pipeline.spec.pipeline import PipelineSpec
+from headrace.pipeline.spec.sources import TopicSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+Record = tuple[int, bytes | None, bytes | None]
+"""Partition, key, value."""
+Send = Callable[[str, Sequence[Record]], None]
+
+
+class Pipeline:
+    """A spec of one flow into a Delta table, and ways to run it."""
+
+    def __init__(
+        self, spec: PipelineSpec, table: Path, bootstrap: str, spark: "SparkSession"
+    ) -> None:
+        self.spec = spec
+        self.flow = spec.resolved()[0]
+        self.table = table
+        self.events: list[Event] = []
+        self._kafka = {"bootstrap.servers": bootstrap}
+        self._spark = spark
+
+    def application(self, *, until_caught_up: bool = True) -> Application:
+        settings = RunSettings(kafka=self._kafka, until_caught_up=until_caught_up)
+        return Application(self.spec, settings, [self.events.append], spark=self._spark)
+
+    def run(self) -> list[FlowFailed]:
+        """Until everything that is there has landed."""
+        return self.application().run()
+
+    def loop(self) -> FlowLoop:
+        """As a process that has just started: nothing is known but what is on disk."""
+        flow = self.flow
+        assert isinstance(flow.source, TopicSource)
+        kafka = kafka_settings(flow, self._kafka)
+        parts = Parts(
+            flow=flow,
+            spark=self._spark,
+            log=SourceLog(flow.source, kafka),
+            sink=open_sink(flow, self._kafka),
+            dead_letters=open_dead_letters(flow, self._kafka),
+            checkpoint=Checkpoint(flow.checkpoint),
+            kafka=kafka,
+        )
+        return FlowLoop(parts, self.events.append, threading.Event(), until_caught_up=True)
+
+    @property
+    def log(self) -> SourceLog:
+        assert isinstance(self.flow.source, TopicSource)
+        return SourceLog(self.flow.source, self._kafka)
+
+    def rows(self) -> list[Row]:
+        found: list[Row] = DeltaTable(str(self.table)).to_pyarrow_table().to_pylist()
+        return found
+
+    def places(self) -> list[tuple[int, int]]:
+        """(partition, offset) of every row, in order; twice where a row is there twice."""
+        return sorted((row["p"], row["o"]) for row in self.rows())
+
+    def batches(self) -> list[Event]:
+        return [event for event in self.events if event.kind is Kind.BATCH]
+
+
+MakePipeline = Callable[..., Pipeline]
