@@ -8,7 +8,7 @@ faster than the cluster takes in has to wait.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from headrace.client.client import ClusterClient, Leader
@@ -52,19 +52,25 @@ def size_of(record: Record) -> int:
     return size
 
 
-def chunks(records: Iterable[Record], batch_bytes: int) -> Iterator[list[Record]]:
-    """Records for one batch each, numbered from 0 as a producer's are."""
-    chunk: list[Record] = []
-    size = 0
-    for record in records:
-        more = size_of(record)
-        if chunk and size + more > batch_bytes:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(record._replace(offset=len(chunk)))
-        size += more
-    if chunk:
-        yield chunk
+class Filling:
+    """The records of the batch that a partition gets next, numbered from 0."""
+
+    __slots__ = ("_records", "_size")
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+        self._size = 0
+
+    def takes(self, record: Record, batch_bytes: int) -> bool:
+        return not self._records or self._size + size_of(record) <= batch_bytes
+
+    def add(self, record: Record) -> None:
+        self._size += size_of(record)
+        self._records.append(record._replace(offset=len(self._records)))
+
+    def empty(self) -> list[Record]:
+        records, self._records, self._size = self._records, [], 0
+        return records
 
 
 class Sequences:

@@ -10,7 +10,7 @@ ones, partitions and groups are added beforehand.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from random import SystemRandom
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -19,13 +19,14 @@ from headrace import __version__
 from headrace.client.client import ClusterClient
 from headrace.client.coordinators import Coordinator, CoordinatorKind
 from headrace.client.errors import ClientError, code_of_number
+from headrace.client.offsets import NO_OFFSET, Committed
 from headrace.client.outcomes import TopicPartition
 from headrace.clock import SystemClock
 from headrace.pipeline.producer.appender import (
     Appender,
+    Filling,
     Identity,
     Sequences,
-    chunks,
     transactional_batch,
 )
 from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, failure
@@ -47,7 +48,11 @@ from headrace.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from headrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from headrace.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestTopic,
+    OffsetFetchResponse,
+)
 from headrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -58,6 +63,7 @@ from headrace.protocol.struct import Struct
 from headrace.records.record import Record
 
 R = TypeVar("R", bound=Struct)
+T = TypeVar("T")
 
 TRANSACTION_VERSION: Final = "transaction.version"
 IMPLICIT_SINCE: Final = 2  # of the feature
@@ -88,6 +94,7 @@ class TransactionalProducer:
         self._identity: Identity | None = None
         self._appender: Appender | None = None
         self._sequences = Sequences()
+        self._filling: dict[TopicPartition, Filling] = {}
         self._joined: set[TopicPartition] = set()
         self._joining = asyncio.Lock()
         self._open = False
@@ -128,19 +135,27 @@ class TransactionalProducer:
     def produce(self, topic: str, partition: int, records: Iterable[Record]) -> None:
         """Hands over records of the open transaction; offsets in them mean nothing.
 
-        Returns once they are on their way; an error may come with a later call. Memory is bounded:
-        `records` may be a generator of any length.
+        They travel when a batch is full, and with `commit`; an error may come with a later call.
+        Memory is bounded: `records` may be a generator of any length.
         """
+        self._begun()
         into = TopicPartition(topic, partition)
-        for chunk in chunks(records, self._settings.batch_bytes):
-            base = self._sequences.take(into, len(chunk))
-            batch = transactional_batch(chunk, self.identity, base, self._settings)
-            self._open = True
+        filling = self._filling.setdefault(into, Filling())
+        for record in records:
+            if not filling.takes(record, self._settings.batch_bytes):
+                self._send(into, filling)
+            filling.add(record)
+
+    def _send(self, into: TopicPartition, filling: Filling) -> None:
+        records = filling.empty()
+        if records:
+            base = self._sequences.take(into, len(records))
+            batch = transactional_batch(records, self.identity, base, self._settings)
             self._thread.run(self._appending().put(into, batch))
 
     def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Makes partitions part of the transaction that others will write to."""
-        self._open = True
+        self._begun()
         if not self.identity.implicit:
             self._thread.run(self._join_all(list(partitions)))
 
@@ -148,14 +163,24 @@ class TransactionalProducer:
         self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = ""
     ) -> None:
         """Makes a group's positions part of the transaction."""
-        self._open = True
+        self._begun()
         self._thread.run(self._send_offsets(group, offsets, metadata))
+
+    def offsets(
+        self, group: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Committed]:
+        """A group's positions, once no open transaction can change them."""
+        return self._thread.run(self._offsets(group, list(partitions)))
 
     def commit(self) -> None:
         """Makes the transaction visible, once all its records are acknowledged.
 
         After `CommitUncertain`, `init` and look at what the transaction would have changed.
         """
+        if not self._open:
+            return
+        for into, filling in self._filling.items():
+            self._send(into, filling)
         self._thread.run(self._commit())
 
     def abort(self) -> None:
@@ -163,6 +188,15 @@ class TransactionalProducer:
         if self._open:
             # Taking the id anew ends whatever state the transaction is in, and its sequences.
             self.init()
+
+    def call(self, ask: Callable[[ClusterClient], Coroutine[object, object, T]]) -> T:
+        """Asks something else over this producer's connections; raises `ClientError`."""
+        return self._thread.run(ask(self._client))
+
+    def _begun(self) -> None:
+        if self._identity is None:
+            raise ProducerFailed(f"{self.transactional_id}: init comes first")
+        self._open = True
 
     async def _close(self) -> None:
         if self._appender is not None:
@@ -205,6 +239,7 @@ class TransactionalProducer:
         self._identity = identity
         self._sequences = sequences
         self._joined = set()
+        self._filling = {}
         join = None if identity.implicit else self._join
         self._appender = Appender(self._client, identity, self._settings, join)
         self._open = False
@@ -295,10 +330,40 @@ class TransactionalProducer:
         if code is not ErrorCode.NONE:
             raise failure(code, what)
 
+    async def _offsets(
+        self, group: str, partitions: list[TopicPartition]
+    ) -> dict[TopicPartition, Committed]:
+        topics: dict[str, list[int]] = {}
+        for topic, index in partitions:
+            topics.setdefault(topic, []).append(index)
+        answer = await self._ask(
+            OffsetFetchRequest(
+                group_id=group,
+                topics=[
+                    OffsetFetchRequestTopic(name=name, partition_indexes=of)
+                    for name, of in topics.items()
+                ],
+                require_stable=True,
+            ),
+            OffsetFetchResponse,
+            to=Coordinator(group),
+            at_most=ONE_GROUP,
+            code_of=_positions_code,
+        )
+        code = code_of_number(_positions_code(answer))
+        if code is not ErrorCode.NONE:
+            raise failure(code, f"the offsets of group {group}")
+        return {
+            TopicPartition(topic.name, each.partition_index): Committed(
+                each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+            )
+            for topic in answer.topics
+            for each in topic.partitions
+            if each.committed_offset != NO_OFFSET
+        }
+
     async def _commit(self) -> None:
         await self._appending().flush()
-        if not self._open:
-            return
         identity = self.identity
         try:
             answer = await self._ask(
@@ -359,6 +424,12 @@ def _adding_code(answer: AddPartitionsToTxnResponse) -> int:
 
 def _offsets_code(answer: TxnOffsetCommitResponse) -> int:
     return _worst([each.error_code for topic in answer.topics for each in topic.partitions])
+
+
+def _positions_code(answer: OffsetFetchResponse) -> int:
+    return answer.error_code or _worst(
+        [each.error_code for topic in answer.topics for each in topic.partitions]
+    )
 
 
 def _worst(codes: list[int]) -> int:

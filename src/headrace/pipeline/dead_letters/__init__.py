@@ -1,0 +1,15 @@
+"""Records that a pipeline cannot use: set aside exactly once, looked at, sent again."""
+
+from collections.abc import Mapping
+
+from headrace.pipeline.dead_letters.writing import DeadLetters
+from headrace.pipeline.producer import producer_settings
+from headrace.pipeline.spec.flow import Flow
+
+__all__ = ["DeadLetters", "open_dead_letters"]
+
+
+def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetters:
+    """The dead letters of a flow that has a topic for them."""
+    assert flow.dead_letter is not None, "the spec names a topic for dead letters"
+    return DeadLetters(flow.dead_letter.topic, producer_settings(kafka), flow.id)

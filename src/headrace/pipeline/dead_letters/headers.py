@@ -1,0 +1,112 @@
+"""What stands in the headers of a dead letter and of a record that was replayed. Pure.
+
+A dead letter has the record's own headers, untouched, and behind them where it came from and what
+is wrong with it. A record that is sent to its topic again has its own headers and those that say
+where it was taken from and how often it was tried; if it fails again, it brings them along.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.records.record import Headers
+
+PREFIX: Final = "headrace.dlq."
+SOURCE_TOPIC: Final = PREFIX + "source.topic"
+SOURCE_PARTITION: Final = PREFIX + "source.partition"
+SOURCE_OFFSET: Final = PREFIX + "source.offset"
+SOURCE_TIMESTAMP: Final = PREFIX + "source.timestamp"
+ERROR_CLASS: Final = PREFIX + "error.class"
+ERROR_MESSAGE: Final = PREFIX + "error.message"
+PIPELINE: Final = PREFIX + "pipeline"
+BATCH_ID: Final = PREFIX + "batch.id"
+SCHEMA_VERSION: Final = PREFIX + "schema.version"
+
+REPLAYED: Final = PREFIX + "replayed."
+REPLAYED_TOPIC: Final = REPLAYED + "topic"
+REPLAYED_PARTITION: Final = REPLAYED + "partition"
+REPLAYED_OFFSET: Final = REPLAYED + "offset"
+REPLAYED_ATTEMPT: Final = REPLAYED + "attempt"
+
+MAX_MESSAGE_BYTES: Final = 4096
+"""A parser's message may quote a whole record."""
+_NO_NUMBER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a dead letter says about itself; -1 and "" where it says nothing."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    error: str
+    message: str
+    pipeline: str
+    batch_id: int
+    schema_version: int
+    attempts: int = 0
+    """How often it was sent to its topic again before it came here."""
+
+
+def letter_headers(own: Headers, facts: Facts) -> Headers:
+    """The record's own headers and the facts."""
+    message = facts.message.encode("utf-8", "replace")[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore")
+    said = {
+        SOURCE_TOPIC: facts.topic,
+        SOURCE_PARTITION: str(facts.partition),
+        SOURCE_OFFSET: str(facts.offset),
+        SOURCE_TIMESTAMP: str(facts.timestamp_ms),
+        ERROR_CLASS: facts.error,
+        ERROR_MESSAGE: message,
+        PIPELINE: facts.pipeline,
+        BATCH_ID: str(facts.batch_id),
+        SCHEMA_VERSION: str(facts.schema_version),
+    }
+    return (*own, *((name, value.encode()) for name, value in said.items()))
+
+
+def facts_of(headers: Headers) -> Facts:
+    """What the headers say; where a name is there twice, the last was added by the pipeline."""
+    said = {name: _text(value) for name, value in headers if name.startswith(PREFIX)}
+    return Facts(
+        topic=said.get(SOURCE_TOPIC, ""),
+        partition=_number(said, SOURCE_PARTITION),
+        offset=_number(said, SOURCE_OFFSET),
+        timestamp_ms=_number(said, SOURCE_TIMESTAMP),
+        error=said.get(ERROR_CLASS, ""),
+        message=said.get(ERROR_MESSAGE, ""),
+        pipeline=said.get(PIPELINE, ""),
+        batch_id=_number(said, BATCH_ID),
+        schema_version=_number(said, SCHEMA_VERSION),
+        attempts=max(0, _number(said, REPLAYED_ATTEMPT)),
+    )
+
+
+def own_headers(headers: Headers) -> Headers:
+    """The record's own headers, without what dead letters and replays have added."""
+    return tuple((name, value) for name, value in headers if not name.startswith(PREFIX))
+
+
+def replayed_headers(headers: Headers, topic: str, partition: int, offset: int) -> Headers:
+    """For the record that is sent again: its own headers, and which dead letter it was."""
+    said = {
+        REPLAYED_TOPIC: topic,
+        REPLAYED_PARTITION: str(partition),
+        REPLAYED_OFFSET: str(offset),
+        REPLAYED_ATTEMPT: str(facts_of(headers).attempts + 1),
+    }
+    return (*own_headers(headers), *((name, value.encode()) for name, value in said.items()))
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")
+
+
+def _number(said: Mapping[str, str], name: str) -> int:
+    text = said.get(name, "")
+    try:
+        return int(text)
+    except ValueError:
+        return _NO_NUMBER

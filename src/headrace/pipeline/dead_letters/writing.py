@@ -1,0 +1,125 @@
+"""A pipeline's bad records into its dead-letter topic: each once, whatever is killed when.
+
+The dead letters of a batch are one transaction, however many they are. With them goes the marker:
+the batch's end offsets and its id, committed for the group `<pipeline>.dead-letters`. So either all
+of a batch's dead letters are in the topic and the marker says so, or none are.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from headrace.client.client import ClusterClient
+from headrace.client.errors import ClientError
+from headrace.client.offsets import delete_offsets
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.dead_letters.staged import staged_letters
+from headrace.pipeline.marker import last_marked, marker_of
+from headrace.pipeline.producer import ProducerFailed, ProducerSettings, TransactionalProducer
+from headrace.pipeline.sinks.table import BatchInfo, Committed
+from headrace.pipeline.topics import ensure_topic
+
+TOPIC_CONFIGS: Final[Mapping[str, str]] = {
+    # Dead letters wait for a person: they do not go away by themselves, ...
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    # ... and one with its headers is larger than the record that it was.
+    "max.message.bytes": str(64 << 20),
+}
+
+
+def marker_group(pipeline: str) -> str:
+    return f"{pipeline}.dead-letters"
+
+
+class DeadLetters:
+    """One pipeline's dead letters. Whoever opens them last shuts out everybody before."""
+
+    def __init__(self, topic: str, settings: ProducerSettings, pipeline: str) -> None:
+        self.topic = topic
+        self.group = marker_group(pipeline)
+        self._settings = settings
+        self._producer: TransactionalProducer | None = None
+        self._partitions = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+
+    def last_marker(self, partitions: Sequence[TopicPartition]) -> Committed | None:
+        """The last batch whose dead letters are in the topic, and where that batch ends.
+
+        A transaction that an earlier run has left is over when this returns.
+        """
+        return last_marked(self.group, self._ready().offsets(self.group, partitions))
+
+    def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
+        """One transaction with the batch's bad records and its marker; how many they were.
+
+        0 for a batch that is marked already. After an error nothing of the batch is in the topic,
+        or, if the answer to the commit was lost, `last_marker` knows.
+        """
+        marker = self.last_marker(list(batch.ends))
+        if not staged or (marker is not None and marker.batch_id >= batch.batch_id):
+            return 0
+        producer = self._ready()
+        partitions = self._partition_count(producer)
+        written = 0
+        try:
+            now_ms = time.time_ns() // 1_000_000
+            for partition, letter in staged_letters(batch, staged, now_ms):
+                producer.produce(self.topic, partition % partitions, [letter])
+                written += 1
+            producer.send_offsets(self.group, batch.ends, marker_of(batch.batch_id))
+            producer.commit()
+        except BaseException:
+            # The next call takes the transactional id anew, which aborts what is open.
+            self.close()
+            raise
+        return written
+
+    def forget(self, partitions: Sequence[TopicPartition]) -> None:
+        """Deletes the marker, for a pipeline that is to begin anew."""
+        found = self._ready().offsets(self.group, partitions)
+
+        async def delete(client: ClusterClient) -> None:
+            timeout_s = self._settings.delivery_timeout_s
+            await delete_offsets(client, self.group, list(found), timeout_s=timeout_s)
+
+        if found:
+            self._ready().call(delete)
+
+    def _ready(self) -> TransactionalProducer:
+        if self._producer is None:
+            producer = TransactionalProducer(self._settings, self.group)
+            try:
+                producer.init()
+            except BaseException:
+                producer.close()
+                raise
+            self._producer = producer
+        return self._producer
+
+    def _partition_count(self, producer: TransactionalProducer) -> int:
+        if not self._partitions:
+            timeout_s = self._settings.delivery_timeout_s
+            try:
+                self._partitions = producer.call(
+                    lambda client: ensure_topic(client, self.topic, TOPIC_CONFIGS, timeout_s)
+                )
+            except ClientError as error:
+                raise ProducerFailed(f"the dead-letter topic {self.topic}: {error}") from error
+        return self._partitions

@@ -1,0 +1,174 @@
+"""A batch's bad records go to the dead-letter topic once, with the batch's marker."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.dead_letters import DeadLetters
+from headrace.pipeline.dead_letters.headers import facts_of, own_headers
+from headrace.pipeline.marker import BadMarker
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.producer import ProducerFailed, ProducerFenced, ProducerSettings
+from headrace.pipeline.sinks.table import BatchInfo
+from headrace.records.codec import Codec
+from headrace.testing import Broker
+from headrace.testing.consuming import ReceivedRecord
+from headrace.testing.helper import Headrace
+from support.staged import Bad, stage
+
+
+@pytest.fixture(scope="module")
+def helper() -> Iterator[Headrace]:
+    with Broker() as broker:
+        yield broker.headrace
+
+
+@pytest.fixture
+def source(helper: Headrace) -> str:
+    return helper.create_topic(partitions=2)
+
+
+@pytest.fixture
+def topic(source: str) -> str:
+    return f"{source}.dlq"
+
+
+@pytest.fixture
+def letters(helper: Headrace, source: str, topic: str) -> Iterator[DeadLetters]:
+    with open_letters(helper, source, topic) as letters:
+        yield letters
+
+
+def open_letters(helper: Headrace, source: str, topic: str) -> DeadLetters:
+    settings = ProducerSettings(helper.bootstrap_servers, batch_bytes=2_000)
+    return DeadLetters(topic, settings, f"pipeline-{source}")
+
+
+def batch_of(source: str, batch_id: int, *ends: int) -> BatchInfo:
+    ranges = tuple(OffsetRange(source, at, 0, end) for at, end in enumerate(ends))
+    return BatchInfo(f"pipeline-{source}", batch_id, ranges, schema_version=3)
+
+
+def partitions_of(source: str) -> list[TopicPartition]:
+    return [TopicPartition(source, 0), TopicPartition(source, 1)]
+
+
+def found(helper: Headrace, topic: str, count: int) -> list[ReceivedRecord]:
+    """All letters that are committed, once there are so many."""
+    helper.consume(topic, count, read_committed=True)
+    return helper.consume(topic, read_committed=True)
+
+
+def test_a_letter_is_the_record_with_its_headers_and_what_is_wrong(
+    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+) -> None:
+    own = (("trace", b"\xff\x00"), ("empty", None))
+    bad = Bad(source, 1, 41, b"\xff{", b"key", own, message="bad byte")
+    assert letters.write(batch_of(source, 0, 7, 42), [stage(tmp_path, [bad])]) == 1
+    (letter,) = found(helper, topic, 1)
+    assert (letter.key, letter.value) == (b"key", b"\xff{")
+    assert own_headers(letter.headers) == own
+    facts = facts_of(letter.headers)
+    assert (facts.topic, facts.partition, facts.offset) == (source, 1, 41)
+    assert (facts.timestamp_ms, facts.error) == (1_700_000_000_123, "ParseError")
+    assert (facts.message, facts.pipeline) == ("bad byte", f"pipeline-{source}")
+    assert (facts.batch_id, facts.schema_version, facts.attempts) == (0, 3, 0)
+
+
+def test_the_marker_says_which_batch_and_where_it_ends(
+    source: str, letters: DeadLetters, tmp_path: Path
+) -> None:
+    assert letters.last_marker(partitions_of(source)) is None
+    letters.write(batch_of(source, 4, 7, 42), [stage(tmp_path, [Bad(source, 0, 1)])])
+    marker = letters.last_marker(partitions_of(source))
+    assert marker is not None
+    assert marker.batch_id == 4
+    assert marker.offsets == {TopicPartition(source, 0): 7, TopicPartition(source, 1): 42}
+
+
+def test_a_batch_that_is_marked_is_not_written_again_by_another_run(
+    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+) -> None:
+    staged = [stage(tmp_path, [Bad(source, 0, 1), Bad(source, 0, 2)])]
+    assert letters.write(batch_of(source, 0, 3, 0), staged) == 2
+    with open_letters(helper, source, topic) as again:
+        assert again.write(batch_of(source, 0, 3, 0), staged) == 0
+        assert again.write(batch_of(source, 1, 9, 0), [stage(tmp_path, [Bad(source, 0, 8)])]) == 1
+    assert [facts_of(each.headers).offset for each in found(helper, topic, 3)] == [1, 2, 8]
+
+
+def test_a_batch_without_bad_records_needs_no_transaction(
+    helper: Headrace, source: str, topic: str, letters: DeadLetters
+) -> None:
+    assert letters.write(batch_of(source, 0, 3, 3), []) == 0
+    assert letters.last_marker(partitions_of(source)) is None
+    assert topic not in helper.topics()
+
+
+def test_many_letters_are_one_transaction(
+    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+) -> None:
+    staged = [
+        stage(tmp_path, [Bad(source, part, at, b"x" * 100) for at in range(300)])
+        for part in range(2)
+    ]
+    assert letters.write(batch_of(source, 0, 300, 300), staged) == 600
+    places = {
+        (facts_of(each.headers).partition, facts_of(each.headers).offset)
+        for each in found(helper, topic, 600)
+    }
+    assert places == {(part, at) for part in range(2) for at in range(300)}
+
+
+def test_a_write_that_fails_leaves_nothing_and_can_be_done_again(
+    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+) -> None:
+    helper.create_topic(topic, configs={"max.message.bytes": 3_000})
+    small, large = Bad(source, 0, 1), Bad(source, 0, 2, bytes(range(256)) * 100)
+    settings = ProducerSettings(helper.bootstrap_servers, batch_bytes=500)
+    with DeadLetters(topic, settings._replace(codec=Codec.NONE), "p-" + source) as strict:
+        with pytest.raises(ProducerFailed, match=r"max\.message\.bytes"):
+            strict.write(batch_of(source, 0, 3, 0), [stage(tmp_path, [small, large])])
+        assert strict.last_marker(partitions_of(source)) is None
+        assert strict.write(batch_of(source, 0, 3, 0), [stage(tmp_path, [small])]) == 1
+    assert len(found(helper, topic, 1)) == 1
+
+
+def test_a_second_run_of_the_pipeline_shuts_out_the_first(
+    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+) -> None:
+    letters.write(batch_of(source, 0, 1, 0), [stage(tmp_path, [Bad(source, 0, 0)])])
+    with open_letters(helper, source, topic) as second:
+        second.last_marker(partitions_of(source))
+        with pytest.raises(ProducerFenced):
+            letters.write(batch_of(source, 1, 2, 0), [stage(tmp_path, [Bad(source, 0, 1)])])
+    assert len(found(helper, topic, 1)) == 1
+
+
+def test_a_lost_answer_to_the_commit_is_looked_up_in_the_marker(
+    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+) -> None:
+    letters.last_marker(partitions_of(source))
+    helper.trouble.drop("EndTxn", carried_out=True)
+    staged = [stage(tmp_path, [Bad(source, 0, 0)])]
+    assert letters.write(batch_of(source, 0, 1, 0), staged) == 1
+    assert letters.write(batch_of(source, 0, 1, 0), staged) == 0
+    assert len(found(helper, topic, 1)) == 1
+
+
+def test_a_pipeline_that_begins_anew_forgets_its_marker(
+    source: str, letters: DeadLetters, tmp_path: Path
+) -> None:
+    letters.write(batch_of(source, 5, 1, 0), [stage(tmp_path, [Bad(source, 0, 0)])])
+    letters.forget(partitions_of(source))
+    assert letters.last_marker(partitions_of(source)) is None
+
+
+def test_offsets_that_somebody_else_committed_are_no_marker(
+    helper: Headrace, source: str, letters: DeadLetters
+) -> None:
+    helper.commit(letters.group, {(source, 0): 3})
+    with pytest.raises(BadMarker, match="another name"):
+        letters.last_marker(partitions_of(source))
