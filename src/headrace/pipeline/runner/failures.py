@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from headrace.client.errors import ClientError, DeadlineExceeded
 from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
+from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed
 from headrace.pipeline.source.reading import DataLost, ReadFailed
 
 # What Spark says when a process or a machine has gone, not when the work is wrong.
@@ -48,6 +49,8 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(str(error))
         case ReadFailed():
             return _reading(error)
+        case ProducerFailed():
+            return _producing(error)
         case ClientError():
             return Failure(str(error), passing=_is_passing(error), unreachable=True)
     if _is_sparks(error):
@@ -60,6 +63,16 @@ def _reading(error: ReadFailed) -> Failure:
     if isinstance(cause, ClientError):
         return Failure(str(error), passing=_is_passing(cause), unreachable=True)
     return Failure(str(error), passing="is damaged" not in str(error))
+
+
+def _producing(error: ProducerFailed) -> Failure:
+    """A broker that does not answer may come back; what it has refused stays refused."""
+    cause = error.__cause__
+    if isinstance(error, CommitUncertain):
+        return Failure(str(error), passing=True, unreachable=True)
+    if isinstance(cause, ClientError):
+        return Failure(str(error), passing=_is_passing(cause), unreachable=True)
+    return Failure(str(error))
 
 
 def _is_passing(error: ClientError) -> bool:
