@@ -91,8 +91,9 @@ class ClassicMembers:
         ):
             return Turn(refused_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         draft = Draft()
-        before = self._joining_member(group, member_id, request, draft)
         subscription = _subscription(request)
+        _check_claims(group, member_id, request, subscription)
+        before = self._joining_member(group, member_id, request, draft)
         update = Update(group, before, _updated(before, context, request, subscription))
         after, downgraded = self._settle(update, subscription, draft, now_ms)
         if not downgraded:
@@ -291,6 +292,26 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
             ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
             f"Malformed embedded consumer protocol: {error}.",
         ) from error
+
+
+def _check_claims(
+    group: ConsumerGroup,
+    member_id: str,
+    request: JoinGroupRequest,
+    subscription: ConsumerProtocolSubscription,
+) -> None:
+    """A member that was removed and does not know it must not come back with what it owned: it
+    would read and commit, in its new generation, what others have by now. Classic groups refuse
+    it, too; Kafka does not."""
+    if (
+        request.group_instance_id is None
+        and member_id not in group.members
+        and any(one.partitions for one in subscription.owned_partitions)
+    ):
+        raise CoordinatorError(
+            ErrorCode.UNKNOWN_MEMBER_ID,
+            f"Member {member_id} is not a member of group {group.group_id}.",
+        )
 
 
 def _updated(

@@ -103,6 +103,17 @@ def test_it_gives_back_by_joining_again_without_what_it_must_give() -> None:
     assert sorted(everything) == [0, 1, 2, 3]
 
 
+def test_a_member_that_was_removed_does_not_come_back_with_what_it_owned() -> None:
+    driver, member_id = balanced_group()
+    mine = assigned(driver, member_id)
+    driver.leave(member_id)
+    with pytest.raises(CoordinatorError) as refused:
+        rejoin(driver, member_id, *mine)
+    assert refused.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert member_id not in driver.consumers.members
+    assert rejoin(driver, driver.new_id(protocols=owning())).error_code == ErrorCode.NONE
+
+
 def test_a_sync_in_the_middle_of_a_rebalance_is_sent_back_to_join() -> None:
     driver, member_id = balanced_group()
     epoch = driver.member(member_id).epoch
