@@ -33,6 +33,8 @@ DEFAULT_PAIRS, QUICK_PAIRS = 7, 2
 QUICK_SCALE, QUICK_LOG_GB = 0.1, 0.5
 PEERS = ("headrace", "kafka")
 PAGE, CHART, DATA = "benchmarks.md", "benchmarks.svg", "benchmarks.json"
+# Written by hand, and made part of the page: what a reader should know about this publication.
+NOTES = "benchmarks-notes.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -190,7 +192,9 @@ def raise_file_limit() -> None:
 
 
 def publish(measured: results.Results, docs: Path) -> None:
-    (docs / PAGE).write_text(report.document(measured, chart_name=CHART, data_name=DATA))
+    notes = (docs / NOTES).read_text() if (docs / NOTES).exists() else ""
+    page = report.document(measured, chart_name=CHART, data_name=DATA, notes=notes)
+    (docs / PAGE).write_text(page)
     (docs / CHART).write_text(chart(measured))
     results.save(measured, docs / DATA)
 

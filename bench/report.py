@@ -37,8 +37,11 @@ def table(results: Results) -> str:
     return "\n".join(lines)
 
 
-def document(results: Results, *, chart_name: str, data_name: str) -> str:
-    """The Markdown page; the chart and the raw data lie beside it."""
+def document(results: Results, *, chart_name: str, data_name: str, notes: str = "") -> str:
+    """The Markdown page; the chart and the raw data lie beside it.
+
+    `notes` are what people wrote about this publication; they come last, as they are.
+    """
     ours, theirs = (name.capitalize() for name in results.contestants)
     header = (*HEADER[:2], ours, theirs, *HEADER[2:])
     rows = ["| " + " | ".join(row) + " |" for row in _rows(results)]
@@ -58,6 +61,7 @@ def document(results: Results, *, chart_name: str, data_name: str) -> str:
             "Each row gives both medians and the ratio Headrace / Kafka within a pair of runs:",
             "its median, its extremes, and its middle half (between the quartiles). For rates a",
             "ratio above 1 is better, for times, memory and CPU one below 1.",
+            *_verdict(results),
             f"Raw data: [{data_name}]({data_name}).",
             "",
             "## Where",
@@ -72,6 +76,7 @@ def document(results: Results, *, chart_name: str, data_name: str) -> str:
             "",
             *_noise(results),
             "",
+            *(("## This publication", "", notes.strip(), "") if notes.strip() else ()),
         ]
     )
 
@@ -106,6 +111,23 @@ def _goal(figure: Figure) -> str:
     return f"{sign} {goal.bound:g}{unit}"
 
 
+def _verdict(results: Results) -> list[str]:
+    """How many goals are met, and which are not."""
+    judged = [
+        (f"{workload.title}: {figure.metric.title}", figure.met)
+        for workload in results.workloads
+        for figure in workload.figures
+        if figure.met is not None
+    ]
+    missed = [f"- missed: {name}" for name, met in judged if not met]
+    return [
+        "",
+        f"Goals met: {len(judged) - len(missed)} of {len(judged)}.",
+        *(["", *missed] if missed else []),
+        "",
+    ]
+
+
 def _machine(results: Results) -> list[str]:
     machine = results.machine
     return [
@@ -124,9 +146,21 @@ def _method(results: Results) -> list[str]:
     pairs = int(results.settings.get("pairs", 0))
     return [
         f"- {pairs} pairs of runs a workload, interleaved (A B, B A, ...); 4 pairs of 10,000",
-        "  partitions, where one takes two minutes.",
+        "  partitions, where one takes two minutes, 5 of heartbeats and 3 of compaction.",
         "- Throughput and latency: six partitions; both brokers stay up and are warmed up first; a",
         "  new topic for each run, except that consuming reads the same messages every time.",
+        "- Offset commits: `bench/load` with sockets of its own; 50 connections, the next request",
+        "  when the last is answered, one partition each. With 50 groups each connection is the",
+        "  only member of one; with one group all commit as strangers.",
+        "- Heartbeats: 5,000 connections, a heartbeat each every 3 s; joining is not in the CPU",
+        "  figure. A rebalance lasts from the last JoinGroup sent to the last SyncGroup answered,",
+        "  in a group that stands; the initial delay is no part of it.",
+        "- Transactions: one librdkafka producer, 100 records of 100 B and a commit, one after the",
+        "  other. read_committed reads a million records that were written 1,000 a transaction.",
+        "- Compaction: 3 million records with 100,000 keys in segments of 50 MB, from the moment",
+        "  when the log may be cleaned to the checkpoint; `log.cleaner.backoff.ms=100`.",
+        "- The fixture's time is what pytest reports as set-up and clean-up. Kafka has none: its",
+        "  start from exec and the deletion of one topic stand beside it.",
         "- The client's CPU is in the table: where it fills a core, the client sets the rate,",
         "  and the broker's CPU is the figure that tells the brokers apart.",
         "- Broker CPU counts all threads and child processes, from /proc, around the run.",

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
 from bench.peers.peer import Peer, PeerError
@@ -18,7 +20,9 @@ DELETE_TIMEOUT_S = 15.0
 POLL_S = 0.1
 
 
-def create(peer: Peer, *requests: Mapping[str, int]) -> float:
+def create(
+    peer: Peer, *requests: Mapping[str, int], config: Mapping[str, str] | None = None
+) -> float:
     """Creates topics (name to partition count), a request after the other; seconds they took."""
     client = _client(peer)
     # Connecting and finding the controller are the client's business, not the request's.
@@ -27,7 +31,10 @@ def create(peer: Peer, *requests: Mapping[str, int]) -> float:
     for request in requests:
         _await(
             client.create_topics(
-                [NewTopic(name, partitions, 1) for name, partitions in request.items()],
+                [
+                    NewTopic(name, partitions, 1, config=dict(config or {}))
+                    for name, partitions in request.items()
+                ],
                 operation_timeout=REQUEST_TIMEOUT_S,
                 request_timeout=REQUEST_TIMEOUT_S,
             )
@@ -35,23 +42,42 @@ def create(peer: Peer, *requests: Mapping[str, int]) -> float:
     return time.monotonic() - began
 
 
-def delete(peer: Peer, name: str) -> None:
-    """Deletes the topic and waits until its files are gone, so that runs do not pile up."""
+def delete(peer: Peer, name: str, *, gone: bool = True) -> float:
+    """Deletes the topic, and returns the seconds until the answer.
+
+    With `gone` it then waits until the files are gone too, so that runs do not pile up.
+    """
     client = _client(peer)  # its requests end with it: it must outlive their answers
+    client.list_topics(timeout=REQUEST_TIMEOUT_S)
+    began = time.monotonic()
     _await(
         client.delete_topics(
             [name], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
         )
     )
-    deadline = time.monotonic() + DELETE_TIMEOUT_S
-    while any(peer.data.glob(f"{name}-*")) and time.monotonic() < deadline:
+    answered = time.monotonic()
+    while (
+        gone and time.monotonic() < answered + DELETE_TIMEOUT_S and any(peer.data.glob(f"{name}-*"))
+    ):
         time.sleep(POLL_S)
+    return answered - began
+
+
+def configure(peer: Peer, name: str, setting: str, value: str) -> None:
+    """Changes one setting of the topic."""
+    client = _client(peer)
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
+    for answer in client.incremental_alter_configs([resource]).values():
+        answer.result(REQUEST_TIMEOUT_S)
 
 
 @contextmanager
-def topic(peer: Peer, name: str, partitions: int) -> Iterator[str]:
+def topic(
+    peer: Peer, name: str, partitions: int, *, config: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """A topic for one run. What earlier runs left to write is on disk before the run begins."""
-    create(peer, {name: partitions})
+    create(peer, {name: partitions}, config=config)
     os.sync()
     try:
         yield name

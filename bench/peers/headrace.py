@@ -20,5 +20,6 @@ class Headrace(Peer):
 
     def command(self) -> list[str]:
         place = ["--ephemeral"] if self.ephemeral else ["--data", str(self.data)]
-        delay = f"log.segment.delete.delay.ms={DELETE_DELAY_MS}"
-        return [str(PROGRAM), "up", "--port", str(self.port), *place, "--set", delay]
+        settings = {"log.segment.delete.delay.ms": str(DELETE_DELAY_MS)} | self.settings
+        given = [word for name in settings for word in ("--set", f"{name}={settings[name]}")]
+        return [str(PROGRAM), "up", "--port", str(self.port), *place, *given]

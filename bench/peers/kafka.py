@@ -80,4 +80,5 @@ class Kafka(Peer):
             "share.coordinator.state.topic.min.isr": "1",
             "log.segment.delete.delay.ms": str(DELETE_DELAY_MS),
         }
+        lines |= self.settings
         return "".join(f"{name}={value}\n" for name, value in lines.items())

@@ -37,6 +37,8 @@ class Peer(ABC):
         self.load = load
         self.port = free_port()
         self.started_ns = 0
+        # Besides what every peer of its kind gets; for a workload to fill before the first start.
+        self.settings: dict[str, str] = {}
         self._process: subprocess.Popen[bytes] | None = None
         home.mkdir(parents=True)
 

@@ -4,14 +4,21 @@ from collections.abc import Mapping
 
 from bench.load_generator import Option
 from bench.workload import Workload
+from bench.workloads.commits import Commits
+from bench.workloads.compaction import Compaction
 from bench.workloads.consume import Consume
+from bench.workloads.fixture import Fixture
+from bench.workloads.heartbeats import Heartbeats
 from bench.workloads.latency import Latency
 from bench.workloads.long_log import LongLog
 from bench.workloads.memory import MemoryUse
 from bench.workloads.meter import throughput_metrics
 from bench.workloads.partitions import Partitions, partition_metrics
 from bench.workloads.produce import Produce
+from bench.workloads.read_committed import ReadCommitted
+from bench.workloads.rebalance import Rebalance
 from bench.workloads.startup import Startup
+from bench.workloads.transactions import Transactions
 
 SMALL, LARGE = 100, 1000
 CPU_GOAL = 0.6
@@ -20,8 +27,9 @@ GB = 1_000_000_000
 PIPELINED = 1000
 # The load generator leaves the first second out.
 MIN_PACED = 2500
-# One pair takes two minutes, nearly all of it Kafka's, and the ratio is far from 1.
-MAX_PAIRS: Mapping[str, int] = {"partitions-10k": 4}
+# One pair of 10,000 partitions takes two minutes, nearly all of it Kafka's, and the ratio is far
+# from 1; one of compaction or heartbeats takes about one minute, and the goals are no ratios.
+MAX_PAIRS: Mapping[str, int] = {"partitions-10k": 4, "compaction": 3, "heartbeats": 5}
 ACKS_ONE: Mapping[str, Option] = {"acks": "1", "linger_ms": 5, "in_flight": PIPELINED}
 ACKS_ALL: Mapping[str, Option] = {"acks": "all", "idempotence": 1, "linger_ms": 5, "in_flight": 5}
 
@@ -52,6 +60,7 @@ def catalogue(*, scale: float, big_log_gb: float) -> list[Workload]:
             throughput_metrics(rate_goal=5.0, cpu_goal=CPU_GOAL),
             {"acks": "1", "linger_ms": 0, "batch_messages": 1, "in_flight": PIPELINED},
         ),
+        *_coordinators(scale),
         Latency("latency", "Produce latency at 500/s", "latency", paced, 500),
         Latency("e2e", "End-to-end latency at 500/s", "e2e", paced, 500),
         Startup(),
@@ -60,7 +69,28 @@ def catalogue(*, scale: float, big_log_gb: float) -> list[Workload]:
             "partitions-1k", "1,000 partitions", 1000, partition_metrics(goals=False), warm_ups=0
         ),
         Partitions("partitions-10k", "10,000 partitions", 10_000, partition_metrics(goals=True)),
+        Fixture(),
+        Compaction(many(3_000_000), many(1_000_000)),
         LongLog(int(big_log_gb * GB), many(300_000)),
+    ]
+
+
+def _coordinators(scale: float) -> list[Workload]:
+    """Groups and transactions."""
+
+    def some(count: int, least: int) -> int:
+        return max(least, int(count * scale))
+
+    duration_ms = some(5000, 1000)
+    return [
+        Commits("commits", "Offset commits, 50 groups", joined=True, duration_ms=duration_ms),
+        Commits(
+            "commits-shared", "Offset commits, one group", joined=False, duration_ms=duration_ms
+        ),
+        Heartbeats(some(1000, 100), some(12_000, 3000)),
+        Rebalance(members=100),
+        Transactions(some(1000, 100)),
+        ReadCommitted(some(1000, 100)),
     ]
 
 
