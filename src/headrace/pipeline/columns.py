@@ -8,7 +8,8 @@ from typing import Final
 
 RECORD: Final = "_record"
 """struct<key, value, topic, partition, offset, timestamp, timestampType, headers>: the record as
-it was read. After `shape` it is null in good rows, which need it no more."""
+it was read. After `shape` it is null in good rows, which need it no more,
+but for a flow that merges."""
 ERROR: Final = "_error"
 """struct<class: string, message: string, action: string>, null in good rows. `action` is what the
 flow asks for: `dead_letter`, `fail` (stop the run, commit nothing) or `skip` (count, and go on)."""

@@ -56,7 +56,9 @@ def field(struct: str, column: Column) -> str:
     return f"{struct}.{_ROOT}.{quoted(column.name)}"
 
 
-def error(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str) -> str:
+def error(
+    given: Json, columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str
+) -> str:
     """The branches of a CASE that finds what is wrong with one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
     broken = f"({struct}.{_CORRUPT} IS NOT NULL OR {struct}.{_ROOT} IS NULL)"
@@ -70,8 +72,11 @@ def error(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str
         (broken, BadRecord.SCHEMA_MISMATCH, _misfits(columns, struct, text, prefix)),
         *_infinite(columns, struct, prefix),
         *_missing(columns, struct, prefix),
-        *_not_strings(columns, text, prefix),
+        *_not_strings(columns, struct, text, prefix),
     ]
+    if given.duplicate_keys == "error":
+        twice = literal(f"{prefix}has a key twice")
+        branches.append((f"try_parse_json({text}) IS NULL", BadRecord.DUPLICATE_KEY, twice))
     return " ".join(
         f"WHEN {condition} THEN {problem(kind, message, action)}"
         for condition, kind, message in branches
@@ -79,8 +84,12 @@ def error(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str
 
 
 def _is_object(text: str) -> str:
-    """Nothing but an object, as a strict reader sees it. Costs a second reading."""
-    return f"coalesce(schema_of_variant(try_parse_json({text})) LIKE 'OBJECT<%', false)"
+    """Nothing but an object, as a strict reader sees it. Costs a second reading.
+
+    Inside an array, because this reader, too, stops after the first value.
+    """
+    found = f"schema_of_variant(try_parse_json(concat('[', {text}, ']')))"
+    return f"coalesce({found} LIKE 'ARRAY<OBJECT<%', false)"
 
 
 def _misfits(columns: Struct, struct: str, text: str, prefix: str) -> str:
@@ -124,11 +133,14 @@ def _missing(columns: Struct, struct: str, prefix: str) -> Iterator[tuple[str, B
         )
 
 
-def _not_strings(columns: Struct, text: str, prefix: str) -> Iterator[tuple[str, BadRecord, str]]:
-    """A number or an object where a string belongs.
+def _not_strings(
+    columns: Struct, struct: str, text: str, prefix: str
+) -> Iterator[tuple[str, BadRecord, str]]:
+    """A number, a boolean, an array or an object where a string belongs.
 
-    One pass of a pattern over the text finds suspects (the name may be that of an inner field);
-    only those are read again.
+    Suspects are found in three steps, each dearer and for fewer rows: by the value itself (a
+    string that looks like a number), by a pattern over the text (the name may be that of an inner
+    field), by a second reading.
     """
     strings = [
         each
@@ -137,6 +149,7 @@ def _not_strings(columns: Struct, text: str, prefix: str) -> Iterator[tuple[str,
     ][:MAX_NAMED_COLUMNS]
     if not strings:
         return
+    suspect = " OR ".join(_suspect(each, field(struct, each), text) for each in strings)
     names = "|".join(re.escape(each.name) for each in strings)
     pattern = rf'"(?:{names})"\s*:\s*[^"n\s]'
     named = [
@@ -149,9 +162,24 @@ def _not_strings(columns: Struct, text: str, prefix: str) -> Iterator[tuple[str,
         f"v -> nullif(concat_ws(', ', {', '.join(named)}), '')), 1)"
     )
     yield (
-        f"rlike({text}, {literal(pattern)}) AND {found} IS NOT NULL",
+        f"({suspect}) AND rlike({text}, {literal(pattern)}) AND {found} IS NOT NULL",
         BadRecord.SCHEMA_MISMATCH,
         f"concat({literal(prefix)}, {found})",
+    )
+
+
+def _suspect(column: Column, value: str, text: str) -> str:
+    """Whether the value may have been something else than a string; cheap, and never too strict."""
+    if column.type == Primitive("string"):
+        # '-' to '9' begin numbers; '[' and '{' begin arrays and objects.
+        return (
+            f"({value} >= '-' AND {value} < ':') OR ({value} >= '[' AND {value} < '\\\\') "
+            f"OR ({value} >= '{{' AND {value} < '|') OR {value} IN ('true', 'false')"
+        )
+    written = [literal(f'"{column.name}":{space}"') for space in ("", " ")]
+    return (
+        f"({value} IS NOT NULL AND NOT contains({text}, {written[0]}) "
+        f"AND NOT contains({text}, {written[1]}))"
     )
 
 

@@ -132,7 +132,9 @@ def _side_error(plan: _Plan) -> str:
     content = f"{RECORD}.{plan.side}"
     match given:
         case Json():
-            branches = json_rules.error(columns, plan.parsed, content, plan.action, plan.prefix)
+            branches = json_rules.error(
+                given, columns, plan.parsed, content, plan.action, plan.prefix
+            )
         case Csv():
             branches = csv_rules.error(columns, plan.parsed, content, plan.action, plan.prefix)
         case Raw(type="string"):

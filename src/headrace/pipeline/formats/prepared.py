@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from headrace.pipeline.formats import pinning
 from headrace.pipeline.formats.errors import FormatError
+from headrace.pipeline.formats.inference import infer_schema
 from headrace.pipeline.formats.schema import (
     Column,
     Primitive,
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Side = Literal["value", "key"]
 Sample = Callable[[], "DataFrame"]
 """Some of the source's records (binary `key` and `value`), read only if a schema is inferred."""
+MAX_SAMPLE_BYTES: Final = 100_000
+"""Larger records are not looked at: the sample comes to the driver."""
 
 
 class Prepared(NamedTuple):
@@ -88,39 +91,20 @@ def default_subject(flow: Flow, side: Side) -> str:
     return f"{topics[0]}-{side}" if len(topics) == 1 else ""
 
 
-_INFER: Final = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt"}
-
-
 def _inferred(flow: Flow, side: Side, given: Json, sample: Sample | None) -> tuple[Prepared, int]:
     pinned = pinning.latest(flow.checkpoint, side)
     if pinned is None:
-        ddl = "" if sample is None else infer(sample(), side, given.infer_from)
-        if not ddl:
+        found = None if sample is None else infer(sample(), side, given.infer_from)
+        if found is None:
             raise FormatError(
                 f"the schema of the {side} cannot be inferred: there is no record with a JSON "
                 "object yet; wait for one, or give a schema"
             )
-        pinned = pinning.pin(flow.checkpoint, side, given.format, to_ddl_with_rules(parse_ddl(ddl)))
+        pinned = pinning.pin(flow.checkpoint, side, given.format, to_ddl_with_rules(found))
     return Prepared(given, parse_ddl(pinned.text), ""), pinned.version
 
 
-def infer(records: "DataFrame", side: Side, count: int) -> str:
-    """DDL that fits the good ones among `count` records; empty where there are none."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    texts = (
-        records.select(F.col(side).cast("string").alias("text"))
-        .where("text IS NOT NULL AND is_valid_utf8(text) AND try_parse_json(text) IS NOT NULL")
-        .where("ltrim(text) LIKE '{%'")
-        .limit(count)
-    )
-    row = texts.agg(F.expr("schema_of_json_agg(text)").alias("ddl")).first()
-    return "" if row is None or row["ddl"] is None else _fields(row["ddl"])
-
-
-def _fields(text: str) -> str:
-    """`STRUCT<a: INT>` without its shell."""
-    inner = text.strip()
-    if not inner.upper().startswith("STRUCT<"):
-        return ""
-    return inner[len("STRUCT<") : -1]
+def infer(records: "DataFrame", side: Side, count: int) -> Struct | None:
+    """From at most `count` records; None where none of them is a JSON object."""
+    chosen = records.where(f"octet_length({side}) <= {MAX_SAMPLE_BYTES}").select(side).limit(count)
+    return infer_schema(None if row[0] is None else bytes(row[0]) for row in chosen.collect())

@@ -326,8 +326,9 @@ def _row(message: Message) -> dict[str, object]:
     return row
 
 
-def _many(field: FieldDescriptor, values: Iterable[object]) -> object:
+def _many(field: FieldDescriptor, values: Iterable[object] | Mapping[object, object]) -> object:
     if _is_map(field):
+        assert isinstance(values, Mapping)
         value = field.message_type.fields_by_name["value"]
         return [(key, _value(value, values[key])) for key in values]
     return [_value(field, each) for each in values]
@@ -342,9 +343,9 @@ def _value(field: FieldDescriptor, value: object) -> object:
     assert isinstance(value, Message)
     name = field.message_type.full_name
     if name == _TIMESTAMP:
-        return value.ToDatetime().replace(tzinfo=UTC)  # type: ignore[attr-defined]
+        return value.ToDatetime().replace(tzinfo=UTC)
     if name in _AS_JSON:
         return json.dumps(json_format.MessageToDict(value))
     if name in _WRAPPERS:
-        return value.value  # type: ignore[attr-defined]
+        return value.value
     return _row(value)

@@ -24,6 +24,9 @@ class Json(Part):
     format: Literal["json"] = "json"
     schema_: SchemaText | None = Field(default=None, alias="schema")
     """A file (JSON Schema, or Spark DDL), or DDL itself; none = inferred once and pinned."""
+    duplicate_keys: Literal["last", "error"] = "last"
+    """Whether the last of two equal keys counts, or the record is bad. To look costs a second
+    reading of every record, a third of the speed."""
     infer_from: int = Field(default=1000, ge=1, le=1_000_000)
     """Records to look at where the schema is inferred."""
     timestamp_format: str | None = None

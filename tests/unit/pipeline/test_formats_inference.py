@@ -1,0 +1,27 @@
+"""A schema is inferred from the good examples; odd ones do not decide."""
+
+from headrace.pipeline.formats.inference import infer_schema
+from headrace.pipeline.formats.schema import to_ddl
+
+
+def inferred(*texts: bytes | None) -> str:
+    found = infer_schema(texts)
+    return "" if found is None else to_ddl(found)
+
+
+def test_fields_of_all_examples_are_columns() -> None:
+    assert inferred(
+        b'{"id":1,"a":{"b":1.5},"n":null}', b'{"id":2.5,"c":["x"],"t":true}', b'{"id":3}'
+    ) == ("`id` double, `a` struct<`b`:double>, `n` string, `c` array<string>, `t` boolean")
+
+
+def test_what_is_no_object_does_not_count() -> None:
+    assert inferred(b"bad", None, b"[1]", b"\xff", b"[" * 100_000, b"{}") == ""
+    assert inferred(b"bad", b'{"id":1}') == "`id` bigint"
+
+
+def test_the_type_of_most_examples_wins() -> None:
+    assert inferred(b'{"a":"x"}', b'{"a":1}', b'{"a":2}', b'{"a":null}') == "`a` bigint"
+    assert inferred(b'{"a":{}}', b'{"b":[]}', b'{"c":99999999999999999999}') == (
+        "`b` array<string>, `c` double"
+    )
