@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench import results
-from bench.__main__ import why_not_publish
+from bench.__main__ import NOTES, PAGE, publish, why_not_publish
 from bench.chart import chart, times_better
 from bench.machine import Machine
 from bench.report import document, number, table
@@ -101,6 +101,20 @@ def test_the_page_names_the_machine_the_chart_and_each_figure() -> None:
     page = document(sample_results(), chart_name="c.svg", data_name="d.json")
     for expected in ("A processor", "(c.svg)", "(d.json)", "2.20 M msg/s", "2.00x", "3 pairs"):
         assert expected in page
+
+
+def test_the_page_counts_the_goals_and_names_the_missed_ones() -> None:
+    page = document(sample_results(), chart_name="c.svg", data_name="d.json")
+    assert "Goals met: 2 of 3." in page
+    assert "- missed: Produce <100 B>: first answer" in page
+
+
+def test_what_people_wrote_about_a_publication_outlives_the_next_one(tmp_path: Path) -> None:
+    (tmp_path / NOTES).write_text("Measured on a quiet evening.\n")
+    for _ in range(2):
+        publish(sample_results(), tmp_path)
+        page = (tmp_path / PAGE).read_text()
+        assert page.count("## This publication\n\nMeasured on a quiet evening.\n") == 1
 
 
 def test_the_chart_is_well_formed_and_has_a_bar_for_each_headline() -> None:
