@@ -5,8 +5,9 @@ answers, a log for each partition that says only which records were delivered, a
 was given a partition last, who committed what. Everything follows from one seed.
 
 What must hold is checked while it happens: the coordinator never has a partition with two members,
-no two clients own one in the same generation, only the one that was given a partition last may
-commit for it, and no commit goes back, goes past what was delivered or is lost by a restart.
+no two clients own one in the same generation, the session of every member has an end, only the one
+that was given a partition last may commit for it, and no commit goes back, goes past what was
+delivered or is lost by a restart.
 """
 
 import heapq
@@ -21,6 +22,7 @@ from headrace.coordinator.turn import Turn
 from headrace.groups.classic.group import ClassicGroup
 from headrace.groups.config import GroupConfig
 from headrace.groups.consumer.group import ConsumerGroup
+from headrace.groups.consumer.timers import Deadline, timer
 from headrace.groups.shard import GroupShard
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_commit import (
@@ -42,6 +44,7 @@ RETRY_TIMER_MS = 500
 LATENCY_MS = (1, 40)
 SLOW_LATENCY_MS = (1_000, 9_000)
 DUPLICATED = 0.02
+NO_SESSION = "a member would stay for ever if it were dead"
 COMMIT_VERSION = 10  # by topic id: a commit for a topic that is gone does not hit its successor
 
 CONFIG = GroupConfig(
@@ -314,6 +317,7 @@ class World:
         fenced with their next request."""
         held: dict[Partition, str] = {}
         for member_id, member in group.members.items():
+            assert timer(Deadline.SESSION, GROUP, member_id) in self.driver.timers, NO_SESSION
             for owned in (member.assigned, member.revoking):
                 for topic_id, numbers in owned.items():
                     for number in numbers:
@@ -331,6 +335,8 @@ class World:
                 )
 
     def _check_classic_group(self, group: ClassicGroup) -> None:
+        for member in group.members.values():
+            assert member.session_timer in self.driver.timers, NO_SESSION
         owners: dict[Partition, str] = {}
         for client in self.members:
             if client.lives and client.epoch == group.generation:
