@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from deltalake import DeltaTable
 
 from headrace.pipeline.runner.application import Application, RunSettings
-from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.runner.events import Event, Kind
-from headrace.pipeline.runner.loop import FlowFailed, FlowLoop, Parts
-from headrace.pipeline.runner.opening import kafka_settings, open_dead_letters, open_sink
+from headrace.pipeline.runner.loop import FlowFailed, FlowLoop
+from headrace.pipeline.runner.parts import open_parts
 from headrace.pipeline.runner.source_log import SourceLog
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.sources import TopicSource
@@ -48,19 +47,10 @@ class Pipeline:
 
     def loop(self) -> FlowLoop:
         """As a process that has just started: nothing is known but what is on disk."""
-        flow = self.flow
-        assert isinstance(flow.source, TopicSource)
-        kafka = kafka_settings(flow, self._kafka)
-        parts = Parts(
-            flow=flow,
-            spark=self._spark,
-            log=SourceLog(flow.source, kafka),
-            sink=open_sink(flow, self._kafka),
-            dead_letters=open_dead_letters(flow, self._kafka),
-            checkpoint=Checkpoint(flow.checkpoint),
-            kafka=kafka,
+        parts = open_parts(self.flow, self._kafka)
+        return FlowLoop(
+            parts, self._spark, self.events.append, threading.Event(), until_caught_up=True
         )
-        return FlowLoop(parts, self.events.append, threading.Event(), until_caught_up=True)
 
     @property
     def log(self) -> SourceLog:

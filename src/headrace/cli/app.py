@@ -13,8 +13,10 @@ from headrace.cli import (
     cluster,
     config,
     consume,
+    demo,
     group,
     kafka_topics,
+    pipeline,
     produce,
     profile,
     share,
@@ -39,6 +41,7 @@ app.add_typer(share.app, name="share")
 app.add_typer(txn.app, name="txn")
 app.add_typer(config.app, name="config")
 app.add_typer(cluster.app, name="cluster")
+app.add_typer(pipeline.app, name="pipeline")
 app.add_typer(profile.app, name="profile")
 produce.register(app)
 consume.register(app)
@@ -91,8 +94,8 @@ def version() -> None:
     typer.echo(f"headrace {__version__} ({python}, {loop}, {sys.platform})")
 
 
-def _up(**values: object) -> None:
-    """Start a broker on this machine."""
+def up_options(values: dict[str, object]) -> UpOptions:
+    """The options of `up` as they were given; raises `BadParameter` where they make no sense."""
     if values["ephemeral"] and values["data"] is not None:
         raise typer.BadParameter("--ephemeral keeps nothing, so it takes no --data")
     for option in UP_OPTIONS:
@@ -108,9 +111,14 @@ def _up(**values: object) -> None:
     values["set"] = tuple(settings)
     chosen = values["log_format"]
     values["log_format"] = chosen.value if isinstance(chosen, Enum) else chosen
+    return UpOptions(**values)  # type: ignore[arg-type]  # the table's kinds are its types
+
+
+def _up(**values: object) -> None:
+    """Start a broker on this machine."""
+    options = up_options(values)
     from headrace.cli.up import up
 
-    options = UpOptions(**values)  # type: ignore[arg-type]  # the table's kinds are its types
     raise typer.Exit(up(options))
 
 
@@ -148,5 +156,7 @@ def _parameter(option: Option) -> Parameter:
 
 
 # Typer reads a command's options from its signature: here it comes from the one table.
-_up.__signature__ = Signature([_parameter(option) for option in UP_OPTIONS])  # type: ignore[attr-defined]
+_UP_PARAMETERS = [_parameter(option) for option in UP_OPTIONS]
+_up.__signature__ = Signature(_UP_PARAMETERS)  # type: ignore[attr-defined]
 app.command("up")(_up)
+demo.register(app, _UP_PARAMETERS)

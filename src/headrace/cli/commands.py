@@ -30,6 +30,7 @@ Servers = Annotated[
     typer.Option(
         "--bootstrap-server",
         "--bootstrap-servers",
+        "--bootstrap",
         "-b",
         metavar="HOST:PORT,...",
         help="Brokers to ask first.",
@@ -131,7 +132,8 @@ def _session(
         profile=profile or outer.profile,
         overrides=parse_overrides(overrides),
     )
-    return Session(settings, Output(format), timeout)
+    named = bool(bootstrap_server or outer.bootstrap_server)
+    return Session(settings, Output(format), timeout, servers_named=named)
 
 
 def guard(work: Callable[[], ExitCode | None]) -> int:

@@ -37,6 +37,8 @@ class Session:
     settings: Mapping[str, str]
     output: Output
     timeout_s: float = DEFAULT_TIMEOUT_S
+    servers_named: bool = False
+    """Whether the command line itself names the servers."""
 
     @property
     def servers(self) -> str:

@@ -4,21 +4,20 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.runner.events import Event, Kind, Report
-from headrace.pipeline.runner.failures import Failure, failure_of
+from headrace.pipeline.runner.failures import failure_of
 from headrace.pipeline.runner.history import History
-from headrace.pipeline.runner.loop import MAX_RETRIES, FlowFailed, FlowLoop, Parts
-from headrace.pipeline.runner.opening import kafka_settings, open_dead_letters, open_sink
+from headrace.pipeline.runner.loop import MAX_RETRIES, FlowFailed, FlowLoop
+from headrace.pipeline.runner.parts import open_parts
 from headrace.pipeline.runner.session import open_session
-from headrace.pipeline.runner.source_log import SourceLog
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.pipeline import PipelineSpec
-from headrace.pipeline.spec.sources import TopicSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +35,8 @@ class RunSettings:
     """Client settings that win over the spec's."""
     master: str | None = None
     until_caught_up: bool = False
+    ends: Mapping[TopicPartition, int] | None = None
+    """Nothing from here on is read."""
     max_retries: int = MAX_RETRIES
 
 
@@ -47,9 +48,12 @@ class Application:
         spec: PipelineSpec,
         settings: RunSettings,
         listeners: Sequence[Report] = (),
+        *,
+        flows: Sequence[Flow] | None = None,
         spark: "SparkSession | None" = None,
     ) -> None:
         self._spec = spec
+        self._flows = tuple(spec.resolved() if flows is None else flows)
         self._settings = settings
         self._listeners = tuple(listeners)
         self._spark = spark
@@ -67,7 +71,7 @@ class Application:
         A flow that fails stops the others after their batch, so that whoever watches the process
         sees it; where flows end by themselves, the others still do their part.
         """
-        flows = self._spec.resolved()
+        flows = self._flows
         with ExitStack() as held:
             checkpoints = [Checkpoint(flow.checkpoint) for flow in flows]
             for checkpoint in checkpoints:
@@ -103,7 +107,7 @@ class Application:
                 self._tell(event)
 
             try:
-                self._loop(flow, spark, report).run()
+                self._run_flow(flow, spark, report)
             except FlowFailed as error:
                 self._end(flow, error)
             except Exception as error:  # before the loop: a sink or a setting that is wrong
@@ -111,26 +115,18 @@ class Application:
                 report(Event(flow.id, Kind.FAILED, message=failure.message))
                 self._end(flow, FlowFailed(flow.id, failure))
 
-    def _loop(self, flow: Flow, spark: "SparkSession", report: Report) -> FlowLoop:
-        if not isinstance(flow.source, TopicSource):
-            raise FlowFailed(flow.id, Failure("files and tables cannot be streamed yet"))
-        kafka = kafka_settings(flow, self._settings.kafka)
-        parts = Parts(
-            flow=flow,
-            spark=spark,
-            log=SourceLog(flow.source, kafka),
-            sink=open_sink(flow, self._settings.kafka),
-            dead_letters=open_dead_letters(flow, self._settings.kafka),
-            checkpoint=Checkpoint(flow.checkpoint),
-            kafka=kafka,
-        )
-        return FlowLoop(
-            parts,
-            report,
-            self._stop,
-            until_caught_up=self._settings.until_caught_up,
-            max_retries=self._settings.max_retries,
-        )
+    def _run_flow(self, flow: Flow, spark: "SparkSession", report: Report) -> None:
+        settings = self._settings
+        with closing(open_parts(flow, settings.kafka, settings.ends)) as parts:
+            loop = FlowLoop(
+                parts,
+                spark,
+                report,
+                self._stop,
+                until_caught_up=settings.until_caught_up,
+                max_retries=settings.max_retries,
+            )
+            loop.run()
 
     def _end(self, flow: Flow, error: FlowFailed) -> None:
         self._failed.append(error)

@@ -51,6 +51,17 @@ class Checkpoint:
                 ) from None
             yield
 
+    def is_locked(self) -> bool:
+        """Whether a run holds the directory at this moment."""
+        try:
+            with (self.path / LOCK).open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
     def _make(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -25,10 +25,9 @@ from headrace.pipeline.batch_job import (
 from headrace.pipeline.formats.prepared import Schemas
 from headrace.pipeline.formats.prepared import prepare as prepare_formats
 from headrace.pipeline.offsets import limited
-from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.runner.events import Event, Kind, Report
 from headrace.pipeline.runner.failures import Failure, failure_of
-from headrace.pipeline.runner.opening import DeadLetters
+from headrace.pipeline.runner.parts import Parts
 from headrace.pipeline.runner.planner import (
     NO_BATCH,
     Beginning,
@@ -39,11 +38,8 @@ from headrace.pipeline.runner.planner import (
     adopted,
     caught_up,
 )
-from headrace.pipeline.runner.source_log import SourceLog
 from headrace.pipeline.runner.upkeep import Upkeep
-from headrace.pipeline.sinks.table import BatchInfo, Committed, TableSink
-from headrace.pipeline.spec.flow import Flow
-from headrace.pipeline.spec.sources import TopicSource
+from headrace.pipeline.sinks.table import BatchInfo, Committed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,19 +74,6 @@ class Step(Enum):
     CAUGHT_UP = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a flow is run with."""
-
-    flow: Flow
-    spark: "SparkSession"
-    log: SourceLog
-    sink: TableSink
-    dead_letters: DeadLetters | None
-    checkpoint: Checkpoint
-    kafka: Mapping[str, str]
-
-
 @dataclass(slots=True)
 class Phases:
     """How long each part of a batch took, in seconds."""
@@ -116,6 +99,7 @@ class FlowLoop:
     def __init__(
         self,
         parts: Parts,
+        spark: "SparkSession",
         report: Report,
         stop: threading.Event,
         *,
@@ -123,15 +107,14 @@ class FlowLoop:
         max_retries: int = MAX_RETRIES,
     ) -> None:
         flow = parts.flow
-        assert isinstance(flow.source, TopicSource)
         self._parts = parts
+        self._spark = spark
         self._flow = flow
-        self._source = flow.source
         self._report = report
         self._stop = stop
         self._until_caught_up = until_caught_up or flow.trigger_s is None
         self._max_retries = max_retries
-        self._on_data_loss = OnDataLoss(flow.source.on_data_loss)
+        self._on_data_loss = OnDataLoss(parts.source.on_data_loss)
         self._upkeep = Upkeep(flow, parts.sink, parts.checkpoint)
         self._goal: dict[TopicPartition, int] | None = None
         self._schemas: Schemas | None = None
@@ -213,7 +196,7 @@ class FlowLoop:
         planner = Planner(
             beginning=beginning,
             on_data_loss=self._on_data_loss,
-            max_records=self._source.max_records_per_batch,
+            max_records=self._parts.source.max_records_per_batch,
         )
         return planner.next_batch(log, held, marker)
 
@@ -253,7 +236,7 @@ class FlowLoop:
         return committed
 
     def _rows(self, plan: Plan) -> tuple["DataFrame", BatchInfo]:
-        spark, kafka = self._parts.spark, self._parts.kafka
+        spark, kafka = self._spark, self._parts.kafka
         if self._schemas is None:
             few = limited(plan.ranges, INFERENCE_RECORDS)
             self._schemas = prepare_formats(

@@ -1,7 +1,6 @@
 """From a flow's spec to the parts that run it."""
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Protocol
 
 from headrace.client.outcomes import TopicPartition
@@ -29,6 +28,14 @@ class DeadLetters(Protocol):
         """One transaction with the batch's bad records and its marker; how many they were."""
         ...
 
+    def forget(self, partitions: Sequence[TopicPartition]) -> None:
+        """Deletes the marker, for a flow that begins anew."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the connections."""
+        ...
+
 
 def kafka_settings(flow: Flow, given: Mapping[str, str]) -> dict[str, str]:
     """Client settings with secrets; what was given on the command line wins."""
@@ -48,27 +55,34 @@ def table_settings(sink: spec.TableSink, location: str) -> TableSettings:
     )
 
 
-def open_sink(flow: Flow, given: Mapping[str, str]) -> TableSink:
+def open_sink(flow: Flow) -> TableSink:
     """The sink of a flow; raises `SinkError`."""
     match flow.sink:
         case spec.Delta() as sink:
             from headrace.pipeline.sinks.delta import DeltaSink
 
             return DeltaSink(table_settings(sink, sink.table))
+        case spec.Iceberg() as sink:
+            from headrace.pipeline.sinks.iceberg import IcebergSink
+
+            warehouse = sink.warehouse or f"{flow.checkpoint}/warehouse"
+            return IcebergSink(
+                table_settings(sink, sink.table),
+                warehouse=warehouse,
+                catalog=sink.catalog.resolved(),
+            )
+        case spec.Parquet() as sink:
+            from headrace.pipeline.sinks.parquet import ParquetSink
+
+            return ParquetSink(table_settings(sink, sink.table))
         case sink:
-            raise SinkError(f"sink format {sink.format} cannot be written yet; use delta")
+            raise SinkError(f"a sink of format {sink.format} cannot be written yet")
 
 
-def open_dead_letters(flow: Flow, given: Mapping[str, str]) -> DeadLetters | None:
-    """None for a flow that has none; raises `SinkError`."""
+def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetters | None:
+    """None for a flow that has none; raises `ProducerFailed` later, at the first use."""
     if flow.dead_letter is None:
         return None
-    try:
-        module = import_module("headrace.pipeline.dead_letters")
-    except ModuleNotFoundError:
-        raise SinkError(
-            "dead letters cannot be written yet: set on_error: skip or fail, and leave out "
-            "dead_letter"
-        ) from None
-    opened: DeadLetters = module.open_dead_letters(flow, kafka_settings(flow, given))
-    return opened
+    from headrace.pipeline.dead_letters import open_dead_letters as opened
+
+    return opened(flow, kafka)

@@ -13,8 +13,14 @@ from headrace.pipeline.spec.sources import StartOffsets, StartTimestamp, TopicSo
 class SourceLog:
     """What the runner asks of the cluster for one flow."""
 
-    def __init__(self, source: TopicSource, kafka: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        source: TopicSource,
+        kafka: Mapping[str, str],
+        ends: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
         self._source = source
+        self._ends = ends
         options = {f"kafka.{name}": value for name, value in kafka.items()}
         choice = (
             {"subscribePattern": source.pattern}
@@ -36,8 +42,20 @@ class SourceLog:
         end = self._admin.latest(partitions) if partitions else {}
         return Log(
             {topic: layout.topic_id.hex() for topic, layout in layouts.items()},
-            {each: (first[each], max(first[each], end[each])) for each in partitions},
+            self._within({each: (first[each], max(first[each], end[each])) for each in first}),
         )
+
+    def _within(
+        self, bounds: dict[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """No further than the ends, where a run has some."""
+        if self._ends is None:
+            return bounds
+        return {
+            each: (first, max(first, min(end, self._ends[each])))
+            for each, (first, end) in bounds.items()
+            if each in self._ends
+        }
 
     def begin(self, log: Log) -> Beginning:
         """Where a flow that has never run starts; raises `PlanError` for a topic there is not."""

@@ -156,7 +156,7 @@ class DeltaSink:
         if before is not None and before.batch_id >= batch.batch_id:
             return before  # a replay: the rows are in
         try:
-            if self._settings.mode is Mode.APPEND:
+            if self._settings.mode is Mode.APPEND or not written:
                 self._append(table, batch, written)
             else:
                 self._merge(table, batch, written)

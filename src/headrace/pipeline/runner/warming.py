@@ -1,0 +1,19 @@
+"""The record decoder compiled ahead of the first batch; numba keeps it on disk."""
+
+import time
+
+from headrace.records.arrow.decoder import decode_batches
+from headrace.records.codec import Codec
+from headrace.records.record import Record, build_batch
+
+
+def warm_up() -> float:
+    """Decodes one batch in each of the ways that a pipeline does; how long it took, in seconds."""
+    began = time.perf_counter()
+    record = Record(0, 1, b"key", b"value", (("name", b"value"),))
+    for codec in (Codec.NONE, Codec.ZSTD):
+        batch = build_batch([record], codec=codec)
+        for with_headers in (False, True):
+            for data in (batch, memoryview(bytearray(batch))):
+                decode_batches(data, start=0, end=1, with_headers=with_headers)
+    return time.perf_counter() - began

@@ -1,0 +1,191 @@
+"""A topic lands in a Delta table: every record once, whatever happens on the way."""
+
+import json
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.runner.checkpoint import Checkpoint
+from headrace.pipeline.runner.events import Kind
+from headrace.pipeline.runner.history import History
+from headrace.pipeline.runner.loop import Step
+from headrace.pipeline.sinks.delta import DeltaSink
+from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
+from support.pipelines import MakePipeline, Record, Send
+from support.topics import MakeTopic
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+
+BROKEN = b'{"id": '
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone: nothing catches it."""
+
+
+def order(number: int) -> bytes:
+    return json.dumps({"id": number, "amount": number / 2}).encode()
+
+
+def orders(partition: int, numbers: range) -> list[Record]:
+    return [(partition, b"k", order(number)) for number in numbers]
+
+
+def places(partition: int, offsets: range) -> list[tuple[int, int]]:
+    return [(partition, offset) for offset in offsets]
+
+
+def test_every_record_lands_once_and_a_restart_goes_on(
+    make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+) -> None:
+    topic = make_topic(2)
+    send(topic, [*orders(0, range(50)), (0, None, BROKEN), *orders(1, range(30))])
+    pipeline = make_pipeline(topic, on_error="skip")
+    assert pipeline.run() == []
+    assert pipeline.places() == [*places(0, range(50)), *places(1, range(30))]
+    assert {row["id"]: row["amount"] for row in pipeline.rows()}[49] == 24.5
+    (batch,) = pipeline.batches()
+    assert (batch.rows, dict(batch.bad), batch.skipped) == (80, {"NotJson": 1}, 1)
+    assert set(batch.phases) == {"plan", "prepare", "write", "commit", "group"}
+
+    send(topic, orders(1, range(30, 40)))
+    assert pipeline.run() == []
+    assert pipeline.places() == [*places(0, range(50)), *places(1, range(40))]
+    ends = {TopicPartition(topic, 0): 51, TopicPartition(topic, 1): 40}
+    assert pipeline.log.committed(pipeline.flow.id) == ends  # what every Kafka tool shows
+    kinds = [row["kind"] for row in History(Checkpoint(pipeline.flow.checkpoint).history).events()]
+    assert kinds == ["started", "batch", "caught_up", "stopped"] * 2
+
+
+def test_a_batch_is_limited_and_the_backlog_follows_at_once(
+    make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+) -> None:
+    topic = make_topic(1)
+    send(topic, orders(0, range(25)))
+    source = {
+        "topics": [topic],
+        "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
+        "max_records_per_batch": 10,
+        "start": {"offsets": {topic: {"0": 5}}},
+    }
+    pipeline = make_pipeline(topic, source=source)
+    assert pipeline.run() == []
+    assert [batch.rows for batch in pipeline.batches()] == [10, 10]
+    assert pipeline.places() == places(0, range(5, 25))
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_crash_around_the_tables_commit_leaves_it_exact(
+    moment: str,
+    make_topic: MakeTopic,
+    make_pipeline: MakePipeline,
+    send: Send,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = make_topic(1)
+    send(topic, orders(0, range(20)))
+    pipeline = make_pipeline(topic)
+    commit = DeltaSink.commit
+
+    def killed(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+        if moment == "after":
+            commit(self, batch, written)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaSink, "commit", killed)
+        with pytest.raises(Killed):
+            pipeline.loop().step()
+    assert pipeline.log.committed(pipeline.flow.id) == {}
+    send(topic, orders(0, range(20, 25)))
+    again = pipeline.loop()
+    assert again.step() is Step.BATCH
+    assert again.step() is Step.CAUGHT_UP
+    assert pipeline.places() == places(0, range(25))
+    assert pipeline.log.committed(pipeline.flow.id) == {TopicPartition(topic, 0): 25}
+
+
+def test_sigterm_finishes_the_batch(
+    make_topic: MakeTopic,
+    make_pipeline: MakePipeline,
+    send: Send,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = make_topic(1)
+    send(topic, orders(0, range(10)))
+    pipeline = make_pipeline(topic)
+    commit = DeltaSink.commit
+
+    def told(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return commit(self, batch, written)
+
+    monkeypatch.setattr(DeltaSink, "commit", told)
+    assert pipeline.application(until_caught_up=False).run() == []
+    assert pipeline.places() == places(0, range(10))
+    assert pipeline.log.committed(pipeline.flow.id) == {TopicPartition(topic, 0): 10}
+    assert pipeline.events[-1].kind is Kind.STOPPED
+
+
+def test_a_bad_record_stops_a_flow_that_says_so_and_nothing_lands(
+    make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+) -> None:
+    topic = make_topic(1)
+    send(topic, [*orders(0, range(3)), (0, None, BROKEN)])
+    pipeline = make_pipeline(topic)  # on_error: fail is the default
+    (failed,) = pipeline.run()
+    assert f"{topic}-0, offset 3: NotJson" in str(failed)
+    assert pipeline.rows() == []
+    assert pipeline.events[-1].kind is Kind.FAILED
+
+
+def test_a_merge_keeps_the_last_row_of_a_key_and_null_deletes(
+    tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+) -> None:
+    topic = make_topic(1)
+    table = str(tmp_path / "table")
+    pipeline = make_pipeline(
+        topic,
+        source={
+            "topics": [topic],
+            "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
+            "key": {"format": "json", "schema": "id BIGINT"},
+        },
+        transform=[],
+        sink={"format": "delta", "table": table, "mode": "merge", "key": ["id"]},
+    )
+
+    def change(number: int, amount: float | None) -> Record:
+        value = None if amount is None else json.dumps({"id": number, "amount": amount}).encode()
+        return (0, json.dumps({"id": number}).encode(), value)
+
+    send(topic, [change(1, 1), change(2, 1), change(1, 2), change(3, 1), change(3, None)])
+    assert pipeline.run() == []
+    assert {row["id"]: row["amount"] for row in pipeline.rows()} == {1: 2.0, 2: 1.0}
+    send(topic, [change(2, None), change(1, 3), change(4, None), change(4, 9)])
+    assert pipeline.run() == []
+    assert {row["id"]: row["amount"] for row in pipeline.rows()} == {1: 3.0, 4: 9.0}
+
+
+def test_partitions_that_are_added_are_read_from_their_first_record(
+    bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+) -> None:
+    topic = make_topic(1)
+    send(topic, orders(0, range(5)))
+    source = {
+        "topics": [topic],
+        "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
+        "start": "latest",
+    }
+    pipeline = make_pipeline(topic, source=source)
+    assert pipeline.run() == []  # nothing has landed yet; where it began is known
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(timeout=60)
+    send(topic, [*orders(0, range(5, 8)), *orders(1, range(4))])
+    assert pipeline.run() == []
+    assert pipeline.places() == [*places(0, range(5, 8)), *places(1, range(4))]
