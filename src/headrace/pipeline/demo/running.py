@@ -1,0 +1,62 @@
+"""Runs the demo's pipeline until all orders have landed, and keeps count on the way."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.pipeline.demo.traffic import Traffic
+from headrace.pipeline.runner.application import Application, RunSettings
+from headrace.pipeline.runner.events import Event, Kind
+from headrace.pipeline.spec.loading import load_spec
+
+
+class DemoFailed(Exception):
+    """The demo cannot show what it promises; the message says why."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the pipeline is."""
+
+    batches: int = 0
+    rows: int = 0
+    dead_letters: int = 0
+    read: int = 0
+    last_batch_s: float = 0.0
+
+    def add(self, event: Event) -> None:
+        if event.kind is Kind.BATCH:
+            self.batches += 1
+            self.rows += event.rows
+            self.dead_letters += event.dead_letters
+            self.last_batch_s = event.seconds
+        if event.offsets:
+            self.read = sum(event.offsets.values())
+
+
+def run(
+    spec: Path,
+    servers: str,
+    traffic: Traffic,
+    progress: Progress,
+    watch: Callable[[Event], None],
+) -> bool:
+    """Whether everything has landed; False if somebody stopped it before. Raises `DemoFailed`."""
+    landed = False
+
+    def follow(event: Event) -> None:
+        nonlocal landed
+        progress.add(event)
+        watch(event)
+        if traffic.is_over and (progress.read >= traffic.delivered or traffic.failure):
+            landed = True
+            application.stop()
+
+    settings = RunSettings(kafka={"bootstrap.servers": servers})
+    application = Application(load_spec(spec), settings, [follow])
+    failed = application.run()
+    if failed:
+        raise DemoFailed(f"the pipeline stopped: {failed[0]}")
+    if traffic.failure is not None:
+        raise DemoFailed(f"orders cannot be sent: {traffic.failure}")
+    return landed
