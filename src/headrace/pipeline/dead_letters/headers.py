@@ -26,6 +26,8 @@ REPLAYED: Final = PREFIX + "replayed."
 REPLAYED_TOPIC: Final = REPLAYED + "topic"
 REPLAYED_PARTITION: Final = REPLAYED + "partition"
 REPLAYED_OFFSET: Final = REPLAYED + "offset"
+REPLAYED_TIMESTAMP: Final = REPLAYED + "timestamp"
+"""The time of the record as it first was; its own is newer where the topic keeps no older ones."""
 REPLAYED_ATTEMPT: Final = REPLAYED + "attempt"
 
 MAX_MESSAGE_BYTES: Final = 4096
@@ -90,14 +92,16 @@ def own_headers(headers: Headers) -> Headers:
 
 
 def replayed_headers(headers: Headers, topic: str, partition: int, offset: int) -> Headers:
-    """For the record that is sent again: its own headers, and which dead letter it was."""
+    """What a record that is sent again says beside its own headers: which letter it was."""
+    facts = facts_of(headers)
     said = {
         REPLAYED_TOPIC: topic,
         REPLAYED_PARTITION: str(partition),
         REPLAYED_OFFSET: str(offset),
-        REPLAYED_ATTEMPT: str(facts_of(headers).attempts + 1),
+        REPLAYED_TIMESTAMP: str(facts.timestamp_ms),
+        REPLAYED_ATTEMPT: str(facts.attempts + 1),
     }
-    return (*own_headers(headers), *((name, value.encode()) for name, value in said.items()))
+    return tuple((name, value.encode()) for name, value in said.items())
 
 
 def _text(value: bytes | None) -> str:

@@ -1,0 +1,277 @@
+"""Dead letters back to their topics, each once, though the replay be killed at any moment.
+
+Every transaction sends some records and tells the ledger which letters they were; with it goes the
+position of the group `<topic>.replay`, the first letter that still waits, for every tool to see. A
+replay that is started again reads the ledger and goes on with what is not in it. Two replays at a
+time cannot be: the later one shuts out the earlier.
+"""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, NamedTuple
+
+from headrace.client.client import ClusterClient
+from headrace.client.configs import Resource, ResourceKind, describe_configs
+from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.pipeline.dead_letters.filter import Filter
+from headrace.pipeline.dead_letters.fixes import Draft, Fix, NotFixed, as_bytes, unchanged
+from headrace.pipeline.dead_letters.headers import replayed_headers
+from headrace.pipeline.dead_letters.ledger import (
+    PARTITIONS,
+    TOPIC_CONFIGS,
+    Ledger,
+    entries,
+    ledger_topic,
+    read_ledger,
+)
+from headrace.pipeline.dead_letters.reading import Letter, letter_ranges, read_letters
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.producer import ProducerSettings, TransactionalProducer
+from headrace.pipeline.source.admin import LogAdmin, TopicLayout
+from headrace.pipeline.source.reading import ReadFailed
+from headrace.pipeline.topics import ensure_topic
+from headrace.records.partitioner import partition_for_key
+from headrace.records.record import Record
+
+LETTERS_AT_A_TIME: Final = 500
+"""Of one transaction: what has to be done again after a kill, and what is held in memory."""
+BYTES_AT_A_TIME: Final = 32 << 20
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+SAMPLES: Final = 10
+RETENTION: Final = "retention.ms"
+SPARE_MS: Final = 86_400_000
+EVERYTHING: Final = Filter()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be sent again."""
+
+    topic: str
+    where: Filter = EVERYTHING
+    limit: int | None = None
+    to: str | None = None
+    """Another topic than the one the record came from."""
+    fix: Fix = unchanged
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was, or would be, done."""
+
+    matched: int = 0
+    done_before: int = 0
+    """Of those that match: sent again by an earlier replay."""
+    sent: Counter[str] = field(default_factory=Counter)
+    """By topic."""
+    not_fixed: int = 0
+    samples: list[tuple[Letter, Draft | NotFixed]] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        return self.sent.total()
+
+
+class _Ready(NamedTuple):
+    letter: Letter
+    draft: Draft
+    into: TopicPartition
+    record: Record
+
+
+class Replay:
+    """One replay of one dead-letter topic."""
+
+    def __init__(self, request: Request, settings: ProducerSettings) -> None:
+        self._request = request
+        self._settings = settings._replace(transaction_timeout_ms=TRANSACTION_TIMEOUT_MS)
+        self._reading = settings.reading()
+        self._admin = LogAdmin(self._reading)
+        self._layouts: dict[str, TopicLayout] = {}
+        self._kept: dict[str, float] = {}
+        self.outcome = Outcome()
+
+    def dry_run(self) -> Outcome:
+        """What `execute` would do now."""
+        layout = self._layout(self._request.topic)
+        ledger = read_ledger(self._reading, self._request.topic, layout, to_the_end=False)
+        ranges = letter_ranges(self._admin, self._request.topic)
+        for letters in self._pieces(ranges, ledger, _Waiting()):
+            for ready in self._prepared(letters):
+                self.outcome.sent[ready.into.topic] += 1
+        return self.outcome
+
+    def execute(self, told: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
+        """Sends them; `told` hears after each transaction."""
+        topic = self._request.topic
+        layout = self._layout(topic)
+        with TransactionalProducer(self._settings, _group(topic)) as producer:
+            # First shut out others and end what they left, then look at what has been done.
+            producer.init()
+            producer.call(self._make_ledger)
+            ledger = read_ledger(self._reading, topic, layout, to_the_end=True)
+            waiting = _Waiting()
+            ranges = letter_ranges(self._admin, topic)
+            for letters in self._pieces(ranges, ledger, waiting):
+                ready = self._prepared(letters)
+                sent = {(each.letter.at, each.letter.offset) for each in ready}
+                waiting.leave(each for each in letters if (each.at, each.offset) not in sent)
+                if ready:
+                    self._send(producer, ready, layout, waiting)
+                    told(self.outcome)
+        if self._request.limit is None:
+            self._admin.commit(_group(topic), waiting.final(ranges))
+        return self.outcome
+
+    def _send(
+        self,
+        producer: TransactionalProducer,
+        ready: Sequence[_Ready],
+        layout: TopicLayout,
+        waiting: "_Waiting",
+    ) -> None:
+        topic = self._request.topic
+        now_ms = time.time_ns() // 1_000_000
+        for each in ready:
+            record = each.record
+            if record.timestamp < now_ms - self._kept_ms(producer, each.into.topic):
+                # Its topic would delete it before anybody reads it; a header has its time.
+                record = record._replace(timestamp=now_ms)
+            producer.produce(*each.into, [record])
+        done = [each.letter for each in ready]
+        producer.produce(ledger_topic(topic), 0, entries(layout.topic_id, done, now_ms))
+        producer.send_offsets(_group(topic), waiting.positions(done))
+        producer.commit()
+        self.outcome.sent.update(each.into.topic for each in ready)
+
+    def _kept_ms(self, producer: TransactionalProducer, topic: str) -> float:
+        """How long the topic keeps records, with a day to spare for whoever is to read them."""
+        if topic not in self._kept:
+            self._kept[topic] = producer.call(lambda client: self._retention(client, topic))
+        return self._kept[topic]
+
+    async def _retention(self, client: ClusterClient, topic: str) -> float:
+        resource = Resource(ResourceKind.TOPIC, topic)
+        found = await describe_configs(
+            client, [resource], timeout_s=self._settings.delivery_timeout_s, names=[RETENTION]
+        )
+        entries = found[resource]
+        if isinstance(entries, Refusal):
+            return 0.0
+        kept = next((int(each.value or -1) for each in entries if each.name == RETENTION), -1)
+        return math.inf if kept < 0 else max(0.0, kept - SPARE_MS)
+
+    # --- which ----------------------------------------------------------------------------------
+
+    def _pieces(
+        self, ranges: Sequence[OffsetRange], ledger: Ledger, waiting: "_Waiting"
+    ) -> Iterator[list[Letter]]:
+        """The letters to send, as many as one transaction takes at a time."""
+        chosen = islice(self._chosen(ranges, ledger, waiting), self._request.limit)
+        piece: list[Letter] = []
+        size = 0
+        for letter in chosen:
+            piece.append(letter)
+            size += len(letter.record.value or b"") + len(letter.record.key or b"")
+            if len(piece) >= LETTERS_AT_A_TIME or size >= BYTES_AT_A_TIME:
+                yield piece
+                piece, size = [], 0
+        if piece:
+            yield piece
+
+    def _chosen(
+        self, ranges: Sequence[OffsetRange], ledger: Ledger, waiting: "_Waiting"
+    ) -> Iterator[Letter]:
+        for letter in read_letters(self._reading, ranges):
+            matches = self._request.where(letter)
+            self.outcome.matched += matches
+            if letter in ledger:
+                self.outcome.done_before += matches
+            elif matches:
+                yield letter
+            else:
+                waiting.leave([letter])
+
+    # --- what and where -------------------------------------------------------------------------
+
+    def _prepared(self, letters: Sequence[Letter]) -> list[_Ready]:
+        ready = []
+        for letter, draft in zip(letters, self._request.fix(letters), strict=True):
+            made: Draft | NotFixed = draft
+            if isinstance(draft, Draft):
+                try:
+                    ready.append(self._ready(letter, draft))
+                except NotFixed as reason:
+                    made = reason
+            if isinstance(made, NotFixed):
+                self.outcome.not_fixed += 1
+            if len(self.outcome.samples) < SAMPLES:
+                self.outcome.samples.append((letter, made))
+        return ready
+
+    def _ready(self, letter: Letter, draft: Draft) -> _Ready:
+        facts = letter.facts
+        topic = self._request.to or facts.topic
+        if not topic:
+            raise NotFixed("it does not say which topic it came from: name one with --to")
+        if topic == self._request.topic:
+            raise NotFixed(f"{topic} is the dead-letter topic itself: name another one with --to")
+        key, value = as_bytes(draft.key, "key"), as_bytes(draft.value, "value")
+        count = len(self._layout(topic).partitions)
+        if facts.partition in range(count) and topic == facts.topic and key == letter.record.key:
+            partition = facts.partition
+        elif key is not None:
+            partition = partition_for_key(key, count)
+        else:
+            partition = max(0, facts.partition) % count
+        headers = (
+            *draft.headers,
+            *replayed_headers(letter.record.headers, *letter.at, letter.offset),
+        )
+        stamp_ms = facts.timestamp_ms if facts.timestamp_ms >= 0 else letter.record.timestamp
+        record = Record(0, stamp_ms, key, value, headers)
+        return _Ready(letter, draft, TopicPartition(topic, partition), record)
+
+    def _layout(self, topic: str) -> TopicLayout:
+        if topic not in self._layouts:
+            found = self._admin.topics(lambda name: name == topic)
+            if topic not in found:
+                raise ReadFailed(f"there is no topic {topic}")
+            self._layouts.update(found)
+        return self._layouts[topic]
+
+    async def _make_ledger(self, client: ClusterClient) -> None:
+        name = ledger_topic(self._request.topic)
+        timeout_s = self._settings.delivery_timeout_s
+        await ensure_topic(client, name, TOPIC_CONFIGS, timeout_s, partitions=PARTITIONS)
+
+
+def _group(topic: str) -> str:
+    return f"{topic}.replay"
+
+
+class _Waiting:
+    """The first letter of each partition that is not sent."""
+
+    def __init__(self) -> None:
+        self._first: dict[TopicPartition, int] = {}
+
+    def leave(self, letters: Iterable[Letter]) -> None:
+        for letter in letters:
+            at = self._first.get(letter.at, letter.offset)
+            self._first[letter.at] = min(at, letter.offset)
+
+    def positions(self, done: Sequence[Letter]) -> dict[TopicPartition, int]:
+        """Where the group stands when these have been sent, too."""
+        behind: dict[TopicPartition, int] = {}
+        for letter in done:
+            behind[letter.at] = max(behind.get(letter.at, 0), letter.offset + 1)
+        return {each: min(self._first.get(each, end), end) for each, end in behind.items()}
+
+    def final(self, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, int]:
+        """Where the group stands when everything was looked at."""
+        return {each.of: self._first.get(each.of, each.end) for each in ranges}
