@@ -16,3 +16,10 @@ apt_install() {
   as_root apt-get update -qq >&2 &&
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
 }
+
+# need_java: Spark wants Java 17 or 21; Debian's releases have the one or the other.
+need_java() {
+  if [ -x "${JAVA_HOME:-}/bin/java" ] || command -v java >/dev/null; then return; fi
+  apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless ||
+    die "Pipelines run on Spark, which needs Java 17 or 21: install it (Debian: apt-get install openjdk-17-jre-headless) and start again."
+}

@@ -90,13 +90,18 @@ class Application:
         return list(self._failed)
 
     def _session(self, held: ExitStack, checkpoint: Checkpoint) -> "SparkSession":
+        """A session of its own, stopped with the run; one that is there already is borrowed."""
+        from pyspark.sql import SparkSession
+
+        borrowed = SparkSession.getActiveSession() is not None
         spark = open_session(
             self._spec.pipeline,
             master=self._settings.master,
             conf=self._spec.spark.resolved(),
             log=checkpoint.path / SPARK_LOG,
         )
-        held.callback(spark.stop)
+        if not borrowed:
+            held.callback(spark.stop)
         return spark
 
     def _flow(self, flow: Flow, spark: "SparkSession") -> None:
