@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
-from headrace.broker.share_state_requests import each_partition
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.share_state_requests import each_topic
 from headrace.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStatePartitionResult,
     InitializeShareGroupStateRequest,
@@ -21,34 +20,18 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: InitializeShareGroupStateRequest
 ) -> InitializeShareGroupStateResponse:
-    if not request.group_id:
-        return InitializeShareGroupStateResponse()
+    done = await each_topic(
+        broker,
+        request.group_id,
+        request.topics,
+        lambda shard, key, asked, now_ms: shard.initialize(
+            key, asked.state_epoch, asked.start_offset, now_ms
+        ),
+        InitializeShareGroupStatePartitionResult,
+    )
     return InitializeShareGroupStateResponse(
         results=[
-            InitializeStateResult(
-                topic_id=topic.topic_id,
-                partitions=[
-                    _result(asked.partition, outcome)
-                    for asked, outcome in await each_partition(
-                        broker,
-                        request.group_id,
-                        topic.topic_id,
-                        topic.partitions,
-                        lambda shard, key, asked, now_ms: shard.initialize(
-                            key, asked.state_epoch, asked.start_offset, now_ms
-                        ),
-                    )
-                ],
-            )
-            for topic in request.topics
+            InitializeStateResult(topic_id=topic_id, partitions=results)
+            for topic_id, results in done
         ]
     )
-
-
-def _result(
-    index: int, outcome: bool | CoordinatorError
-) -> InitializeShareGroupStatePartitionResult:
-    result = InitializeShareGroupStatePartitionResult(partition=index)
-    if isinstance(outcome, CoordinatorError):
-        result.error_code, result.error_message = outcome.code, str(outcome)
-    return result

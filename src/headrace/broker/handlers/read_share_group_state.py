@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
-from headrace.broker.share_state_requests import each_partition
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.share_state_requests import each_topic
 from headrace.protocol.messages.read_share_group_state import (
     ReadShareGroupStatePartitionResult,
     ReadShareGroupStateRequest,
@@ -26,48 +25,30 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: ReadShareGroupStateRequest
 ) -> ReadShareGroupStateResponse:
-    if not request.group_id:
-        return ReadShareGroupStateResponse()
+    done = await each_topic(
+        broker,
+        request.group_id,
+        request.topics,
+        lambda shard, key, asked, now_ms: shard.read(key, asked.leader_epoch, now_ms),
+        ReadShareGroupStatePartitionResult,
+        _fill,
+    )
     return ReadShareGroupStateResponse(
         results=[
-            ReadStateResult(
-                topic_id=topic.topic_id,
-                partitions=[
-                    _result(asked.partition, outcome)
-                    for asked, outcome in await each_partition(
-                        broker,
-                        request.group_id,
-                        topic.topic_id,
-                        topic.partitions,
-                        lambda shard, key, asked, now_ms: shard.read(
-                            key, asked.leader_epoch, now_ms
-                        ),
-                    )
-                ],
-            )
-            for topic in request.topics
+            ReadStateResult(topic_id=topic_id, partitions=results) for topic_id, results in done
         ]
     )
 
 
-def _result(
-    index: int, outcome: ReadState | CoordinatorError
-) -> ReadShareGroupStatePartitionResult:
-    if isinstance(outcome, CoordinatorError):
-        return ReadShareGroupStatePartitionResult(
-            partition=index, error_code=outcome.code, error_message=str(outcome)
+def _fill(result: ReadShareGroupStatePartitionResult, state: ReadState) -> None:
+    result.state_epoch = state.state_epoch
+    result.start_offset = state.start_offset
+    result.state_batches = [
+        ReadShareGroupStateStateBatch(
+            first_offset=batch.first,
+            last_offset=batch.last,
+            delivery_state=batch.state,
+            delivery_count=batch.deliveries,
         )
-    return ReadShareGroupStatePartitionResult(
-        partition=index,
-        state_epoch=outcome.state_epoch,
-        start_offset=outcome.start_offset,
-        state_batches=[
-            ReadShareGroupStateStateBatch(
-                first_offset=batch.first,
-                last_offset=batch.last,
-                delivery_state=batch.state,
-                delivery_count=batch.deliveries,
-            )
-            for batch in outcome.batches
-        ],
-    )
+        for batch in state.batches
+    ]

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
-from headrace.broker.share_state_requests import each_partition
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.share_state_requests import each_topic
 from headrace.protocol.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryPartitionResult,
     ReadShareGroupStateSummaryRequest,
@@ -25,39 +24,24 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: ReadShareGroupStateSummaryRequest
 ) -> ReadShareGroupStateSummaryResponse:
-    if not request.group_id:
-        return ReadShareGroupStateSummaryResponse()
+    done = await each_topic(
+        broker,
+        request.group_id,
+        request.topics,
+        lambda shard, key, _asked, _now_ms: shard.summary(key),
+        ReadShareGroupStateSummaryPartitionResult,
+        _fill,
+    )
     return ReadShareGroupStateSummaryResponse(
         results=[
-            ReadStateSummaryResult(
-                topic_id=topic.topic_id,
-                partitions=[
-                    _result(asked.partition, outcome)
-                    for asked, outcome in await each_partition(
-                        broker,
-                        request.group_id,
-                        topic.topic_id,
-                        topic.partitions,
-                        lambda shard, key, _asked, _now_ms: shard.summary(key),
-                    )
-                ],
-            )
-            for topic in request.topics
+            ReadStateSummaryResult(topic_id=topic_id, partitions=results)
+            for topic_id, results in done
         ]
     )
 
 
-def _result(
-    index: int, outcome: StateSummary | CoordinatorError
-) -> ReadShareGroupStateSummaryPartitionResult:
-    if isinstance(outcome, CoordinatorError):
-        return ReadShareGroupStateSummaryPartitionResult(
-            partition=index, error_code=outcome.code, error_message=str(outcome)
-        )
-    return ReadShareGroupStateSummaryPartitionResult(
-        partition=index,
-        state_epoch=outcome.state_epoch,
-        leader_epoch=outcome.leader_epoch,
-        start_offset=outcome.start_offset,
-        delivery_complete_count=outcome.complete_count,
-    )
+def _fill(result: ReadShareGroupStateSummaryPartitionResult, summary: StateSummary) -> None:
+    result.state_epoch = summary.state_epoch
+    result.leader_epoch = summary.leader_epoch
+    result.start_offset = summary.start_offset
+    result.delivery_complete_count = summary.complete_count

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
-from headrace.broker.share_state_requests import each_partition
+from headrace.broker.share_state_requests import each_topic
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.turn import Turn
 from headrace.protocol.errors import ErrorCode
@@ -30,20 +30,16 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: WriteShareGroupStateRequest
 ) -> WriteShareGroupStateResponse:
-    if not request.group_id:
-        return WriteShareGroupStateResponse()
+    done = await each_topic(
+        broker,
+        request.group_id,
+        request.topics,
+        _write,
+        WriteShareGroupStatePartitionResult,
+    )
     return WriteShareGroupStateResponse(
         results=[
-            WriteStateResult(
-                topic_id=topic.topic_id,
-                partitions=[
-                    _result(asked.partition, outcome)
-                    for asked, outcome in await each_partition(
-                        broker, request.group_id, topic.topic_id, topic.partitions, _write
-                    )
-                ],
-            )
-            for topic in request.topics
+            WriteStateResult(topic_id=topic_id, partitions=results) for topic_id, results in done
         ]
     )
 
@@ -74,10 +70,3 @@ def _write(
         batches,
     )
     return shard.write(key, change, now_ms)
-
-
-def _result(index: int, outcome: bool | CoordinatorError) -> WriteShareGroupStatePartitionResult:
-    result = WriteShareGroupStatePartitionResult(partition=index)
-    if isinstance(outcome, CoordinatorError):
-        result.error_code, result.error_message = outcome.code, str(outcome)
-    return result
