@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
-from headrace.broker.handlers.operations import GROUP_OPERATIONS
+from headrace.broker.handlers.group_descriptions import tell_operations
 from headrace.coordinator.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_groups import (
@@ -29,9 +29,7 @@ def handle(
 ) -> DescribeGroupsResponse:
     groups = [_describe(broker, context.version, group_id) for group_id in request.groups]
     if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS
+        tell_operations(groups)
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
-from headrace.broker.handlers.operations import GROUP_OPERATIONS
-from headrace.coordinator.errors import CoordinatorError
-from headrace.protocol.errors import ErrorCode
+from headrace.broker.handlers.group_descriptions import describe_each, tell_operations
 from headrace.protocol.messages.share_group_describe import (
     ShareGroupDescribeDescribedGroup,
     ShareGroupDescribeRequest,
@@ -21,24 +19,13 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: Context, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
-    groups = [_describe(broker, group_id) for group_id in request.group_ids]
+    groups = describe_each(
+        broker,
+        request.group_ids,
+        lambda shard, group_id, now_ms: shard.share.describe(group_id, now_ms),
+        ShareGroupDescribeDescribedGroup,
+        served=broker.coordinators.serves_share_groups,
+    )
     if request.include_authorized_operations:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = GROUP_OPERATIONS
+        tell_operations(groups)
     return ShareGroupDescribeResponse(groups=groups)
-
-
-def _describe(broker: Broker, group_id: str) -> ShareGroupDescribeDescribedGroup:
-    try:
-        if not broker.coordinators.serves_share_groups:
-            raise CoordinatorError(ErrorCode.UNSUPPORTED_VERSION)
-        if not group_id:
-            raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
-        return broker.groups.read(
-            group_id, lambda shard, now_ms: shard.share.describe(group_id, now_ms)
-        )
-    except CoordinatorError as error:
-        return ShareGroupDescribeDescribedGroup(
-            group_id=group_id, error_code=error.code, error_message=error.message or None
-        )
