@@ -157,7 +157,7 @@ def _method(results: Results) -> list[str]:
         "  in a group that stands; the initial delay is no part of it.",
         "- Transactions: one librdkafka producer, 100 records of 100 B and a commit, one after the",
         "  other. read_committed reads a million records that were written 1,000 a transaction.",
-        "- Compaction: 3 million records with 100,000 keys in segments of 50 MB, from the moment",
+        "- Compaction: 3 million records with 100,000 keys in segments of 20 MB, from the moment",
         "  when the log may be cleaned to the checkpoint; `log.cleaner.backoff.ms=100`.",
         "- The fixture's time is what pytest reports as set-up and clean-up. Kafka has none: its",
         "  start from exec and the deletion of one topic stand beside it.",

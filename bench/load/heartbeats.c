@@ -11,10 +11,9 @@ static void run_for(membership_t *membership, int64_t ns) {
 
 int run_heartbeats(const options_t *options) {
         await_coordinator(options, options->group);
-        const int64_t joining = now_ns();
         membership_t *membership =
             membership_new(options, (int)options->groups, (int)options->members);
-        const double joined_s = (double)(now_ns() - joining) / 1e9;
+        const double joined_s = (double)(now_ns() - membership->joining_ns) / 1e9;
         const int64_t first = now_ns();
         for (int i = 0; i < membership->count; i++)
                 if (!membership->members[i].waiting)

@@ -170,6 +170,7 @@ membership_t *membership_new(const options_t *options, int groups, int per_group
         membership->due_ns = calloc((size_t)membership->count, sizeof *membership->due_ns);
         membership->heartbeat_ns = options->heartbeat_ms * 1000000;
         membership->pool = pool_new(options->bootstrap, membership->count);
+        membership->joining_ns = now_ns();
         for (int i = 0; i < membership->count; i++) {
                 member_t *member = &membership->members[i];
                 snprintf(member->group, sizeof member->group, "%s-%d", options->group,

@@ -23,6 +23,7 @@ typedef struct {
         member_t *members;
         int64_t *due_ns; /* of each member, the next join attempt or heartbeat */
         int64_t scanned_ns;
+        int64_t joining_ns; /* when the first was about to join: all are connected */
         int count;
         int steady;
         int left;

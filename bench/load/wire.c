@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 static const char CLIENT_ID[] = "headrace-bench";
-enum { FIRST_CAPACITY = 512, SIZE_BYTES = 4, MAX_EVENTS = 256 };
+enum { FIRST_CAPACITY = 512, SIZE_BYTES = 4, MAX_EVENTS = 256, ACCEPT_QUEUE = 25 };
 
 bool is_passing(int16_t error) {
         return error == ERROR_LOAD_IN_PROGRESS || error == ERROR_NOT_AVAILABLE ||
@@ -146,6 +146,25 @@ static struct sockaddr_in address_of(const char *bootstrap) {
         return address;
 }
 
+/* Asks for the supported versions, as every client does first, and reads the answer away. */
+static void greet(int fd) {
+        frame_t frame = {0};
+        uint8_t answer[4096];
+        frame_begin(&frame, API_VERSIONS, 0, false);
+        frame_end(&frame);
+        if (send(fd, frame.bytes, frame.length, MSG_NOSIGNAL) != (ssize_t)frame.length ||
+            recv(fd, answer, SIZE_BYTES, MSG_WAITALL) != SIZE_BYTES)
+                die("the broker does not answer");
+        free(frame.bytes);
+        answer_t head = {answer, answer + SIZE_BYTES};
+        const int32_t size = get_i32(&head);
+        if (size < 0 || (size_t)size > sizeof answer ||
+            recv(fd, answer, (size_t)size, MSG_WAITALL) != size)
+                die("the broker's supported versions cannot be read");
+}
+
+/* Connections wait in a queue until the broker accepts them, and a full queue costs a second. So
+ * one of each few is waited for before the next ones are made. */
 pool_t *pool_new(const char *bootstrap, int count) {
         const struct sockaddr_in address = address_of(bootstrap);
         const int yes = 1;
@@ -161,6 +180,8 @@ pool_t *pool_new(const char *bootstrap, int count) {
                     connect(connection->fd, (const struct sockaddr *)&address, sizeof address))
                         die("connection %d: %s", i, strerror(errno));
                 setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+                if (i % ACCEPT_QUEUE == ACCEPT_QUEUE - 1)
+                        greet(connection->fd);
                 fcntl(connection->fd, F_SETFL, O_NONBLOCK);
                 connection->capacity = FIRST_CAPACITY;
                 connection->bytes = malloc(connection->capacity);

@@ -22,7 +22,7 @@ SPEED_GOAL_MB = 30.0
 KEPT_GOAL = 0.8
 # Where the cleaner notes, in both brokers, up to which offset a log is clean.
 CHECKPOINT = "cleaner-offset-checkpoint"
-DIRTY_LOG = {"segment.bytes": str(50 * MB), "min.cleanable.dirty.ratio": "0.01"}
+DIRTY_LOG = {"segment.bytes": str(20 * MB), "min.cleanable.dirty.ratio": "0.01"}
 METRICS = (
     Metric(
         "alone",
