@@ -204,10 +204,10 @@ class World:
             self.check()
 
         at = max(member.sent_until_ms, self.now_ms + self._latency(member))
-        member.sent_until_ms = at
+        member.sent_until_ms = at + 1
         if self.random.random() < DUPLICATED:
             self.happened["duplicate"] += 1
-            self.later(at - self.now_ms, lambda: arrive(duplicate=True))
+            self.later(at - self.now_ms + 1, lambda: arrive(duplicate=True))
         self.later(at - self.now_ms, arrive)
 
     def _answer(

@@ -5,6 +5,7 @@ by one, keep what they have, and are members of the epoch that was their generat
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from headrace.cluster.image import MetadataImage
 from headrace.coordinator.errors import CoordinatorError
@@ -20,6 +21,7 @@ from headrace.groups.consumer.embedded import (
     assignment_of,
     read_assignment,
     read_subscription,
+    reported_by,
 )
 from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.consumer.member import ClassicMembership, ConsumerMember, MemberState
@@ -91,7 +93,9 @@ def _release_waiting(classic: ClassicGroup, draft: Draft) -> None:
 
 def _records(classic: ClassicGroup, image: MetadataImage) -> list[Change]:
     group_id, generation = classic.group_id, classic.generation
-    members = [_member(classic, member, image) for member in classic.members.values()]
+    members = _with_claims(
+        [_member(classic, member, image) for member in classic.members.values()], classic, image
+    )
     names = {name for member in members for name in member.topics}
 
     def records() -> Iterator[Change]:
@@ -106,6 +110,40 @@ def _records(classic: ClassicGroup, image: MetadataImage) -> list[Change]:
             yield log.current_record(group_id, member)
 
     return list(records())
+
+
+def _with_claims(
+    members: list[ConsumerMember], classic: ClassicGroup, image: MetadataImage
+) -> list[ConsumerMember]:
+    """The members, with what they have not been assigned but owned when they joined.
+
+    Cooperative members go on with what a generation takes away until they hear of it, and then join
+    again without. Until then nobody else may have it. Kafka takes it for free.
+    """
+    subscriptions = {
+        member_id: read_subscription(_metadata(classic, member))
+        for member_id, member in classic.members.items()
+    }
+    taken = {
+        (topic_id, partition)
+        for member in members
+        for topic_id, owned in member.assigned.items()
+        for partition in owned
+    }
+    claims: dict[str, dict[bytes, dict[int, int]]] = {}
+    for member_id, said in sorted(subscriptions.items(), key=lambda item: -item[1].generation_id):
+        for topic_id, partitions in reported_by(said, image).items():
+            for partition in partitions:
+                if (topic_id, partition) not in taken:
+                    taken.add((topic_id, partition))
+                    claimed = claims.setdefault(member_id, {}).setdefault(topic_id, {})
+                    claimed[partition] = classic.generation
+    return [
+        replace(member, state=MemberState.UNREVOKED_PARTITIONS, revoking=claims[member.member_id])
+        if member.member_id in claims
+        else member
+        for member in members
+    ]
 
 
 def _metadata(classic: ClassicGroup, member: ClassicMember) -> bytes:

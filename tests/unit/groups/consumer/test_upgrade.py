@@ -12,6 +12,8 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+    ConsumerProtocolSubscriptionTopicPartition,
 )
 from support.classic_groups import GROUP, subscription
 from support.consumer_groups import ConsumerDriver
@@ -22,6 +24,15 @@ def assignment(topic: str, *partitions: int, user_data: bytes | None = None) -> 
     return struct.pack(">h", 0) + ConsumerProtocolAssignment(
         assigned_partitions=[assigned], user_data=user_data
     ).encode(0)
+
+
+def cooperative(*owned: int, generation: int = -1) -> dict[str, bytes]:
+    """The protocols of a consumer that owns these partitions of t1 when it joins."""
+    partitions = ConsumerProtocolSubscriptionTopicPartition(topic="t1", partitions=list(owned))
+    said = ConsumerProtocolSubscription(
+        topics=["t1"], owned_partitions=[partitions], generation_id=generation
+    )
+    return {"cooperative-sticky": struct.pack(">h", 2) + said.encode(2)}
 
 
 def classic_group(
@@ -66,6 +77,30 @@ def test_the_members_stay_with_what_they_have() -> None:
     assert driver.has("new") == {}, "it must wait until they give back"
     assert driver.member(first).epoch == 2
     assert driver.consumers.classic_members == 2
+
+
+def test_what_a_cooperative_member_has_still_to_give_back_is_not_free() -> None:
+    """Its generation took t1-3 away, but it may not have heard of it yet."""
+    driver = ConsumerDriver(t1=4)
+    first, _ = driver.enter(protocols=cooperative())
+    driver.advance(0)
+    driver.sync(first, 1, {first: assignment("t1", 0, 1, 2, 3)})
+    second, _ = driver.enter(protocols=cooperative())
+    driver.join(first, protocols=cooperative(0, 1, 2, 3, generation=1))
+    driver.sync(first, 2, {first: assignment("t1", 0, 1, 2), second: assignment("t1")})
+    driver.enter_consumer("new")
+    driver.settle()
+    assert driver.has(first) == {"t1": {0, 1, 2}}
+    assert driver.has("new") == {}
+    assert driver.heartbeat(first, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    driver.join(first, protocols=cooperative(0, 1, 2, generation=2))
+    driver.sync(first, driver.member(first).epoch)
+    kept = driver.has(first)["t1"]
+    driver.join(first, protocols=cooperative(*kept, generation=driver.member(first).epoch))
+    driver.join(second, protocols=cooperative())
+    driver.settle()
+    everything = [n for id_ in driver.consumers.members for n in driver.has(id_).get("t1", ())]
+    assert sorted(everything) == [0, 1, 2, 3]
 
 
 def test_the_epochs_go_on_from_the_generation() -> None:
