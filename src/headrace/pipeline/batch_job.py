@@ -96,7 +96,8 @@ def output_schema(rows: "DataFrame") -> pa.Schema:
     for field in fields:
         if isinstance(field.dataType, NullType):
             raise SinkError(f"column {field.name} is always null: give it a type with CAST")
-    return to_arrow_schema(StructType(fields))
+    # Times are UTC in the session and in the table.
+    return to_arrow_schema(StructType(fields), timezone="UTC")
 
 
 def write_rows(rows: "DataFrame", flow: Flow, write: TaskWriter, staging: str) -> BatchResult:
