@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from headrace.client.errors import ClientError, DeadlineExceeded
 from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
-from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, ProducerFenced
+from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed
 from headrace.pipeline.source.reading import DataLost, ReadFailed
 
 # What Spark says when a process or a machine has gone, not when the work is wrong.
@@ -51,14 +51,6 @@ def failure_of(error: BaseException) -> Failure:
             return _reading(error)
         case ProducerFailed():
             return _producing(error)
-        case ProducerFenced():
-            return Failure(str(error))
-        case ProducerFailed():
-            cause = error.__cause__
-            known = (
-                _is_passing(cause) if isinstance(cause, ClientError) else "To do:" not in str(error)
-            )
-            return Failure(str(error), passing=known)
         case ClientError():
             return Failure(str(error), passing=_is_passing(error), unreachable=True)
     if _is_sparks(error):
