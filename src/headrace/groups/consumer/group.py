@@ -52,16 +52,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
     def state_name(self, now_ms: int) -> str:
         return str(self.state)
 
-    def member(self, member_id: str) -> ConsumerMember:
-        """The member; raises if there is none."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise CoordinatorError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {member_id} is not a member of group {self.group_id}.",
-            )
-        return member
-
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         if instance_id is None:
             return None

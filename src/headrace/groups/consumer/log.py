@@ -1,6 +1,7 @@
 """The records of a consumer group, as Kafka 4.3 writes them."""
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from headrace.coordinator.record_format import Change
 from headrace.groups.classic.member import MemberProtocol
@@ -12,6 +13,7 @@ from headrace.groups.consumer.member import (
     ResolvedPattern,
 )
 from headrace.groups.modern.spec import Assignment
+from headrace.groups.modern.tombstones import GroupKeys
 from headrace.groups.records.consumer import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -30,6 +32,14 @@ from headrace.groups.records.consumer import (
     ConsumerGroupTargetAssignmentMetadataKey,
     ConsumerGroupTargetAssignmentMetadataValue,
     ConsumerGroupTargetPartitions,
+)
+
+_KEYS: Final = GroupKeys(
+    group=ConsumerGroupMetadataKey,
+    target_epoch=ConsumerGroupTargetAssignmentMetadataKey,
+    member=ConsumerGroupMemberMetadataKey,
+    target=ConsumerGroupTargetAssignmentMemberKey,
+    current=ConsumerGroupCurrentMemberAssignmentKey,
 )
 
 
@@ -174,31 +184,13 @@ def partition_metadata_tombstone(group_id: str) -> Change:
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[Change]:
-    """The order matters: who is to be deleted may have nothing any more."""
-    key = {"group_id": group_id, "member_id": member_id}
-    yield Change(ConsumerGroupCurrentMemberAssignmentKey(**key), None)
-    yield Change(ConsumerGroupTargetAssignmentMemberKey(**key), None)
-    yield Change(ConsumerGroupMemberMetadataKey(**key), None)
+    return _KEYS.member_tombstones(group_id, member_id)
 
 
 def group_tombstones(
     group_id: str, members: Collection[str], patterns: Mapping[str, object]
 ) -> list[Change]:
-    """Deletes the group with all its members, in the order that Kafka's own replay asks for."""
-    changes = [
-        Change(ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=id_), None)
-        for id_ in members
-    ]
-    changes += [
-        Change(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=id_), None)
-        for id_ in members
-    ]
-    changes.append(Change(ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None))
-    changes += [
-        Change(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=id_), None)
-        for id_ in members
-    ]
-    changes += [pattern_tombstone(group_id, pattern) for pattern in patterns]
-    changes.append(partition_metadata_tombstone(group_id))
-    changes.append(Change(ConsumerGroupMetadataKey(group_id=group_id), None))
-    return changes
+    """Deletes the group with all its members."""
+    more = [pattern_tombstone(group_id, pattern) for pattern in patterns]
+    more.append(partition_metadata_tombstone(group_id))
+    return _KEYS.group_tombstones(group_id, members, more)

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from headrace.cluster.image import MetadataImage
 from headrace.coordinator.record_format import Change
@@ -12,6 +11,13 @@ from headrace.groups.consumer.group import ConsumerGroup
 from headrace.groups.consumer.member import NONE_OWNED, ConsumerMember, MemberState, ResolvedPattern
 from headrace.groups.group import Group
 from headrace.groups.modern.group import NO_EPOCH
+from headrace.groups.modern.replaying import (
+    Taker,
+    replays_into,
+    take_epoch,
+    take_target,
+    take_target_epoch,
+)
 from headrace.groups.part import Replay
 from headrace.groups.records.consumer import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -19,15 +25,12 @@ from headrace.groups.records.consumer import (
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
-    ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
     ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataValue,
 )
 from headrace.protocol.struct import Struct
 
@@ -40,31 +43,14 @@ def take(group: ConsumerGroup, change: Change) -> None:
 def replays(
     groups: dict[str, Group], image: Callable[[], MetadataImage]
 ) -> Mapping[type[Struct], Replay]:
-    """For `groups.part.Part`. A group is there from its first record to its last tombstone.
-
-    Compaction may have removed any record that a later one replaces, so no record can count on
-    another one.
-    """
-
-    def replay(taker: "_Taker", key: Any, value: Any) -> None:  # noqa: ANN401
-        group = groups.get(key.group_id)
-        if not isinstance(group, ConsumerGroup):
-            if value is None:
-                return
-            group = groups[key.group_id] = ConsumerGroup(key.group_id, image)
-        taker(group, key, value)
-        if value is None and type(key) is ConsumerGroupMetadataKey:
-            del groups[key.group_id]
-
-    return {key: partial(replay, taker) for key, taker in _TAKERS.items()}
-
-
-def _take_epoch(
-    group: ConsumerGroup, key: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue | None
-) -> None:
-    if value is not None:
-        group.epoch = value.epoch
-        group.metadata_hash = value.metadata_hash
+    """For `groups.part.Part`."""
+    return replays_into(
+        groups,
+        ConsumerGroup,
+        lambda group_id: ConsumerGroup(group_id, image),
+        _TAKERS,
+        last=ConsumerGroupMetadataKey,
+    )
 
 
 def _take_partition_metadata(
@@ -98,28 +84,6 @@ def _take_member(
             classic=log.classic_membership(value.classic_member_metadata),
         )
     )
-
-
-def _take_target_epoch(
-    group: ConsumerGroup,
-    key: ConsumerGroupTargetAssignmentMetadataKey,
-    value: ConsumerGroupTargetAssignmentMetadataValue | None,
-) -> None:
-    group.assignment_epoch = NO_EPOCH if value is None else value.assignment_epoch
-    group.assigned_at_ms = 0 if value is None else value.assignment_timestamp
-
-
-def _take_target(
-    group: ConsumerGroup,
-    key: ConsumerGroupTargetAssignmentMemberKey,
-    value: ConsumerGroupTargetAssignmentMemberValue | None,
-) -> None:
-    if value is None:
-        group.target.pop(key.member_id, None)
-    else:
-        group.target[key.member_id] = {
-            bytes(one.topic_id): frozenset(one.partitions) for one in value.topic_partitions
-        }
 
 
 def _take_current(
@@ -164,14 +128,12 @@ def _take_pattern(
     group.resolve(key.regular_expression, resolved)
 
 
-_Taker = Callable[[ConsumerGroup, Any, Any], None]
-
-_TAKERS: Final[Mapping[type[Struct], _Taker]] = {
-    ConsumerGroupMetadataKey: _take_epoch,
+_TAKERS: Final[Mapping[type[Struct], Taker[ConsumerGroup]]] = {
+    ConsumerGroupMetadataKey: take_epoch,
     ConsumerGroupPartitionMetadataKey: _take_partition_metadata,
     ConsumerGroupMemberMetadataKey: _take_member,
-    ConsumerGroupTargetAssignmentMetadataKey: _take_target_epoch,
-    ConsumerGroupTargetAssignmentMemberKey: _take_target,
+    ConsumerGroupTargetAssignmentMetadataKey: take_target_epoch,
+    ConsumerGroupTargetAssignmentMemberKey: take_target,
     ConsumerGroupCurrentMemberAssignmentKey: _take_current,
     ConsumerGroupRegularExpressionKey: _take_pattern,
 }

@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final, Generic, Protocol, TypeVar
 
+from headrace.coordinator.errors import CoordinatorError
 from headrace.groups.modern.spec import NOTHING, Assignment
+from headrace.protocol.errors import ErrorCode
 
 _REFRESH_INTERVAL_MS: Final = 2**31 - 1
 """Changes of topics are told; looking without being told is only a safety net."""
@@ -82,6 +84,16 @@ class ModernGroup(Generic[M]):
 
     def subscribes_to(self, topic: str) -> bool:
         return topic in self.topics
+
+    def member(self, member_id: str) -> M:
+        """The member; raises if there is none."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise CoordinatorError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return member
 
     def target_of(self, member_id: str) -> Assignment:
         return self.target.get(member_id, NOTHING)

@@ -34,16 +34,6 @@ class ShareGroup(ModernGroup[ShareMember]):
         """Nobody has to give anything back, so a group with members is stable."""
         return ModernGroupState.STABLE if self.members else ModernGroupState.EMPTY
 
-    def member(self, member_id: str) -> ShareMember:
-        """The member; raises if there is none."""
-        member = self.members.get(member_id)
-        if member is None:
-            raise CoordinatorError(
-                ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {member_id} is not a member of group {self.group_id}.",
-            )
-        return member
-
     def topics_after(self, before: ShareMember | None, after: ShareMember | None) -> set[str]:
         """What the group asks for once member `before` has become member `after`."""
         counts = Counter(self.topics)

@@ -1,9 +1,11 @@
 """The records of a share group, as Kafka 4.3 writes them."""
 
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from headrace.coordinator.record_format import Change
 from headrace.groups.modern.spec import Assignment
+from headrace.groups.modern.tombstones import GroupKeys
 from headrace.groups.records.share import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
@@ -23,6 +25,14 @@ from headrace.groups.records.share import (
 )
 from headrace.groups.share.member import ShareMember
 from headrace.groups.share.state_topics import StateTopics
+
+_KEYS: Final = GroupKeys(
+    group=ShareGroupMetadataKey,
+    target_epoch=ShareGroupTargetAssignmentMetadataKey,
+    member=ShareGroupMemberMetadataKey,
+    target=ShareGroupTargetAssignmentMemberKey,
+    current=ShareGroupCurrentMemberAssignmentKey,
+)
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Change:
@@ -80,11 +90,6 @@ def _partitions(assignment: Assignment) -> list[ShareGroupPartitions]:
     ]
 
 
-def assignment_of(listed: Collection[ShareGroupPartitions]) -> Assignment:
-    """The other way round, for replay."""
-    return {bytes(one.topic_id): frozenset(one.partitions) for one in listed}
-
-
 def state_topics_record(group_id: str, topics: StateTopics) -> Change:
     return Change(
         ShareGroupStatePartitionMetadataKey(group_id=group_id),
@@ -110,28 +115,10 @@ def state_topics_record(group_id: str, topics: StateTopics) -> Change:
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[Change]:
-    """The order matters: who is to be deleted may have nothing any more."""
-    key = {"group_id": group_id, "member_id": member_id}
-    yield Change(ShareGroupCurrentMemberAssignmentKey(**key), None)
-    yield Change(ShareGroupTargetAssignmentMemberKey(**key), None)
-    yield Change(ShareGroupMemberMetadataKey(**key), None)
+    return _KEYS.member_tombstones(group_id, member_id)
 
 
 def group_tombstones(group_id: str, members: Collection[str]) -> list[Change]:
-    """Deletes the group with all its members, in the order that Kafka's own replay asks for."""
-    changes = [
-        Change(ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=id_), None)
-        for id_ in members
-    ]
-    changes += [
-        Change(ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=id_), None)
-        for id_ in members
-    ]
-    changes.append(Change(ShareGroupTargetAssignmentMetadataKey(group_id=group_id), None))
-    changes += [
-        Change(ShareGroupMemberMetadataKey(group_id=group_id, member_id=id_), None)
-        for id_ in members
-    ]
-    changes.append(Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), None))
-    changes.append(Change(ShareGroupMetadataKey(group_id=group_id), None))
-    return changes
+    """Deletes the group with all its members."""
+    state = Change(ShareGroupStatePartitionMetadataKey(group_id=group_id), None)
+    return _KEYS.group_tombstones(group_id, members, [state])

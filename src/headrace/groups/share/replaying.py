@@ -1,12 +1,19 @@
 """The records of share groups, taken in."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from headrace.groups.group import Group
 from headrace.groups.modern.group import NO_EPOCH
+from headrace.groups.modern.replaying import (
+    Taker,
+    assignment_of,
+    replays_into,
+    take_epoch,
+    take_target,
+    take_target_epoch,
+)
 from headrace.groups.modern.spec import NOTHING
 from headrace.groups.part import Replay
 from headrace.groups.records.share import (
@@ -15,16 +22,12 @@ from headrace.groups.records.share import (
     ShareGroupMemberMetadataKey,
     ShareGroupMemberMetadataValue,
     ShareGroupMetadataKey,
-    ShareGroupMetadataValue,
     ShareGroupStatePartitionMetadataKey,
     ShareGroupStatePartitionMetadataValue,
     ShareGroupTargetAssignmentMemberKey,
-    ShareGroupTargetAssignmentMemberValue,
     ShareGroupTargetAssignmentMetadataKey,
-    ShareGroupTargetAssignmentMetadataValue,
     ShareGroupTopicPartitionsInfo,
 )
-from headrace.groups.share import log
 from headrace.groups.share.group import ShareGroup
 from headrace.groups.share.member import ShareMember
 from headrace.groups.share.state_topics import StateTopic, StateTopics
@@ -32,27 +35,8 @@ from headrace.protocol.struct import Struct
 
 
 def replays(groups: dict[str, Group]) -> Mapping[type[Struct], Replay]:
-    """For `groups.part.Part`. A group is there from its first record to its last tombstone."""
-
-    def replay(taker: "_Taker", key: Any, value: Any) -> None:  # noqa: ANN401
-        group = groups.get(key.group_id)
-        if not isinstance(group, ShareGroup):
-            if value is None:
-                return
-            group = groups[key.group_id] = ShareGroup(key.group_id)
-        taker(group, key, value)
-        if value is None and type(key) is ShareGroupMetadataKey:
-            del groups[key.group_id]
-
-    return {key: partial(replay, taker) for key, taker in _TAKERS.items()}
-
-
-def _take_epoch(
-    group: ShareGroup, key: ShareGroupMetadataKey, value: ShareGroupMetadataValue | None
-) -> None:
-    if value is not None:
-        group.epoch = value.epoch
-        group.metadata_hash = value.metadata_hash
+    """For `groups.part.Part`."""
+    return replays_into(groups, ShareGroup, ShareGroup, _TAKERS, last=ShareGroupMetadataKey)
 
 
 def _take_member(
@@ -73,26 +57,6 @@ def _take_member(
     )
 
 
-def _take_target_epoch(
-    group: ShareGroup,
-    key: ShareGroupTargetAssignmentMetadataKey,
-    value: ShareGroupTargetAssignmentMetadataValue | None,
-) -> None:
-    group.assignment_epoch = NO_EPOCH if value is None else value.assignment_epoch
-    group.assigned_at_ms = 0 if value is None else value.assignment_timestamp
-
-
-def _take_target(
-    group: ShareGroup,
-    key: ShareGroupTargetAssignmentMemberKey,
-    value: ShareGroupTargetAssignmentMemberValue | None,
-) -> None:
-    if value is None:
-        group.target.pop(key.member_id, None)
-    else:
-        group.target[key.member_id] = log.assignment_of(value.topic_partitions)
-
-
 def _take_current(
     group: ShareGroup,
     key: ShareGroupCurrentMemberAssignmentKey,
@@ -110,7 +74,7 @@ def _take_current(
             member or ShareMember(member_id=key.member_id),
             epoch=value.member_epoch,
             previous_epoch=value.previous_member_epoch,
-            assigned=log.assignment_of(value.assigned_partitions),
+            assigned=assignment_of(value.assigned_partitions),
         )
     )
 
@@ -136,13 +100,11 @@ def _topics(listed: list[ShareGroupTopicPartitionsInfo]) -> dict[bytes, StateTop
     }
 
 
-_Taker = Callable[[ShareGroup, Any, Any], None]
-
-_TAKERS: Final[Mapping[type[Struct], _Taker]] = {
-    ShareGroupMetadataKey: _take_epoch,
+_TAKERS: Final[Mapping[type[Struct], Taker[ShareGroup]]] = {
+    ShareGroupMetadataKey: take_epoch,
     ShareGroupMemberMetadataKey: _take_member,
-    ShareGroupTargetAssignmentMetadataKey: _take_target_epoch,
-    ShareGroupTargetAssignmentMemberKey: _take_target,
+    ShareGroupTargetAssignmentMetadataKey: take_target_epoch,
+    ShareGroupTargetAssignmentMemberKey: take_target,
     ShareGroupCurrentMemberAssignmentKey: _take_current,
     ShareGroupStatePartitionMetadataKey: _take_state_topics,
 }
