@@ -1,0 +1,250 @@
+"""JSON topics become rows: every bad record is marked with its class, nothing passes in silence."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.pipeline.formats import parse, prepare
+from headrace.pipeline.spec import Flow, parse_spec
+from headrace.pipeline.transform import shape
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+
+COLUMNS = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
+    "timestampType int"
+)
+SCHEMA = (
+    "id BIGINT NOT NULL, i INT, d DOUBLE, f FLOAT, s STRING, b BOOLEAN, ts TIMESTAMP, dt DATE, "
+    "dec DECIMAL(6,2), arr ARRAY<INT>, st STRUCT<x: INT, y: STRING>, m MAP<STRING, INT>"
+)
+MERGE = "{format: delta, table: t, mode: merge, key: [id]}"
+
+
+def records(
+    spark: "SparkSession", values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()
+) -> "DataFrame":
+    rows = [
+        (keys[i] if keys else None, value, "t", 0, i, None, 0) for i, value in enumerate(values)
+    ]
+    return spark.createDataFrame(rows, COLUMNS).coalesce(1)
+
+
+def flow_of(tmp_path: Path, *lines: str, value: str = "", sink: str = "", key: str = "") -> Flow:
+    given = value or f'{{format: json, duplicate_keys: error, schema: "{SCHEMA}"}}'
+    keyed = f", key: {key}" if key else ""
+    text = [
+        "pipeline: p",
+        f"source: {{topics: [t], value: {given}{keyed}, max_record_bytes: 100kB}}",
+        f"sink: {sink or '{format: delta, table: t}'}",
+        "dead_letter: {topic: bad}",
+        f"checkpoint: {tmp_path}",
+        *lines,
+    ]
+    return parse_spec("\n".join(text)).resolved()[0]
+
+
+def run(spark: "SparkSession", flow: Flow, rows: "DataFrame") -> list[Any]:
+    return shape(parse(rows, flow, prepare(flow, lambda: rows)), flow).collect()
+
+
+GOOD = [
+    b'{"id":1}',
+    b' {"id":1, "unknown": {"s": 5}, "st": {"x": 1, "y": "z"}}\n',
+    b'{"id":1,"i":null,"s":"","d":5,"ts":"2026-01-01T00:00:00Z","arr":[1,null],"m":{"a":1}}',
+    '{"id":1,"s":"\u00e4\U0001f600 \\"s\\": 5"}'.encode(),
+    b'{"id":1,"q":' + b"[" * 400 + b"]" * 400 + b"}",
+]
+BAD = {
+    b"": "NotJson",
+    b"  ": "NotJson",
+    b"not json": "NotJson",
+    b"null": "NotJson",
+    b"5": "NotJson",
+    b'"x"': "NotJson",
+    b"[]": "NotJson",
+    b'[{"id":1}]': "NotJson",
+    b"{": "NotJson",
+    b'{"id":1': "NotJson",
+    b'{"id":1,}': "NotJson",
+    b"{'id':1}": "NotJson",
+    b'{"id":1} xyz': "NotJson",
+    b'{"id":1}{"id":2}': "NotJson",
+    b'{"id":1},': "NotJson",
+    b'{"id":1}\x00': "NotJson",
+    b'{"id":1,"d":NaN}': "NotJson",
+    b'{"id":01}': "NotJson",
+    b'{"id":1,"s":"a\nb"}': "NotJson",
+    b'{"id":1,"q":' + b"[" * 2000 + b"]" * 2000 + b"}": "NotJson",
+    b'{"id":1,"s":"\xff\xfe"}': "InvalidUtf8",
+    b'{"id":"5"}': "SchemaMismatch",
+    b'{"id":5.5}': "SchemaMismatch",
+    b'{"id":true}': "SchemaMismatch",
+    b'{"id":9223372036854775808}': "SchemaMismatch",
+    b'{"id":1,"i":2147483648}': "SchemaMismatch",
+    b'{"id":1,"d":"1.5"}': "SchemaMismatch",
+    b'{"id":1,"b":"true"}': "SchemaMismatch",
+    b'{"id":1,"ts":"nonsense"}': "SchemaMismatch",
+    b'{"id":1,"ts":5}': "SchemaMismatch",
+    b'{"id":1,"dt":"2026-13-01"}': "SchemaMismatch",
+    b'{"id":1,"dec":12345678.9}': "SchemaMismatch",
+    b'{"id":1,"arr":[1,"x"]}': "SchemaMismatch",
+    b'{"id":1,"arr":5}': "SchemaMismatch",
+    b'{"id":1,"st":{"x":"q"}}': "SchemaMismatch",
+    b'{"id":1,"st":[1]}': "SchemaMismatch",
+    b'{"id":1,"m":{"a":"z"}}': "SchemaMismatch",
+    b'{"id":1,"s":5}': "SchemaMismatch",
+    b'{"id":1,"s": {"a":1}}': "SchemaMismatch",
+    b'{"id":1,"d":1e999}': "OutOfRange",
+    b'{"id":1,"f":1e300}': "OutOfRange",
+    b'{"id":1,"d":"NaN"}': "SchemaMismatch",
+    b'{"id":1,"id":2}': "DuplicateKey",
+    b'{"i":1}': "MissingField",
+    b'{"id":null}': "MissingField",
+    b'{"id":1,"s":"' + b"x" * 100_000 + b'"}': "TooLarge",
+}
+
+
+def test_good_records_are_rows_and_every_bad_one_has_its_class(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    values = [*GOOD, *BAD, None]
+    rows = run(spark, flow_of(tmp_path), records(spark, values))
+    found = {value: row["_error"] and row["_error"]["class"] for value, row in zip(values, rows)}  # noqa: B905
+    assert found == {**dict.fromkeys(GOOD), **BAD, None: None}
+    good = rows[: len(GOOD)]
+    assert all(row["id"] == 1 and row["_record"] is None for row in good)
+    assert rows[3]["s"] == '\u00e4\U0001f600 "s": 5'
+    bad = rows[len(GOOD)]
+    assert (bytes(bad["_record"]["value"]), bad["_record"]["offset"]) == (b"", len(GOOD))
+    assert {row["_error"]["action"] for row in rows[len(GOOD) : -1]} == {"dead_letter"}
+    assert "d is no double" in rows[values.index(b'{"id":1,"d":"1.5"}')]["_error"]["message"]
+    assert [row["_deleted"] for row in rows[-2:]] == [False, True]
+
+
+def test_steps_and_expectations_leave_bad_records_in_sight(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    (tmp_path / "steps.py").write_text(
+        "def double(rows):\n    return rows.withColumn('id', rows.id * 2).where('id < 100')\n",
+        encoding="utf-8",
+    )
+    flow = flow_of(
+        tmp_path,
+        "transform:",
+        "  - sql: SELECT id + 1 AS id, _record.offset AS at, i FROM source s WHERE s.id > 0",
+        f"  - python: {tmp_path}/steps.py:double",
+        "expect:",
+        "  - {name: even, sql: i % 2 = 0, on_fail: dead_letter}",
+        "  - {name: small, sql: id < 10, on_fail: drop}",
+    )
+    values = [
+        b'{"id":1,"i":2}',  # good
+        b"bad",
+        b'{"id":0,"i":2}',  # filtered by the SQL
+        b'{"id":99,"i":2}',  # filtered by the function
+        b'{"id":1,"i":1}',  # not even
+        b'{"id":1}',  # null is not true
+        b'{"id":9,"i":2}',  # not small
+    ]
+    rows = run(spark, flow, records(spark, values))
+    found = sorted(
+        (row["_record"]["offset"], row["_error"]["class"], row["_error"]["action"])
+        if row["_error"]
+        else (row["at"], row["id"])
+        for row in rows
+    )
+    assert found == [
+        (0, 4),
+        (1, "NotJson", "dead_letter"),
+        (4, "ExpectationFailed", "dead_letter"),
+        (5, "ExpectationFailed", "dead_letter"),
+        (6, "ExpectationFailed", "skip"),
+    ]
+
+
+def test_sql_that_joins_rows_keeps_the_bad_records(spark: "SparkSession", tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path, "transform:", "  - sql: SELECT id, sum(i) AS i FROM source GROUP BY id"
+    )
+    rows = run(spark, flow, records(spark, [b'{"id":1,"i":2}', b'{"id":1,"i":3}', b"bad"]))
+    assert sorted((row["id"] or 0, row["i"] or 0, row["_error"] is None) for row in rows) == [
+        (0, 0, False),
+        (1, 5, True),
+    ]
+
+
+def test_tombstones_delete_by_the_key_they_come_with(spark: "SparkSession", tmp_path: Path) -> None:
+    flow = flow_of(
+        tmp_path,
+        "transform:",
+        "  - sql: SELECT id, s FROM source WHERE s = 'x'",
+        sink=MERGE,
+        key='{format: json, schema: "id BIGINT"}',
+    )
+    rows = run(
+        spark,
+        flow,
+        records(
+            spark,
+            [b'{"id":1,"s":"x"}', None, None, None],
+            [b'{"id":1}', b'{"id":2}', b"bad", None],
+        ),
+    )
+    assert [(row["id"], row["_deleted"]) for row in rows[:2]] == [(1, False), (2, True)]
+    assert [row["_error"]["class"] for row in rows[2:]] == ["NotJson", "MissingKey"]
+
+
+def test_csv_and_raw(spark: "SparkSession", tmp_path: Path) -> None:
+    csv = flow_of(
+        tmp_path / "csv", value='{format: csv, schema: "id BIGINT NOT NULL, name STRING"}'
+    )
+    rows = run(
+        spark, csv, records(spark, [b'1,"a,b"', b"x,y", b"1", b"1,2,3", b",y", b"", b"\xff"])
+    )
+    assert (rows[0]["id"], rows[0]["name"]) == (1, "a,b")
+    assert [row["_error"]["class"] for row in rows[1:]] == [
+        "NotCsv",
+        "NotCsv",
+        "NotCsv",
+        "MissingField",
+        "NotCsv",
+        "InvalidUtf8",
+    ]
+    raw = flow_of(tmp_path / "raw", value="{format: raw, type: string}", key="{format: raw}")
+    rows = run(spark, raw, records(spark, [b"a", b"\xff"], [b"k", None]))
+    assert (rows[0]["value"], bytes(rows[0]["key"])) == ("a", b"k")
+    assert rows[1]["_error"]["class"] == "InvalidUtf8"
+
+
+def test_an_inferred_schema_is_pinned(spark: "SparkSession", tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, value="{format: json}")
+    first = records(spark, [b"bad", None, b'{"id":1,"a":{"b":1.5}}', b'{"id":2,"c":["x"]}'])
+    schemas = prepare(flow, lambda: first)
+    assert schemas.version == 1
+    assert schemas.value.columns.names == ("id", "a", "c")
+    later = records(spark, [b'{"other":1}'])
+    assert prepare(flow, lambda: later) == schemas
+    rows = run(spark, flow, records(spark, [b'{"id":"x"}', b'{"id":3}']))
+    assert rows[0]["_error"]["class"] == "SchemaMismatch"
+    assert rows[1]["id"] == 3
+
+
+def test_avro_is_decoded_in_tasks(spark: "SparkSession", tmp_path: Path) -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    (tmp_path / "r.avsc").write_text(json.dumps(schema), encoding="utf-8")
+    flow = flow_of(tmp_path, value=f"{{format: avro, schema: {tmp_path}/r.avsc}}")
+    rows = run(spark, flow, records(spark, [b"\x06", b"", b"\x06\x06", None]))
+    assert rows[0]["id"] == 3
+    assert [row["_error"] and row["_error"]["class"] for row in rows] == [
+        None,
+        "NotAvro",
+        "NotAvro",
+        None,
+    ]
