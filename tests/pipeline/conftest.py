@@ -50,8 +50,9 @@ def send(bootstrap: str) -> Send:
 @pytest.fixture
 def make_pipeline(
     tmp_path: Path, bootstrap: str, spark: "SparkSession", new_name: Callable[[], str]
-) -> MakePipeline:
+) -> Iterator[MakePipeline]:
     """A pipeline of JSON orders; keywords replace or add top-level parts of the spec."""
+    made: list[Pipeline] = []
 
     def make(topic: str, **changes: object) -> Pipeline:
         table = tmp_path / "table"
@@ -67,6 +68,9 @@ def make_pipeline(
             "checkpoint": str(tmp_path / "checkpoint"),
         }
         text = json.dumps({**spec, **changes})  # JSON is YAML
-        return Pipeline(parse_spec(text), table, bootstrap, spark)
+        made.append(Pipeline(parse_spec(text), table, bootstrap, spark))
+        return made[-1]
 
-    return make
+    yield make
+    for pipeline in made:
+        pipeline.close()

@@ -71,11 +71,12 @@ def test_a_batch_is_limited_and_the_backlog_follows_at_once(
         "topics": [topic],
         "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
         "max_records_per_batch": 10,
+        "max_bytes_per_batch": 140,  # about five of these
         "start": {"offsets": {topic: {"0": 5}}},
     }
     pipeline = make_pipeline(topic, source=source)
     assert pipeline.run() == []
-    assert [batch.rows for batch in pipeline.batches()] == [10, 10]
+    assert [batch.rows for batch in pipeline.batches()] == [10, 5, 5]
     assert pipeline.places() == places(0, range(5, 25))
 
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from headrace.pipeline.runner.application import Application, RunSettings
 from headrace.pipeline.runner.events import Event, Kind
 from headrace.pipeline.runner.loop import FlowFailed, FlowLoop
-from headrace.pipeline.runner.parts import open_parts
+from headrace.pipeline.runner.parts import Parts, open_parts
 from headrace.pipeline.runner.source_log import SourceLog
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.sources import TopicSource
@@ -36,6 +36,11 @@ class Pipeline:
         self.events: list[Event] = []
         self._kafka = {"bootstrap.servers": bootstrap}
         self._spark = spark
+        self._opened: list[Parts] = []
+
+    def close(self) -> None:
+        for parts in self._opened:
+            parts.close()
 
     def application(self, *, until_caught_up: bool = True) -> Application:
         settings = RunSettings(kafka=self._kafka, until_caught_up=until_caught_up)
@@ -48,6 +53,7 @@ class Pipeline:
     def loop(self) -> FlowLoop:
         """As a process that has just started: nothing is known but what is on disk."""
         parts = open_parts(self.flow, self._kafka)
+        self._opened.append(parts)
         return FlowLoop(
             parts, self._spark, self.events.append, threading.Event(), until_caught_up=True
         )

@@ -7,19 +7,29 @@ an extra, and slow to load.
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from headrace.cli.commands import command
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.exits import CommandFailed, ExitCode, usage
 from headrace.cli.output import Block, Fields, Format, Table, remark, write
 from headrace.cli.pipeline_display import Display, print_line
+from headrace.cli.pipeline_flows import (
+    FlowName,
+    Master,
+    SpecFile,
+    chosen,
+    given,
+    installed,
+    load,
+    opened,
+)
 from headrace.cli.positions import Start, parse_start
-from headrace.cli.profiles import DEFAULT_SERVERS, SERVERS
+from headrace.cli.profiles import SERVERS
 from headrace.cli.resolve import resolve
 from headrace.cli.session import Session
 from headrace.cli.topic import Yes, confirm
@@ -38,92 +48,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Pipelines: topics into tables on Spark.", no_args_is_help=True)
 
-INSTALL: Final = "pipelines need more libraries: pip install 'headrace[pipeline]'"
 HISTORY_EVENTS: Final = 20
 HOUR_S: Final = 3600.0
-
-SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The pipeline's YAML file.")]
-FlowName = Annotated[
-    str | None,
-    typer.Option("--flow", metavar="NAME", help="One flow of several.", show_default="all"),
-]
-Master = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, or sc://HOST:PORT (Connect).",
-        show_default="local[*]",
-    ),
-]
-
-
-@contextmanager
-def installed() -> Iterator[None]:
-    """Around imports of the extra's libraries, and what can be wrong with a spec or a sink."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "headrace":
-            raise
-        raise CommandFailed(f"{INSTALL} ({error.name} is missing)") from error
-
-
-def load(path: Path) -> "PipelineSpec":
-    """The spec, or the end of the command with all that is wrong with it."""
-    with installed():
-        from headrace.pipeline.spec import SpecErrors, load_spec
-    try:
-        return load_spec(path)
-    except SpecErrors as errors:
-        raise usage(f"the spec has {_count(len(errors.errors))}\n{errors}") from errors
-
-
-def _count(mistakes: int) -> str:
-    return "a mistake" if mistakes == 1 else f"{mistakes} mistakes"
-
-
-def given(session: Session, spec: "PipelineSpec") -> dict[str, str]:
-    """The client settings that win over the spec's: all but servers that nobody has named."""
-    settings = dict(session.settings)
-    unnamed = not session.servers_named and settings[SERVERS] == DEFAULT_SERVERS
-    if unnamed and all(_has_servers(flow) for flow in spec.resolved()):
-        del settings[SERVERS]
-    return settings
-
-
-def _has_servers(flow: "Flow") -> bool:
-    own = getattr(flow.source, "kafka", None)
-    return SERVERS in flow.kafka.root or (own is not None and SERVERS in own.root)
-
-
-def chosen(spec: "PipelineSpec", name: str | None) -> list["Flow"]:
-    """All flows, or the one of this name."""
-    flows = list(spec.resolved())
-    if name is None:
-        return flows
-    names = {flow.id.removeprefix(f"{spec.pipeline}."): flow for flow in flows}
-    if name not in names:
-        raise not_found("flow", name, names)
-    return [names[name]]
-
-
-@contextmanager
-def opened(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["Parts"]:
-    """A flow's log, table and dead letters; their errors become one sentence."""
-    with installed():
-        from headrace.pipeline.runner.failures import failure_of
-        from headrace.pipeline.runner.parts import open_parts
-    try:
-        with closing(open_parts(flow, given(session, spec))) as parts:
-            yield parts
-    except CommandFailed:
-        raise
-    except Exception as error:
-        failure = failure_of(error)
-        code = ExitCode.UNREACHABLE if failure.unreachable else ExitCode.ERROR
-        raise CommandFailed(f"{flow.id}: {failure.message}", code) from error
-
 
 # --- the spec -----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ Spark Connect: DataFrames only.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -66,6 +66,23 @@ def read_records(
     for name, value in kafka.items():
         reader = reader.option(f"kafka.{name}", value)
     return reader.load()
+
+
+def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | None]]:
+    """The records, and what tells their average size in bytes when the job is done."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F  # noqa: N812
+
+    seen = Observation()
+    size = F.coalesce(F.octet_length("value"), F.lit(0))
+    size += F.coalesce(F.octet_length("key"), F.lit(0))
+    watched = records.observe(seen, F.avg(size).alias("bytes"))
+
+    def average() -> float | None:
+        found: float | None = seen.get["bytes"]
+        return found
+
+    return watched, average
 
 
 def needs_headers(flow: Flow) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.batch_job import (
     BatchResult,
+    observed,
     output_rows,
     output_schema,
     read_records,
@@ -48,6 +49,8 @@ MAX_RETRIES: Final = 12
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 INFERENCE_RECORDS: Final = 10_000
+UNKNOWN_SIZE_RECORDS: Final = 10_000
+"""Where bytes are limited and no batch has told yet how large records are."""
 
 
 class FlowFailed(Exception):
@@ -119,6 +122,7 @@ class FlowLoop:
         self._goal: dict[TopicPartition, int] | None = None
         self._schemas: Schemas | None = None
         self._sink_ready = False
+        self._record_bytes: float | None = None
         self._in_group: Mapping[TopicPartition, int] = {}
 
     def run(self) -> None:
@@ -196,9 +200,19 @@ class FlowLoop:
         planner = Planner(
             beginning=beginning,
             on_data_loss=self._on_data_loss,
-            max_records=self._parts.source.max_records_per_batch,
+            max_records=self._max_records(),
         )
         return planner.next_batch(log, held, marker)
+
+    def _max_records(self) -> int:
+        """What a batch may hold; bytes are judged by the batch before, the first one is small."""
+        source = self._parts.source
+        if source.max_bytes_per_batch is None:
+            return source.max_records_per_batch
+        if self._record_bytes is None:
+            return min(source.max_records_per_batch, UNKNOWN_SIZE_RECORDS)
+        fitting = int(source.max_bytes_per_batch / max(1.0, self._record_bytes))
+        return max(1, min(source.max_records_per_batch, fitting))
 
     def _begin(self, log: Log, held: Committed | None) -> Beginning:
         beginning = self._parts.log.begin(log)
@@ -215,10 +229,16 @@ class FlowLoop:
         flow, parts = self._flow, self._parts
         with phases("prepare"):
             staging = parts.checkpoint.fresh_staging(plan.batch_id)
-            rows, batch = self._rows(plan)
+            records = read_records(self._spark, flow, plan.ranges, parts.kafka)
+            size = None
+            if parts.source.max_bytes_per_batch is not None:
+                records, size = observed(records)
+            rows, batch = self._rows(records, plan)
         with phases("write"):
             write = parts.sink.write_task(batch)
             result = write_rows(rows, flow, write, str(staging))
+            if size is not None:
+                self._record_bytes = size() or self._record_bytes
         if result.failed is not None:
             raise BadRecordFound(
                 f"{result.failed}. Correct the records' producer or the spec; on_error: "
@@ -235,14 +255,13 @@ class FlowLoop:
         self._landed(plan, result, committed, log, phases)
         return committed
 
-    def _rows(self, plan: Plan) -> tuple["DataFrame", BatchInfo]:
+    def _rows(self, records: "DataFrame", plan: Plan) -> tuple["DataFrame", BatchInfo]:
         spark, kafka = self._spark, self._parts.kafka
         if self._schemas is None:
             few = limited(plan.ranges, INFERENCE_RECORDS)
             self._schemas = prepare_formats(
                 self._flow, lambda: read_records(spark, self._flow, few, kafka)
             )
-        records = read_records(spark, self._flow, plan.ranges, kafka)
         rows = output_rows(records, self._flow, self._schemas)
         if not self._sink_ready:
             self._parts.sink.prepare(output_schema(rows))
