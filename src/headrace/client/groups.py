@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from headrace.client.client import Broker, ClusterClient
 from headrace.client.coordinators import Coordinator
 from headrace.client.errors import UnsupportedByBroker
-from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.client.outcomes import Refusal, TopicPartition, refusal, refused
+from headrace.client.single import ask_about
 from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeAssignment,
@@ -24,6 +25,7 @@ from headrace.protocol.messages.describe_groups import (
     DescribeGroupsResponse,
 )
 from headrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headrace.protocol.messages.share_group_describe import ShareGroupDescribeAssignment
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -107,14 +109,14 @@ async def describe_group(
 async def _describe_modern(
     client: ClusterClient, group: str, timeout_s: float
 ) -> GroupDescription | Refusal:
-    answer = await client.send(
+    found = await ask_about(
+        Coordinator(group),
+        client,
         ConsumerGroupDescribeRequest(group_ids=[group]),
         ConsumerGroupDescribeResponse,
-        to=Coordinator(group),
+        lambda got: got.groups,
         timeout_s=timeout_s,
-        code_of=lambda got: moved(each.error_code for each in got.groups),
     )
-    (found,) = answer.groups
     if found.error_code:
         return refused(found.error_code, found.error_message)
     return _modern(found)
@@ -127,7 +129,7 @@ def _modern(found: ConsumerGroupDescribeDescribedGroup) -> GroupDescription:
             each.instance_id,
             each.client_id,
             each.client_host,
-            _partitions(each.assignment),
+            partitions_of(each.assignment),
         )
         for each in found.members
     )
@@ -136,7 +138,10 @@ def _modern(found: ConsumerGroupDescribeDescribedGroup) -> GroupDescription:
     )
 
 
-def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicPartition, ...]:
+def partitions_of(
+    assignment: ConsumerGroupDescribeAssignment | ShareGroupDescribeAssignment,
+) -> tuple[TopicPartition, ...]:
+    """What a member has, as the answer lists it."""
     return tuple(
         TopicPartition(topic.topic_name, index)
         for topic in assignment.topic_partitions
@@ -147,14 +152,14 @@ def _partitions(assignment: ConsumerGroupDescribeAssignment) -> tuple[TopicParti
 async def _describe_classic(
     client: ClusterClient, group: str, timeout_s: float
 ) -> GroupDescription | Refusal:
-    answer = await client.send(
+    found = await ask_about(
+        Coordinator(group),
+        client,
         DescribeGroupsRequest(groups=[group]),
         DescribeGroupsResponse,
-        to=Coordinator(group),
+        lambda got: got.groups,
         timeout_s=timeout_s,
-        code_of=lambda got: moved(each.error_code for each in got.groups),
     )
-    (found,) = answer.groups
     if found.error_code:
         return refused(found.error_code, found.error_message)
     if found.group_state == DEAD and not found.members:  # how older brokers say: no such group
@@ -203,14 +208,14 @@ async def delete_groups(
     """Deletes groups without members, with their offsets."""
 
     async def delete(group: str) -> Refusal | None:
-        answer = await client.send(
+        result = await ask_about(
+            Coordinator(group),
+            client,
             DeleteGroupsRequest(groups_names=[group]),
             DeleteGroupsResponse,
-            to=Coordinator(group),
+            lambda got: got.results,
             timeout_s=timeout_s,
-            code_of=lambda got: moved(each.error_code for each in got.results),
         )
-        (result,) = answer.results
         return refusal(result.error_code)
 
     done = await asyncio.gather(*(delete(group) for group in groups))

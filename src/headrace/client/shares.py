@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from headrace.client.client import ClusterClient
 from headrace.client.coordinators import Coordinator
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.groups import SHARE, GroupDescription, Member
-from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.client.groups import SHARE, GroupDescription, Member, partitions_of
+from headrace.client.outcomes import Refusal, TopicPartition, refusal, refused
+from headrace.client.single import ask_about
 from headrace.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -42,14 +43,14 @@ async def describe_share_group(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> GroupDescription | Refusal:
     """State and members of one share group."""
-    answer = await client.send(
+    found = await ask_about(
+        Coordinator(group),
+        client,
         ShareGroupDescribeRequest(group_ids=[group]),
         ShareGroupDescribeResponse,
-        to=Coordinator(group),
+        lambda got: got.groups,
         timeout_s=timeout_s,
-        code_of=lambda got: moved(each.error_code for each in got.groups),
     )
-    (found,) = answer.groups
     if found.error_code:
         return refused(found.error_code, found.error_message)
     members = tuple(
@@ -58,11 +59,7 @@ async def describe_share_group(
             None,
             each.client_id,
             each.client_host,
-            tuple(
-                TopicPartition(topic.topic_name, index)
-                for topic in each.assignment.topic_partitions
-                for index in topic.partitions
-            ),
+            partitions_of(each.assignment),
         )
         for each in found.members
     )
@@ -75,19 +72,17 @@ async def share_offsets(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> dict[TopicPartition, SharePosition]:
     """Every partition that the group has a start offset for; raises `RequestRefused`."""
-    answer = await client.send(
+    found = await ask_about(
+        Coordinator(group),
+        client,
         DescribeShareGroupOffsetsRequest(
             groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
         ),
         DescribeShareGroupOffsetsResponse,
-        to=Coordinator(group),
+        lambda got: got.groups,
         timeout_s=timeout_s,
-        code_of=lambda got: moved(each.error_code for each in got.groups),
     )
-    (found,) = answer.groups
-    if found.error_code:
-        code = code_of_number(found.error_code)
-        raise RequestRefused(code, f"the offsets of share group {group!r}")
+    _check(group, found.error_code)
     return {
         TopicPartition(topic.topic_name, each.partition_index): SharePosition(
             each.start_offset, each.lag
@@ -118,9 +113,7 @@ async def alter_share_offsets(
         to=Coordinator(group),
         timeout_s=timeout_s,
     )
-    if answer.error_code:
-        code = code_of_number(answer.error_code)
-        raise RequestRefused(code, f"the offsets of share group {group!r}")
+    _check(group, answer.error_code)
     return {
         TopicPartition(topic.topic_name, each.partition_index): refusal(
             each.error_code, each.error_message
@@ -143,10 +136,13 @@ async def delete_share_offsets(
         to=Coordinator(group),
         timeout_s=timeout_s,
     )
-    if answer.error_code:
-        code = code_of_number(answer.error_code)
-        raise RequestRefused(code, f"the offsets of share group {group!r}")
+    _check(group, answer.error_code)
     return {
         topic.topic_name: refusal(topic.error_code, topic.error_message)
         for topic in answer.responses
     }
+
+
+def _check(group: str, number: int) -> None:
+    if number:
+        raise RequestRefused(code_of_number(number), f"the offsets of share group {group!r}")

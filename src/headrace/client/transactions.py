@@ -8,7 +8,8 @@ from headrace.client.client import Broker, ClusterClient, Leader
 from headrace.client.coordinators import Coordinator, CoordinatorKind
 from headrace.client.errors import RequestRefused, code_of_number
 from headrace.client.leaders import Answers, ask_leaders
-from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.client.outcomes import Refusal, TopicPartition, refusal, refused
+from headrace.client.single import ask_about
 from headrace.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -111,14 +112,14 @@ async def describe_transaction(
     client: ClusterClient, transactional_id: str, *, timeout_s: float
 ) -> TransactionDescription | Refusal:
     """State of one transactional id, as its coordinator knows it."""
-    answer = await client.send(
+    found = await ask_about(
+        Coordinator(transactional_id, CoordinatorKind.TRANSACTION),
+        client,
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         DescribeTransactionsResponse,
-        to=Coordinator(transactional_id, CoordinatorKind.TRANSACTION),
+        lambda got: got.transaction_states,
         timeout_s=timeout_s,
-        code_of=lambda got: moved(each.error_code for each in got.transaction_states),
     )
-    (found,) = answer.transaction_states
     if found.error_code:
         return refused(found.error_code)
     return TransactionDescription(
