@@ -69,20 +69,18 @@ OnlyTopics = Annotated[
         autocompletion=complete.topics,
     ),
 ]
+States = Annotated[
+    list[str], typer.Option("--state", help="Only in these states, e.g. Stable; repeatable.")
+]
 Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
 
 Filter: TypeAlias = Callable[[ListedGroup], bool]
 
 
 @command(app, "list")
-def list_(
-    session: Session,
-    state: Annotated[
-        list[str], typer.Option("--state", help="Only in these states, e.g. Stable; repeatable.")
-    ] = [],
-) -> None:
+def list_(session: Session, state: States = []) -> None:
     """List groups."""
-    show_groups(session, lambda group: group.kind != SHARE, state)
+    show_groups(session, _is_here, state)
 
 
 def show_groups(session: Session, wanted: Filter, states: Sequence[str]) -> None:
@@ -168,14 +166,32 @@ async def _describe(
 async def existing(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
     """The group, or the end of the command with a suggestion."""
     group = await describe_group(client, name, timeout_s=timeout_s)
-    if not isinstance(group, Refusal):
-        return group
-    if group.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-        raise refused(f"group {name!r}", group)
+    if isinstance(group, Refusal):
+        elsewhere = "is a share group; use headrace share"
+        raise await no_group(client, name, group, "group", _is_here, elsewhere, timeout_s)
+    return group
+
+
+def _is_here(group: ListedGroup) -> bool:
+    return group.kind != SHARE
+
+
+async def no_group(
+    client: ClusterClient,
+    name: str,
+    why: Refusal,
+    noun: str,
+    wanted: Filter,
+    elsewhere: str,
+    timeout_s: float,
+) -> CommandFailed:
+    """Why the command ends: the broker says no, the group is of another kind, or there is none."""
+    if why.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+        return refused(f"{noun} {name!r}", why)
     listed = await list_groups(client, timeout_s=timeout_s)
-    if any(each.group_id == name and each.kind == SHARE for each in listed):
-        raise CommandFailed(f"{name!r} is a share group; use headrace share", ExitCode.NOT_FOUND)
-    raise not_found("group", name, [each.group_id for each in listed if each.kind != SHARE])
+    if any(each.group_id == name and not wanted(each) for each in listed):
+        return CommandFailed(f"{name!r} {elsewhere}", ExitCode.NOT_FOUND)
+    return not_found(noun, name, [each.group_id for each in listed if wanted(each)])
 
 
 def _facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, object]:

@@ -7,15 +7,17 @@ import typer
 
 from headrace.cli import complete
 from headrace.cli.commands import command
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.exits import ExitCode
 from headrace.cli.group import (
     Execute,
     OnlyTopics,
     Shift,
+    States,
     To,
     ToFile,
     Topics,
     delete_named,
+    no_group,
     only_one,
     show_groups,
 )
@@ -24,7 +26,7 @@ from headrace.cli.seeking import check_members, finish_move, goal_of, plan_move
 from headrace.cli.session import Session
 from headrace.cli.topic import Yes, confirm
 from headrace.client.client import ClusterClient
-from headrace.client.groups import SHARE, GroupDescription, list_groups
+from headrace.client.groups import SHARE, GroupDescription, ListedGroup
 from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.client.shares import (
     SharePosition,
@@ -33,7 +35,6 @@ from headrace.client.shares import (
     describe_share_group,
     share_offsets,
 )
-from headrace.protocol.errors import ErrorCode
 
 app = typer.Typer(help="Share groups: queues over topics.", no_args_is_help=True)
 
@@ -48,14 +49,9 @@ Positions = Mapping[TopicPartition, SharePosition]
 
 
 @command(app, "list")
-def list_(
-    session: Session,
-    state: Annotated[
-        list[str], typer.Option("--state", help="Only in these states, e.g. Stable; repeatable.")
-    ] = [],
-) -> None:
+def list_(session: Session, state: States = []) -> None:
     """List share groups."""
-    show_groups(session, lambda group: group.kind == SHARE, state)
+    show_groups(session, _is_here, state)
 
 
 @command(app, "describe")
@@ -135,14 +131,14 @@ def _blocks(group: GroupDescription, positions: Positions) -> list[Block]:
 
 async def _existing(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
     group = await describe_share_group(client, name, timeout_s=timeout_s)
-    if not isinstance(group, Refusal):
-        return group
-    if group.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-        raise refused(f"share group {name!r}", group)
-    listed = await list_groups(client, timeout_s=timeout_s)
-    if any(each.group_id == name and each.kind != SHARE for each in listed):
-        raise CommandFailed(f"{name!r} is no share group; use headrace group", ExitCode.NOT_FOUND)
-    raise not_found("share group", name, [each.group_id for each in listed if each.kind == SHARE])
+    if isinstance(group, Refusal):
+        elsewhere = "is no share group; use headrace group"
+        raise await no_group(client, name, group, "share group", _is_here, elsewhere, timeout_s)
+    return group
+
+
+def _is_here(group: ListedGroup) -> bool:
+    return group.kind == SHARE
 
 
 @command(app, "seek")
