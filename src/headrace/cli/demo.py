@@ -113,6 +113,7 @@ def words_of(options: UpOptions) -> list[str]:
 
 def _stay(broker: BrokerProcess) -> ExitCode | None:
     """Until somebody stops it, which is its proper end."""
+    _say(demo_screen.STAYS)
     try:
         code = broker.wait()
     except KeyboardInterrupt:
@@ -187,8 +188,9 @@ async def _fresh_topics(client: ClusterClient) -> None:
     from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, PARTITIONS, PIPELINE, TOPIC
 
     timeout_s = DEFAULT_TIMEOUT_S
-    there = {topic.name for topic in await list_topics(client, timeout_s=timeout_s)}
-    old = [name for name in (TOPIC, DEAD_LETTER_TOPIC) if name in there]
+    there = [topic.name for topic in await list_topics(client, timeout_s=timeout_s)]
+    # Behind the dead letters' name: the ledger of those that were sent again.
+    old = [name for name in there if name == TOPIC or name.startswith(DEAD_LETTER_TOPIC)]
     refused_ones = dict(await delete_topics(client, old, timeout_s=timeout_s)) if old else {}
     groups = [
         each.group_id

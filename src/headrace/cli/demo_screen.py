@@ -11,6 +11,7 @@ from headrace.cli.output import remark, write
 from headrace.cli.screen import program_name
 
 if TYPE_CHECKING:
+    from headrace.pipeline.dead_letters.listing import ErrorGroup
     from headrace.pipeline.demo.outcome import Outcome
     from headrace.pipeline.demo.running import Progress
     from headrace.pipeline.demo.traffic import Traffic
@@ -54,8 +55,8 @@ Try from another terminal:
 
 {tries}
 
-The broker stays up. Ctrl-C stops it.
 """
+STAYS: Final = "The broker stays up. Ctrl-C stops it.\n"
 
 
 def begin(servers: str, data: str, orders: int, topic: str, spec: Path) -> str:
@@ -69,7 +70,7 @@ def end(outcome: "Outcome", servers: str, folder: Path) -> str:
     from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, PIPELINE, SPEC_FILE, TABLE, TOPIC
 
     groups = "".join(
-        f"{'':21}{group.count:>5,}  {group.error}: {group.pattern}\n" for group in outcome.groups
+        f"{'':21}{group.count:>5,}  {group.error}: {_example(group)}\n" for group in outcome.groups
     )
     program = program_name()
     where = f"-b {servers}"
@@ -92,6 +93,10 @@ def end(outcome: "Outcome", servers: str, folder: Path) -> str:
         pyspark=Path(sys.executable).with_name("pyspark"),
         tries="\n".join(f"  {why:<{width}}   {what}" for why, what in tries),
     )
+
+
+def _example(group: "ErrorGroup") -> str:
+    return group.samples[0].facts.message if group.samples else group.pattern
 
 
 @contextmanager

@@ -1,0 +1,19 @@
+"""The demo's spec is right, and names what the demo looks at."""
+
+from pathlib import Path
+
+from headrace.pipeline.demo.spec import CHECKPOINT, DEAD_LETTER_TOPIC, PIPELINE, SPEC, TABLE, TOPIC
+from headrace.pipeline.spec import Delta, TopicSource, parse_spec
+
+
+def test_the_spec_says_what_the_demo_relies_on(tmp_path: Path) -> None:
+    (flow,) = parse_spec(SPEC, base=tmp_path).resolved()
+    assert flow.id == PIPELINE
+    assert isinstance(flow.source, TopicSource)
+    assert flow.source.topics == (TOPIC,)
+    assert isinstance(flow.sink, Delta)
+    assert flow.sink.table == str(tmp_path / TABLE)
+    assert flow.dead_letter is not None
+    assert flow.dead_letter.topic == DEAD_LETTER_TOPIC
+    assert flow.on_error == "dead_letter"
+    assert flow.checkpoint == str(tmp_path / CHECKPOINT)
