@@ -14,6 +14,7 @@ from headrace.cli import (
     config,
     consume,
     demo,
+    dlq,
     group,
     kafka_topics,
     pipeline,
@@ -42,6 +43,7 @@ app.add_typer(txn.app, name="txn")
 app.add_typer(config.app, name="config")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(dlq.app, name="dlq")
 app.add_typer(profile.app, name="profile")
 produce.register(app)
 consume.register(app)

@@ -22,7 +22,7 @@ _TERM: Final = re.compile(
         (?:'(?P<single>[^']*)'|"(?P<double>[^"]*)"|(?P<word>[^\s'"]+))\s*""",
     re.VERBOSE | re.IGNORECASE,
 )
-_AND: Final = re.compile(r"and\s", re.IGNORECASE)
+_AND: Final = re.compile(r"and(\s|$)", re.IGNORECASE)
 
 _TEXTS: Final[Mapping[str, Callable[[Letter], str]]] = {
     "error": lambda letter: letter.facts.error,

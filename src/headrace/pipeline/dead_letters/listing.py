@@ -14,7 +14,7 @@ from headrace.pipeline.dead_letters.reading import Letter
 SAMPLES: Final = 3
 MAX_PATTERN: Final = 160
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
-_NUMBER: Final = re.compile(r"\b\w*\d[\w.:+-]*")
+_NUMBER: Final = re.compile(r"\b\w*\d\w*(?:[.:+-]\w+)*")
 
 
 @dataclass(slots=True)

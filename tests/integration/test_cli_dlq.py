@@ -1,0 +1,124 @@
+"""`headrace dlq`: list, show, replay."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.pipeline.dead_letters import DeadLetters
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.producer import ProducerSettings
+from headrace.pipeline.sinks.table import BatchInfo
+from headrace.testing import Broker
+from headrace.testing.helper import Headrace
+from support.cli import Cli
+from support.staged import Bad, stage
+
+
+@pytest.fixture(scope="module")
+def helper() -> Iterator[Headrace]:
+    with Broker() as broker:
+        yield broker.headrace
+
+
+@pytest.fixture
+def cli(helper: Headrace, tmp_path: Path) -> Cli:
+    return Cli(helper.bootstrap_servers, tmp_path)
+
+
+@pytest.fixture
+def source(helper: Headrace) -> str:
+    return helper.create_topic()
+
+
+@pytest.fixture
+def topic(helper: Headrace, source: str, tmp_path: Path) -> str:
+    """Three letters of two errors."""
+    topic = f"{source}.dlq"
+    bad = [
+        Bad(source, 0, 5, b"{oops", message="line 1: expected '\"'"),
+        Bad(source, 0, 6, b"{again", b"k", (("trace", b"1"),), message="line 7: expected ':'"),
+        Bad(source, 0, 9, b"{}", error="positive", message="amount > 0"),
+    ]
+    batch = BatchInfo("orders", 3, (OffsetRange(source, 0, 0, 10),), schema_version=2)
+    settings = ProducerSettings(helper.bootstrap_servers)
+    with DeadLetters(topic, settings, f"orders-{source}") as letters:
+        letters.write(batch, [stage(tmp_path, bad)])
+    return topic
+
+
+def facts(cli: Cli, *words: str) -> Any:
+    ended = cli("dlq", *words, "--format", "json")
+    assert ended.code == 0, ended
+    return ended.facts
+
+
+def test_list_groups_by_error_and_message(cli: Cli, source: str, topic: str) -> None:
+    first, second = facts(cli, "list", topic)
+    assert (first["error"], first["count"], first["replayed"]) == ("ParseError", 2, 0)
+    assert first["message"] == "line #: expected …"
+    assert (first["source_topic"], first["pipeline"]) == (source, "orders")
+    assert [sample["value"] for sample in first["samples"]] == ["{oops"]
+    assert (second["error"], second["count"]) == ("positive", 1)
+    shown = cli("dlq", "list", topic)
+    assert "ParseError" in shown.stdout
+    assert "{oops" in shown.stdout
+
+
+def test_show_says_everything_about_the_letters_that_are_meant(
+    cli: Cli, source: str, topic: str
+) -> None:
+    (letter,) = facts(cli, "show", topic, "--where", "error = ParseError and source.offset > 5")
+    assert (letter["key"], letter["value"], letter["headers"]) == ("k", "{again", ["trace=1"])
+    assert letter["source"] == f"{source}-0 offset 6"
+    assert (letter["batch"], letter["schema"], letter["attempts"]) == (3, 2, 0)
+    assert letter["replayed"] is False
+    assert "{again" in cli("dlq", "show", topic).stdout
+
+
+def test_replay_shows_what_it_would_do_and_does_it_with_execute(
+    helper: Headrace, cli: Cli, source: str, topic: str
+) -> None:
+    shown = cli("dlq", "replay", topic, "--where", "error = positive")
+    assert shown.code == 0
+    assert "--execute" in shown.stderr
+    assert helper.consume(source) == []
+    done = facts(cli, "replay", topic, "--where", "error = positive", "--execute")
+    assert (done["executed"], done["sent"]) == (True, {source: 1})
+    (record,) = helper.consume(source, 1, read_committed=True)
+    assert record.value == b"{}"
+    again = facts(cli, "replay", topic, "--where", "error = positive", "--execute")
+    assert (again["replayed_before"], again["sent"]) == (1, {})
+    (_, second) = facts(cli, "list", topic)
+    assert second["replayed"] == 1
+
+
+def test_a_fix_that_fails_on_some_ends_with_the_code_for_some(
+    cli: Cli, topic: str, tmp_path: Path
+) -> None:
+    fix = tmp_path / "fix.py"
+    fix.write_text("def repair(record):\n    record.json()\n    return record\n")
+    ended = cli("dlq", "replay", topic, "--python", f"{fix}:repair")
+    assert ended.code == 3
+    assert "JSONDecodeError" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["list", "nothing.dlq"], 4, "there is no topic 'nothing.dlq'"),
+        (["list", "TOPIC", "--where", "colour = red"], 2, "there is no field 'colour'"),
+        (["replay", "TOPIC", "--python", "nowhere.py:f"], 2, "there is no file nowhere.py"),
+        (["replay", "TOPIC", "--sql", "DELETE FROM source"], 2, "one SELECT over source"),
+        (["replay", "TOPIC", "--sql", "SELECT count(*) FROM source"], 2, "one by one"),
+        (["replay", "TOPIC", "--sql", "SELECT 1", "--python", "a.py:f"], 2, "give one"),
+        (["replay", "TOPIC", "--to", "missing"], 1, "there is no topic missing"),
+    ],
+)
+def test_mistakes_are_explained(
+    cli: Cli, topic: str, words: list[str], code: int, said: str
+) -> None:
+    ended = cli("dlq", *(topic if word == "TOPIC" else word for word in words))
+    assert ended.code == code, ended
+    assert said in ended.stderr
