@@ -6,7 +6,6 @@ HEADRACE_TEST_BOOTSTRAP. Tests that need settings, a process to measure or one t
 `spawn`.
 """
 
-import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -14,22 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from support.bootstraps import REFERENCE, serving
 from support.processes import BrokerProcess, Spawn
 from support.topics import MakeTopic, create_topic
 from support.wire import Wire
 
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
-
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    if REFERENCE:
-        yield REFERENCE
-        return
-    from headrace.testing import Broker
-
-    with Broker() as broker:
-        yield broker.bootstrap_servers
+    with serving() as servers:
+        yield servers
 
 
 @pytest.fixture

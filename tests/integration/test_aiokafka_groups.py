@@ -1,29 +1,24 @@
 """aiokafka in classic groups."""
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine, Iterator
 from typing import TypeVar
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from headrace.testing import Broker
+from support.bootstraps import AT_ONCE, serving
 from support.topics import MakeTopic
 
 T = TypeVar("T")
 DEADLINE_S = 60.0
 PAUSE_S = 0.02
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    if REFERENCE:
-        yield REFERENCE
-        return
-    with Broker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
-        yield broker.bootstrap_servers
+    with serving(AT_ONCE) as servers:
+        yield servers
 
 
 def run(work: Coroutine[object, object, T]) -> T:

@@ -4,15 +4,11 @@ of the classic protocol while a group moves from one to the other.
 Consumers join, leave, die and come back; the conditions are waited for, never timed.
 """
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupType, Message, Producer
+from confluent_kafka import Consumer, ConsumerGroupType, Message
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from headrace.protocol.errors import ErrorCode
@@ -22,15 +18,15 @@ from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from headrace.testing import Broker
+from support.bootstraps import serving
+from support.clients import everything, places, produce, until
+from support.killed_member import member_to_kill
 from support.topics import MakeTopic
-from support.waiting import wait_for
 from support.wire import Wire
 
 DEADLINE_S = 60.0
 POLL_S = 0.02
 GROUP_RESOURCE = 32
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
     "group.consumer.heartbeat.interval.ms": "100",
@@ -47,38 +43,11 @@ CLASSIC: dict[str, object] = {
     "partition.assignment.strategy": "range",
 }
 
-DOOMED = """
-import sys
-import time
-from confluent_kafka import Consumer
-
-bootstrap, group, topic = sys.argv[1:]
-consumer = Consumer({
-    "bootstrap.servers": bootstrap,
-    "group.id": group,
-    "group.protocol": "consumer",
-    "auto.offset.reset": "earliest",
-    "enable.auto.commit": False,
-})
-consumer.subscribe([topic])
-give_up = time.monotonic() + 60
-while not consumer.assignment() and time.monotonic() < give_up:
-    consumer.poll(0.05)
-if consumer.assignment():
-    print("assigned", flush=True)
-while time.monotonic() < give_up:
-    consumer.poll(1.0)
-"""
-"""A consumer that takes partitions and never says good-bye."""
-
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    if REFERENCE:
-        yield REFERENCE
-        return
-    with Broker(settings=SETTINGS) as broker:
-        yield broker.bootstrap_servers
+    with serving(SETTINGS) as servers:
+        yield servers
 
 
 class Member:
@@ -146,17 +115,6 @@ def admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap})
 
 
-def until(members: list[Member], condition: Callable[[], bool], what: str) -> None:
-    """Polls all members in turn until the condition is true."""
-
-    def polled() -> bool:
-        for member in members:
-            member.poll()
-        return condition()
-
-    wait_for(polled, what, deadline_s=DEADLINE_S)
-
-
 def shared(members: list[Member], topic: str, partitions: int) -> Callable[[], bool]:
     """Whether every partition has one reader, and everybody its fair share."""
 
@@ -168,24 +126,6 @@ def shared(members: list[Member], topic: str, partitions: int) -> Callable[[], b
         ]
 
     return fair
-
-
-def produce(bootstrap: str, topic: str, partitions: range, count: int) -> None:
-    """`count` messages to each partition."""
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for number in range(count):
-        for partition in partitions:
-            producer.produce(topic, b"%d" % number, partition=partition)
-    assert producer.flush(DEADLINE_S) == 0
-
-
-def places(*members: Member) -> set[tuple[int, int]]:
-    """What they have read, by partition and offset."""
-    return {(one.partition(), one.offset()) for member in members for one in member.read}  # type: ignore[misc]
-
-
-def everything(partitions: int, count: int) -> set[tuple[int, int]]:
-    return {(partition, offset) for partition in range(partitions) for offset in range(count)}
 
 
 def set_session_timeout(bootstrap: str, group: str, timeout_ms: int) -> None:
@@ -245,18 +185,9 @@ def test_what_a_killed_member_had_goes_to_the_others(
     set_session_timeout(bootstrap, group, 2_000)
     topic = make_topic(4)
     produce(bootstrap, topic, range(4), 3)
-    with subprocess.Popen(
-        [sys.executable, "-c", DOOMED, bootstrap, group, topic],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    ) as doomed:
-        try:
-            assert doomed.stdout is not None
-            assert doomed.stdout.readline() == b"assigned\n"
-            member = enter(topic)
-            until([member], lambda: bool(member.owned), "it has a share")
-        finally:
-            doomed.send_signal(signal.SIGKILL)
+    with member_to_kill(bootstrap, group, topic, **NEW):
+        member = enter(topic)
+        until([member], lambda: bool(member.owned), "it has a share")
     until([member], shared([member], topic, 4), "it has everything")
     until([member], lambda: places(member) == everything(4, 3), "everything is read")
 

@@ -3,60 +3,28 @@
 Consumers join, leave, die and come back; the conditions are waited for, never timed.
 """
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from headrace.testing import Broker
+from support.bootstraps import REFERENCE, serving
+from support.clients import everything, places, produce, until
+from support.killed_member import member_to_kill
 from support.topics import MakeTopic
-from support.waiting import wait_for
 
 DEADLINE_S = 60.0
 POLL_S = 0.02
 SESSION_MS = 6_000
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
-
-DOOMED = """
-import sys
-import time
-from confluent_kafka import Consumer
-
-bootstrap, group, topic = sys.argv[1:]
-consumer = Consumer({
-    "bootstrap.servers": bootstrap,
-    "group.id": group,
-    "session.timeout.ms": 2000,
-    "heartbeat.interval.ms": 300,
-    "auto.offset.reset": "earliest",
-    "enable.auto.commit": False,
-})
-consumer.subscribe([topic])
-give_up = time.monotonic() + 60
-while not consumer.assignment() and time.monotonic() < give_up:
-    consumer.poll(0.05)
-if consumer.assignment():
-    print("assigned", flush=True)
-while time.monotonic() < give_up:
-    consumer.poll(1.0)
-"""
-"""A consumer that takes partitions and never says good-bye."""
 
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    if REFERENCE:
-        yield REFERENCE
-        return
-    with Broker(settings=SETTINGS) as broker:
-        yield broker.bootstrap_servers
+    with serving(SETTINGS) as servers:
+        yield servers
 
 
 class Member:
@@ -119,44 +87,11 @@ def enter(bootstrap: str, group: str) -> Iterator[Enter]:
         yield start
 
 
-def until(members: list[Member], condition: Callable[[], bool], what: str) -> None:
-    """Polls all members in turn until the condition is true."""
-
-    def polled() -> bool:
-        for member in members:
-            member.poll()
-        return condition()
-
-    wait_for(polled, what, deadline_s=DEADLINE_S)
-
-
 def shared(members: list[Member], partitions: int, *, each: int | None = None) -> bool:
     """Whether every partition has one reader, and everybody the same number if told so."""
     owned = [member.owned for member in members]
     fair = each is None or all(len(one) == each for one in owned)
     return fair and sorted(part for one in owned for part in one) == list(range(partitions))
-
-
-def produce(bootstrap: str, topic: str, partitions: int, count: int) -> None:
-    """`count` messages to each partition."""
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for number in range(count):
-        for partition in range(partitions):
-            producer.produce(topic, b"%d" % number, partition=partition)
-    assert producer.flush(DEADLINE_S) == 0
-
-
-def places(*members: Member) -> set[tuple[int, int]]:
-    """What they have read, by partition and offset; a rebalance may make them read some again."""
-    return {
-        (message.partition() or 0, message.offset() or 0)
-        for member in members
-        for message in member.read
-    }
-
-
-def everything(partitions: int, count: int) -> set[tuple[int, int]]:
-    return {(partition, offset) for partition in range(partitions) for offset in range(count)}
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
@@ -170,7 +105,7 @@ def test_two_members_share_and_one_takes_over_when_the_other_leaves(
     second = enter(topic, **config)
     both = [first, second]
     until(both, lambda: shared(both, 4, each=2), "both have half")
-    produce(bootstrap, topic, 4, 5)
+    produce(bootstrap, topic, range(4), 5)
     until(both, lambda: places(*both) == everything(4, 5), "everything is read")
     second.close()
     until([first], lambda: shared([first], 4), "the one that stayed has everything again")
@@ -182,16 +117,10 @@ def test_the_partitions_of_a_member_that_is_killed_go_to_the_others(
     if REFERENCE:
         pytest.skip("needs sessions shorter than Kafka allows by default")
     topic = make_topic(2)
-    with subprocess.Popen(
-        [sys.executable, "-c", DOOMED, bootstrap, group, topic], stdout=subprocess.PIPE
-    ) as doomed:
-        try:
-            assert doomed.stdout is not None
-            assert doomed.stdout.readline() == b"assigned\n"
-            survivor = enter(topic)
-            until([survivor], lambda: len(survivor.owned) == 1, "they share")
-        finally:
-            doomed.send_signal(signal.SIGKILL)
+    short = {"session.timeout.ms": 2_000, "heartbeat.interval.ms": 300}
+    with member_to_kill(bootstrap, group, topic, **short):
+        survivor = enter(topic)
+        until([survivor], lambda: len(survivor.owned) == 1, "they share")
     until([survivor], lambda: shared([survivor], 2), "the survivor has everything")
 
 
@@ -199,7 +128,7 @@ def test_a_group_goes_on_where_it_has_committed(
     bootstrap: str, make_topic: MakeTopic, enter: Enter
 ) -> None:
     topic = make_topic(1)
-    produce(bootstrap, topic, 1, 20)
+    produce(bootstrap, topic, range(1), 20)
     first = enter(topic)
     until([first], lambda: len(first.read) >= 8, "some are read")
     first.consumer.commit(message=first.read[7], asynchronous=False)
@@ -234,7 +163,7 @@ def test_partitions_that_are_added_are_read_from_their_first_record(
     until([member], lambda: member.owned == {0}, "the group has formed")
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(DEADLINE_S)
-    produce(bootstrap, topic, 3, 4)
+    produce(bootstrap, topic, range(3), 4)
     until([member], lambda: member.owned == {0, 1, 2}, "the member has the new partitions")
     until([member], lambda: places(member) == everything(3, 4), "everything is read")
 

@@ -1,6 +1,5 @@
 """kafka-python 3 in classic groups."""
 
-import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -8,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from headrace.testing import Broker
+from support.bootstraps import AT_ONCE, serving
 from support.topics import MakeTopic
 from support.waiting import wait_for
 
@@ -21,16 +20,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:read_text is deprecated:Deprecat
 
 DEADLINE_S = 60.0
 POLL_MS = 500  # long enough for a rebalance: a poll that ends within one starts it anew
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    if REFERENCE:
-        yield REFERENCE
-        return
-    with Broker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
-        yield broker.bootstrap_servers
+    with serving(AT_ONCE) as servers:
+        yield servers
 
 
 def member(bootstrap: str, group: str, topic: str) -> KafkaConsumer:

@@ -1,6 +1,5 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup over the wire, in all their versions."""
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -28,11 +27,11 @@ from headrace.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from headrace.testing import Broker
+from support.bootstraps import REFERENCE, serving
 from support.classic_groups import subscription
 from support.waiting import wait_for
 from support.wire import ConnectionEnded, Wire
 
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 READY = (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
 NewName = Callable[[], str]
@@ -40,11 +39,8 @@ NewName = Callable[[], str]
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    if REFERENCE:
-        yield REFERENCE
-        return
-    with Broker(settings=SETTINGS) as broker:
-        yield broker.bootstrap_servers
+    with serving(SETTINGS) as servers:
+        yield servers
 
 
 @pytest.fixture

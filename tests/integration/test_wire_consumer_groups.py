@@ -1,6 +1,5 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe over the wire, and offsets by epoch."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -48,11 +47,11 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from headrace.testing import Broker
+from support.bootstraps import REFERENCE, serving
 from support.topics import MakeTopic
 from support.waiting import wait_for
 from support.wire import Wire
 
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 DEADLINE_S = 60.0
 SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
@@ -70,11 +69,8 @@ NewName = Callable[[], str]
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    if REFERENCE:
-        yield REFERENCE
-        return
-    with Broker(settings=SETTINGS) as broker:
-        yield broker.bootstrap_servers
+    with serving(SETTINGS) as servers:
+        yield servers
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """ListGroups, DescribeGroups and DeleteGroups over the wire, in all their versions."""
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,12 +17,11 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from headrace.testing import Broker
+from support.bootstraps import AT_ONCE, serving
 from support.classic_groups import subscription
 from support.wire import CLIENT_ID, Wire
 from support.wire_groups import join, leave, sync, wait_for_coordinator
 
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 NOT_REQUESTED = -(2**31)
 
@@ -31,11 +29,8 @@ NOT_REQUESTED = -(2**31)
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """Of its own: a group here forms at once, and no other test's groups are listed."""
-    if REFERENCE:
-        yield REFERENCE
-        return
-    with Broker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
-        yield broker.bootstrap_servers
+    with serving(AT_ONCE) as servers:
+        yield servers
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """OffsetCommit, OffsetFetch, OffsetDelete and TxnOffsetCommit over the wire, in all versions."""
 
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -57,13 +56,13 @@ from headrace.protocol.messages.txn_offset_commit import (
 )
 from headrace.protocol.types import ZERO_UUID
 from headrace.testing import Broker
+from support.bootstraps import AT_ONCE, serving
 from support.processes import Spawn
 from support.topics import MakeTopic, create_topic
 from support.waiting import wait_for
 from support.wire import Wire
 from support.wire_groups import join, sync, wait_for_coordinator
 
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 FIRST_THAT_ADDS_THE_GROUP = 5
 BY_NAME = 9
 BY_ID = 10
@@ -74,11 +73,8 @@ UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
     """Of its own: a group here forms at once."""
-    if REFERENCE:
-        yield REFERENCE
-        return
-    with Broker(settings={"group.initial.rebalance.delay.ms": "0"}) as broker:
-        yield broker.bootstrap_servers
+    with serving(AT_ONCE) as servers:
+        yield servers
 
 
 @pytest.fixture

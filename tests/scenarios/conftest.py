@@ -5,7 +5,6 @@ should be 0, and whose log.retention.check.interval.ms and log.initial.task.dela
 short.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
@@ -13,25 +12,20 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from support.bootstraps import AT_ONCE, serving
 from support.clients import MakeReader, MakeSender, ReadAll, Reader, Sender
 from support.link import Link
 
-REFERENCE = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
 SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
+    **AT_ONCE,
     "log.retention.check.interval.ms": "200",
 }
 
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    if REFERENCE:
-        yield REFERENCE
-        return
-    from headrace.testing import Broker
-
-    with Broker(settings=SETTINGS) as broker:
-        yield broker.bootstrap_servers
+    with serving(SETTINGS) as servers:
+        yield servers
 
 
 @pytest.fixture

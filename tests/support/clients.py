@@ -1,6 +1,7 @@
 """Clients of librdkafka that remember what happened to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
@@ -93,15 +94,46 @@ class Reader:
         self.revoked.append({(one.topic, one.partition) for one in partitions})
 
 
-def until(readers: list[Reader], condition: Callable[[], object], what: str) -> None:
-    """Polls the readers in turn until the condition is true."""
+class Polled(Protocol):
+    """A consumer that keeps what it has read."""
+
+    read: list[Message]
+
+    def poll(self) -> None: ...
+
+
+def until(consumers: Sequence[Polled], condition: Callable[[], object], what: str) -> None:
+    """Polls the consumers in turn until the condition is true."""
 
     def polled() -> bool:
-        for reader in readers:
-            reader.poll()
+        for consumer in consumers:
+            consumer.poll()
         return bool(condition())
 
     wait_for(polled, what, deadline_s=DEADLINE_S)
+
+
+def produce(bootstrap: str, topic: str, partitions: range, count: int) -> None:
+    """`count` messages to each partition."""
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(count):
+        for partition in partitions:
+            producer.produce(topic, b"%d" % number, partition=partition)
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def places(*consumers: Polled) -> set[tuple[int, int]]:
+    """What they have read, by partition and offset; a rebalance may make them read some again."""
+    return {
+        (message.partition() or 0, message.offset() or 0)
+        for consumer in consumers
+        for message in consumer.read
+    }
+
+
+def everything(partitions: int, count: int) -> set[tuple[int, int]]:
+    """The places of the first `count` messages of each partition."""
+    return {(partition, offset) for partition in range(partitions) for offset in range(count)}
 
 
 MakeSender = Callable[..., Sender]
