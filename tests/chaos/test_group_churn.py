@@ -29,6 +29,8 @@ LAST_RECORDS_MS = 60_000
 MOST_MEMBERS = 6
 PRODUCE_EVERY_MS = 1_000
 FAULT_EVERY_MS = 6_000
+MOVE_NEXT = 0.3
+"""How often the coordinator moves in the middle of what follows from a fault."""
 
 
 class Churn:
@@ -86,15 +88,20 @@ class Churn:
         (act,) = self.random.choices(list(faults), list(faults.values()))
         self.world.happened[act.__name__] += 1
         act()
+        if self.random.random() < MOVE_NEXT:
+            self.world.later(self.random.randrange(50, 4_000), self.move)
         return True
 
     def join(self) -> None:
         if len(self.clients) >= MOST_MEMBERS:
             return
-        name = f"m{next(self.numbers)}"
         instance_id = self.absent.pop() if self.absent else None
         if self.kind != "mixed" and instance_id is None and self.random.random() < 0.2:
-            instance_id = f"i-{name}"
+            instance_id = f"i-{next(self.numbers)}"
+        self.start(instance_id)
+
+    def start(self, instance_id: str | None = None) -> None:
+        name = f"m{next(self.numbers)}"
         if self.is_modern():
             self.clients.append(ModernClient(self.world, name, instance_id))
         else:
@@ -179,13 +186,14 @@ class Churn:
             self.world.reset(partition, self.random.randrange(log.committed))
 
     def calm(self) -> None:
-        """Everything works again."""
+        """Everything works again. A static member may still hear that it was replaced by one that
+        has died since; another kind of member stays."""
         self.world.lossy_until_ms = self.world.driver.failing_until_ms = 0
         self.clients = [one for one in self.clients if one.lives]
         for client in self.clients:
             client.slow_until_ms = 0
-        if not self.clients:
-            self.join()
+        if all(one.instance_id is not None for one in self.clients):
+            self.start()
 
     # The end
 

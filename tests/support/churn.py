@@ -291,8 +291,14 @@ class World:
         self.happened["offset reset" if accepted else "offset reset refused"] += 1
 
     def restart(self) -> None:
+        """The coordinator moves; the next one must know what this one knew."""
+        before = self.driver.shard.groups.get(GROUP)
         self.driver.restart()
         self._take_answers()
+        if isinstance(before, ConsumerGroup):
+            after = self.driver.shard.groups.get(GROUP)
+            for field in ("members", "target", "epoch", "assignment_epoch"):
+                assert getattr(after, field) == getattr(before, field), f"{field} changed in a move"
         kept = self.driver.shard.offsets.state.committed.topics(GROUP)
         for partition, log in self.logs.items():
             name, number = self.name(partition) or ("", 0)
