@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 ORDERS = 400
 DEADLINE_S = 60

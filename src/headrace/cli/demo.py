@@ -21,7 +21,7 @@ import typer
 
 from headrace.cli import commands, demo_screen
 from headrace.cli.broker_process import BrokerEnded, BrokerProcess
-from headrace.cli.exits import CommandFailed, ExitCode, refused
+from headrace.cli.exits import NOT_FOUND_CODES, CommandFailed, ExitCode, refused
 from headrace.cli.options import UP_OPTIONS, UpOptions
 from headrace.cli.output import Format, Output, remark, write
 from headrace.cli.profiles import SERVERS
@@ -30,6 +30,7 @@ from headrace.cli.session import DEFAULT_TIMEOUT_S, Session
 from headrace.cli.stopping import Terminated, stoppable
 from headrace.client.client import ClusterClient
 from headrace.client.groups import delete_groups, list_groups
+from headrace.client.outcomes import Refusal
 from headrace.client.topics import NewTopic, create_topics, delete_topics, list_topics
 
 ORDERS: Final = 20_000
@@ -152,7 +153,7 @@ def _show(servers: str, home: Home, orders: int) -> bool:
     from headrace.pipeline.demo.traffic import Traffic
 
     folder = home.folder
-    _begin_anew(servers, folder)
+    begin_anew(servers, folder)
     _say(demo_screen.begin(servers, home.topics, orders, TOPIC, folder / SPEC_FILE))
     began = datetime.now(UTC).replace(microsecond=0)
     traffic = Traffic(servers, TOPIC, make_orders(orders, SEED, began), ORDERS_PER_SECOND)
@@ -173,7 +174,7 @@ def _show(servers: str, home: Home, orders: int) -> bool:
     return True
 
 
-def _begin_anew(servers: str, folder: Path) -> None:
+def begin_anew(servers: str, folder: Path) -> None:
     """Removes what an earlier demo has left, and nothing else."""
     from headrace.pipeline.demo.spec import CHECKPOINT, SPEC, SPEC_FILE, TABLE
 
@@ -188,22 +189,26 @@ async def _fresh_topics(client: ClusterClient) -> None:
     from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, PARTITIONS, PIPELINE, TOPIC
 
     timeout_s = DEFAULT_TIMEOUT_S
-    there = [topic.name for topic in await list_topics(client, timeout_s=timeout_s)]
-    # Behind the dead letters' name: the ledger of those that were sent again.
-    old = [name for name in there if name == TOPIC or name.startswith(DEAD_LETTER_TOPIC)]
-    refused_ones = dict(await delete_topics(client, old, timeout_s=timeout_s)) if old else {}
-    groups = [
-        each.group_id
-        for each in await list_groups(client, timeout_s=timeout_s)
-        if each.group_id == PIPELINE or each.group_id.startswith(f"{PIPELINE}.")
-    ]
+    answers: dict[str, Refusal | None] = {}
+    groups = [each.group_id for each in await list_groups(client, timeout_s=timeout_s)]
+    groups = [name for name in groups if name == PIPELINE or name.startswith(f"{PIPELINE}.")]
     if groups:
-        refused_ones |= await delete_groups(client, groups, timeout_s=timeout_s)
+        answers |= await delete_groups(client, groups, timeout_s=timeout_s)
+    topics = [topic.name for topic in await list_topics(client, timeout_s=timeout_s)]
+    # Behind the dead letters' name: the ledger of those that were sent again.
+    topics = [name for name in topics if name == TOPIC or name.startswith(DEAD_LETTER_TOPIC)]
+    if topics:
+        answers |= await delete_topics(client, topics, timeout_s=timeout_s)
+    answers = {
+        name: why
+        for name, why in answers.items()
+        if why is not None and why.code not in NOT_FOUND_CODES
+    }
     new = NewTopic(TOPIC, PARTITIONS, configs={"retention.ms": "-1"})
-    refused_ones |= await create_topics(client, [new], timeout_s=timeout_s)
-    for name, why in refused_ones.items():
+    answers |= await create_topics(client, [new], timeout_s=timeout_s)
+    for name, why in answers.items():
         if why is not None:
-            raise refused(f"demo: {name!r}", why)
+            raise refused(f"the demo's {name}", why)
 
 
 def _say(text: str) -> None:
