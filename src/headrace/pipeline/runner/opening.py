@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.sinks.table import (
     BatchInfo,
     Committed,
@@ -55,7 +56,7 @@ def table_settings(sink: spec.TableSink, location: str) -> TableSettings:
     )
 
 
-def open_sink(flow: Flow) -> TableSink:
+def open_sink(flow: Flow, given: Mapping[str, str]) -> TableSink:
     """The sink of a flow; raises `SinkError`."""
     match flow.sink:
         case spec.Delta() as sink:
@@ -75,8 +76,31 @@ def open_sink(flow: Flow) -> TableSink:
             from headrace.pipeline.sinks.parquet import ParquetSink
 
             return ParquetSink(table_settings(sink, sink.table))
-        case sink:
-            raise SinkError(f"a sink of format {sink.format} cannot be written yet")
+        case spec.Topic() as sink:
+            return _topic_sink(flow, sink, given)
+
+
+def _topic_sink(flow: Flow, sink: spec.Topic, given: Mapping[str, str]) -> TableSink:
+    from headrace.pipeline.producer import producer_settings
+    from headrace.pipeline.sinks.outbox import Encoding
+    from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
+
+    kafka = {**flow.kafka_settings(sink.kafka), **given}
+    if isinstance(flow.source, TopicSource):
+        source = kafka_settings(flow, given)
+        if source.get("bootstrap.servers") != kafka.get("bootstrap.servers"):
+            raise SinkError(
+                "a topic sink writes to the cluster that its source reads from, so that offsets "
+                "and records are one transaction: leave out bootstrap.servers of source and sink"
+            )
+    return TopicSink(
+        TopicSettings(
+            sink.topic,
+            producer_settings(kafka),
+            Checkpoint(flow.checkpoint).path,
+            Encoding(sink.value, tuple(sink.key)),
+        )
+    )
 
 
 def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetters | None:

@@ -35,6 +35,9 @@ class Parts:
         return self.sink.last_commit(self.flow.id, list(self.log.look().bounds))
 
     def close(self) -> None:
+        closing = getattr(self.sink, "close", None)  # a topic has connections, a table has none
+        if closing is not None:
+            closing()
         if self.dead_letters is not None:
             self.dead_letters.close()
 
@@ -50,7 +53,7 @@ def open_parts(
         flow=flow,
         source=flow.source,
         log=SourceLog(flow.source, kafka, ends),
-        sink=open_sink(flow),
+        sink=open_sink(flow, given),
         dead_letters=open_dead_letters(flow, kafka),
         checkpoint=Checkpoint(flow.checkpoint),
         kafka=kafka,

@@ -1,0 +1,153 @@
+"""A topic as a sink: one transaction a batch, recognised when it comes again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from headrace.client.offsets import delete_offsets
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.producer import CommitUncertain, ProducerFenced, ProducerSettings
+from headrace.pipeline.sinks.files import described
+from headrace.pipeline.sinks.outbox import Encoding
+from headrace.pipeline.sinks.table import BatchInfo, Committed
+from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
+from headrace.testing import Broker
+from headrace.testing.helper import Headrace
+
+KEYED = Encoding("json", ("id",))
+
+
+@pytest.fixture(scope="module")
+def helper() -> Iterator[Headrace]:
+    with Broker() as broker:
+        yield broker.headrace
+
+
+@pytest.fixture
+def source(helper: Headrace) -> str:
+    return helper.create_topic(partitions=2)
+
+
+@pytest.fixture
+def settings(helper: Headrace, source: str, tmp_path: Path) -> TopicSettings:
+    topic = helper.create_topic(f"{source}.out", partitions=3)
+    producer = ProducerSettings(helper.bootstrap_servers)
+    return TopicSettings(topic, producer, tmp_path / "checkpoint", KEYED)
+
+
+@pytest.fixture
+def sink(settings: TopicSettings) -> Iterator[TopicSink]:
+    sink = TopicSink(settings)
+    yield sink
+    sink.close()
+
+
+def batch_of(source: str, batch_id: int, *ends: int) -> BatchInfo:
+    ranges = tuple(OffsetRange(source, at, 0, end) for at, end in enumerate(ends))
+    return BatchInfo(f"p-{source}", batch_id, ranges)
+
+
+def partitions_of(source: str) -> list[TopicPartition]:
+    return [TopicPartition(source, 0), TopicPartition(source, 1)]
+
+
+def rows(*ids: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"id": list(ids), "name": [f"n{each}" for each in ids]})
+
+
+def write(sink: TopicSink, batch: BatchInfo, *tasks: pa.RecordBatch) -> Committed:
+    task = sink.write_task(batch)
+    written = [
+        described(row)
+        for rows_of_task in tasks
+        for report in task(iter([rows_of_task]))
+        for row in report.to_pylist()
+    ]
+    return sink.commit(batch, written)
+
+
+def values(helper: Headrace, topic: str, count: int) -> list[bytes | None]:
+    helper.consume(topic, count, read_committed=True)
+    return sorted(each.value or b"" for each in helper.consume(topic, read_committed=True))
+
+
+def test_rows_become_records_by_their_keys_with_the_marker(
+    helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
+) -> None:
+    assert sink.last_commit(f"p-{source}", partitions_of(source)) is None
+    write(sink, batch_of(source, 0, 5, 7), rows(1, 2), rows(3))
+    got = helper.consume(settings.topic, 3, read_committed=True)
+    expected = {
+        written.partition
+        for key in ('{"id":1}', '{"id":2}', '{"id":3}')
+        for written in helper.produce(helper.create_topic(partitions=3), "x", key=key)
+    }
+    assert {each.partition for each in got} == expected
+    assert sorted(each.key or b"" for each in got) == [b'{"id":1}', b'{"id":2}', b'{"id":3}']
+    assert b'{"id":1,"name":"n1"}' in [each.value for each in got]
+    held = sink.last_commit(f"p-{source}", partitions_of(source))
+    assert held is not None
+    assert held.batch_id == 0
+    assert held.offsets == {TopicPartition(source, 0): 5, TopicPartition(source, 1): 7}
+
+
+def test_a_batch_that_comes_again_is_left_alone(
+    helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
+) -> None:
+    batch = batch_of(source, 0, 5, 7)
+    write(sink, batch, rows(1))
+    assert sink.commit(batch, []).batch_id == 0
+    again = TopicSink(settings)
+    with pytest.raises(CommitUncertain, match="planned anew"):
+        again.write_task(batch)
+    write(again, batch_of(source, 1, 6, 7), rows(2))
+    again.close()
+    assert len(values(helper, settings.topic, 2)) == 2
+
+
+def test_what_a_killed_run_left_open_is_dropped_by_the_next(
+    helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
+) -> None:
+    write(sink, batch_of(source, 0, 1, 1), rows(1))
+    left = sink._take(f"p-{source}")
+    left.produce(settings.topic, 0, [])
+    left.send_offsets(f"p-{source}.sink", {TopicPartition(source, 0): 99}, '{"batch": 1}')
+    again = TopicSink(settings)
+    held = again.last_commit(f"p-{source}", partitions_of(source))
+    assert held is not None
+    assert held.batch_id == 0
+    write(again, batch_of(source, 1, 2, 2), rows(2))
+    with pytest.raises(ProducerFenced):
+        left.commit()
+    again.close()
+    assert len(values(helper, settings.topic, 2)) == 2
+
+
+def test_a_batch_without_rows_still_moves_on(
+    source: str, settings: TopicSettings, sink: TopicSink
+) -> None:
+    write(sink, batch_of(source, 0, 5, 7))
+    held = sink.last_commit(f"p-{source}", partitions_of(source))
+    assert held is not None
+    assert held.offsets[TopicPartition(source, 1)] == 7
+
+
+def test_a_marker_that_the_broker_forgot_is_known_from_the_checkpoint(
+    helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
+) -> None:
+    write(sink, batch_of(source, 0, 5, 7), rows(1))
+    sink.close()
+    forget = partitions_of(source)
+    helper._call(lambda c: delete_offsets(c, f"p-{source}.sink", forget, timeout_s=30))
+    again = TopicSink(settings)
+    for _ in range(2):
+        held = again.last_commit(f"p-{source}", partitions_of(source))
+        assert held is not None
+        assert held.batch_id == 0
+        again._take(f"p-{source}")  # now as the writer
+    write(again, batch_of(source, 1, 6, 7), rows(2))
+    again.close()
+    assert len(values(helper, settings.topic, 2)) == 2
