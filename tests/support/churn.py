@@ -68,6 +68,15 @@ class ChurnDriver(ConsumerDriver):
             self.fail_next_append = CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         return super()._perform(turn)
 
+    def restart(self) -> None:
+        """What is loaded has been compacted: the last record of each key, and no tombstones."""
+        latest = {}
+        for record in self.log:
+            latest.pop(record[0], None)
+            latest[record[0]] = record
+        self.log = [record for record in latest.values() if record[1] is not None]
+        super().restart()
+
     def next_timer_ms(self) -> int | None:
         return min(self.timers.values(), default=None)
 
