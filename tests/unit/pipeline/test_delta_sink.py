@@ -9,8 +9,9 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.columns import DELETED
 from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.sinks.delta import DELETED, DeltaSink
+from headrace.pipeline.sinks.delta import DeltaSink
 from headrace.pipeline.sinks.files import described
 from headrace.pipeline.sinks.table import BatchInfo, Mode, SinkError, TableSettings, WrittenFile
 

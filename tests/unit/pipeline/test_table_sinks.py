@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.columns import DELETED
 from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.sinks.delta import DELETED
 from headrace.pipeline.sinks.files import described
 from headrace.pipeline.sinks.iceberg import IcebergSink, open_catalog
 from headrace.pipeline.sinks.parquet import ParquetSink, parquet_files

@@ -17,9 +17,8 @@ from headrace.pipeline.formats.registry import (
     Access,
     NoPrefix,
     NoSuchSchema,
-    Registered,
-    access_of,
     client_of,
+    registered,
     split_prefix,
 )
 from headrace.pipeline.formats.schema import (
@@ -61,18 +60,11 @@ def reader_schema(given: Avro, subject: str) -> tuple[str, Struct]:
     if given.schema_ is not None:
         text, references = read_text(Path(given.schema_)), {}
     else:
-        found = _registered(given, subject)
+        assert given.registry is not None
+        found = registered(given.registry, subject)
         text, references = found.text, dict(found.references)
     content = json.dumps({"schema": text, "references": references})
     return content, columns_of(_parsed(text, references))
-
-
-def _registered(given: Avro, subject: str) -> Registered:
-    assert given.registry is not None
-    name = given.registry.subject or subject
-    if not name:
-        raise FormatError("registry.subject is missing: several topics could mean several schemas")
-    return client_of(access_of(given.registry)).by_subject(name, given.registry.version)
 
 
 def _parsed(text: str, references: Mapping[str, str]) -> object:

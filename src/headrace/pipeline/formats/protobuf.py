@@ -26,8 +26,8 @@ from headrace.pipeline.formats.registry import (
     NoPrefix,
     NoSuchSchema,
     Registered,
-    access_of,
     client_of,
+    registered,
     split_prefix,
 )
 from headrace.pipeline.formats.schema import (
@@ -82,12 +82,7 @@ def reader_schema(given: Protobuf, subject: str) -> tuple[str, Struct]:
         files = _from_file(Path(given.schema_))
     else:
         assert given.registry is not None
-        name = given.registry.subject or subject
-        if not name:
-            raise FormatError("registry.subject is missing: several topics could mean several")
-        files = _files(
-            client_of(access_of(given.registry)).by_subject(name, given.registry.version)
-        )
+        files = _files(registered(given.registry, subject))
     pool = _pool(files)
     message = given.message or _only_message(files)
     try:

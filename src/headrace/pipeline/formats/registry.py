@@ -157,3 +157,11 @@ def client_of(access: Access) -> RegistryClient:
     """One for each registry and process."""
     with _lock:
         return _clients.setdefault(access, RegistryClient(access))
+
+
+def registered(registry: Registry, subject: str) -> Registered:
+    """The schema of the subject that the spec names, else of `subject`; raises `FormatError`."""
+    name = registry.subject or subject
+    if not name:
+        raise FormatError("registry.subject is missing: several topics could mean several schemas")
+    return client_of(access_of(registry)).by_subject(name, registry.version)

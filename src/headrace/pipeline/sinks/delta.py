@@ -16,8 +16,9 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction
 
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.columns import DELETED
 from headrace.pipeline.offsets import offsets_to_json
-from headrace.pipeline.sinks.evolution import evolved
+from headrace.pipeline.sinks.evolution import check_columns, evolved
 from headrace.pipeline.sinks.files import FileTask
 from headrace.pipeline.sinks.stores import open_store
 from headrace.pipeline.sinks.table import (
@@ -26,13 +27,12 @@ from headrace.pipeline.sinks.table import (
     MaintenanceReport,
     Mode,
     SinkError,
+    TableGone,
     TableSettings,
     TaskWriter,
     WrittenFile,
 )
 
-DELETED: Final = "_deleted"
-"""A column of merged rows: true for a key whose row goes (a record without a value)."""
 STAGING: Final = "_headrace"
 """Readers and vacuum leave alone what begins with an underscore."""
 
@@ -68,9 +68,7 @@ class DeltaSink:
     def _existing(self) -> DeltaTable:
         table = self._table()
         if table is None:
-            raise SinkError(
-                f"{self._settings.location}: the table is gone; start the pipeline anew"
-            )
+            raise TableGone(self._settings.location)
         return table
 
     # --- what the table holds -------------------------------------------------------------------
@@ -84,7 +82,12 @@ class DeltaSink:
     def prepare(self, schema: pa.Schema) -> None:
         settings = self._settings
         rows = pa.schema([field for field in schema if field.name != DELETED])
-        self._check_columns(rows)
+        check_columns(
+            rows,
+            (*settings.partition_by, *settings.key),
+            where=settings.location,
+            correct="key or partition_by",
+        )
         table = self._table()
         if table is None:
             self._create(rows)
@@ -104,14 +107,6 @@ class DeltaSink:
         if added:
             table.alter.add_columns(list(Schema.from_arrow(pa.schema(added)).fields))
         self._schema = wanted
-
-    def _check_columns(self, rows: pa.Schema) -> None:
-        for name in (*self._settings.partition_by, *self._settings.key):
-            if name not in rows.names:
-                raise SinkError(
-                    f"{self._settings.location}: there is no column {name} among the rows' "
-                    f"({', '.join(rows.names)}); correct key or partition_by, or the transform"
-                )
 
     def _create(self, rows: pa.Schema) -> None:
         settings = self._settings

@@ -1,5 +1,7 @@
 """How a table's schema may follow its rows: columns are added, conflicts are refused. Pure."""
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from headrace.pipeline.sinks.table import SinkError
@@ -10,6 +12,16 @@ _WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
     pa.int32(): (pa.int64(),),
     pa.float32(): (pa.float64(),),
 }
+
+
+def check_columns(rows: pa.Schema, names: Iterable[str], *, where: str, correct: str) -> None:
+    """Whether the rows have the columns that the spec names in `correct`."""
+    for name in names:
+        if name not in rows.names:
+            raise SinkError(
+                f"{where}: there is no column {name} among the rows' "
+                f"({', '.join(rows.names)}); correct {correct}, or the transform"
+            )
 
 
 def evolved(

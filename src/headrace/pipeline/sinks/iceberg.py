@@ -24,9 +24,9 @@ from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Or
 from pyiceberg.table import Table, Transaction
 
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.columns import DELETED
 from headrace.pipeline.offsets import offsets_from_json, offsets_to_json
-from headrace.pipeline.sinks.delta import DELETED
-from headrace.pipeline.sinks.evolution import evolved
+from headrace.pipeline.sinks.evolution import check_columns, evolved
 from headrace.pipeline.sinks.files import FileTask
 from headrace.pipeline.sinks.stores import open_store
 from headrace.pipeline.sinks.table import (
@@ -35,6 +35,7 @@ from headrace.pipeline.sinks.table import (
     MaintenanceReport,
     Mode,
     SinkError,
+    TableGone,
     TableSettings,
     TaskWriter,
     WrittenFile,
@@ -81,9 +82,7 @@ class IcebergSink:
     def _existing(self) -> Table:
         table = self._table()
         if table is None:
-            raise SinkError(
-                f"{self._settings.location}: the table is gone; start the pipeline anew"
-            )
+            raise TableGone(self._settings.location)
         return table
 
     # --- what the table holds -------------------------------------------------------------------
@@ -97,12 +96,12 @@ class IcebergSink:
     def prepare(self, schema: pa.Schema) -> None:
         settings = self._settings
         rows = pa.schema([field for field in schema if field.name != DELETED])
-        for name in (*settings.partition_by, *settings.key):
-            if name not in rows.names:
-                raise SinkError(
-                    f"{settings.location}: there is no column {name} among the rows' "
-                    f"({', '.join(rows.names)}); correct key or partition_by, or the transform"
-                )
+        check_columns(
+            rows,
+            (*settings.partition_by, *settings.key),
+            where=settings.location,
+            correct="key or partition_by",
+        )
         table = self._table()
         if table is None:
             table = self._create(rows)

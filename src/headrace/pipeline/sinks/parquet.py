@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.sinks.evolution import evolved
+from headrace.pipeline.sinks.evolution import check_columns, evolved
 from headrace.pipeline.sinks.files import COMPRESSION, FileTask
 from headrace.pipeline.sinks.manifests import FOLDER, Manifest, Manifests, files_of
 from headrace.pipeline.sinks.stores import open_store
@@ -59,12 +59,9 @@ class ParquetSink:
     def prepare(self, schema: pa.Schema) -> None:
         """New columns are simply in new files; a column of another type is refused."""
         settings = self._settings
-        for name in settings.partition_by:
-            if name not in schema.names:
-                raise SinkError(
-                    f"{settings.location}: there is no column {name} among the rows' "
-                    f"({', '.join(schema.names)}); correct partition_by, or the transform"
-                )
+        check_columns(
+            schema, settings.partition_by, where=settings.location, correct="partition_by"
+        )
         self._schema = schema
         files = files_of(self._manifests.read())
         if files:

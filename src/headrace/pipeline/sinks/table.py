@@ -23,6 +23,13 @@ class SinkError(Exception):
     """The table cannot take the rows: which, why, and what to do about it."""
 
 
+class TableGone(SinkError):
+    """Somebody deleted the table while a pipeline writes to it."""
+
+    def __init__(self, location: str) -> None:
+        super().__init__(f"{location}: the table is gone; start the pipeline anew")
+
+
 class Mode(StrEnum):
     """What a row does to the rows that are there."""
 
