@@ -156,7 +156,13 @@ def _show(servers: str, home: Home, orders: int) -> bool:
     begin_anew(servers, folder)
     _say(demo_screen.begin(servers, home.topics, orders, TOPIC, folder / SPEC_FILE))
     began = datetime.now(UTC).replace(microsecond=0)
-    traffic = Traffic(servers, TOPIC, make_orders(orders, SEED, began), ORDERS_PER_SECOND)
+    traffic = Traffic(
+        servers,
+        TOPIC,
+        make_orders(orders, SEED, began),
+        orders_per_second=ORDERS_PER_SECOND,
+        backlog=orders // 2,
+    )
     progress = Progress()
     traffic.start()
     try:

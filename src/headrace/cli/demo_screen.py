@@ -78,6 +78,8 @@ def end(outcome: "Outcome", servers: str, folder: Path) -> str:
         ("look at records", f"{program} consume {TOPIC} -c 3 -e {where}"),
         ("and at dead letters", f"{program} dlq list {DEAD_LETTER_TOPIC} {where}"),
         ("how far is it?", f"{program} pipeline status {folder / SPEC_FILE} {where}"),
+        ("what a replay would do", f"{program} dlq replay {DEAD_LETTER_TOPIC} {where}"),
+        ("run it on", f"{program} pipeline run {folder / SPEC_FILE} {where}"),
         ("its lag, as any tool", f"{program} group describe {PIPELINE} {where}"),
     )
     width = max(len(why) for why, _ in tries)

@@ -31,7 +31,7 @@ def test_the_last_screen_has_the_counts_and_commands_with_the_address(tmp_path: 
 
 
 def test_the_line_of_progress_counts_what_is_to_go() -> None:
-    traffic = Traffic("127.0.0.1:1", "orders", [], 1)
+    traffic = Traffic("127.0.0.1:1", "orders", [], orders_per_second=1)
     traffic.delivered = 1_000
     progress = Progress(batches=1, rows=690, dead_letters=10, read=700)
     assert line(traffic, progress) == ("1,000 orders produced, 690 landed, 10 set aside, 300 to go")

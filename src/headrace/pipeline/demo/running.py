@@ -48,6 +48,8 @@ def run(
         nonlocal landed
         progress.add(event)
         watch(event)
+        if progress.batches:
+            traffic.go_on()
         if traffic.is_over and (progress.read >= traffic.delivered or traffic.failure):
             landed = True
             application.stop()

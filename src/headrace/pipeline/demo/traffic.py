@@ -1,8 +1,13 @@
-"""Sends the demo's orders at a steady pace, and keeps in mind which became what record."""
+"""Sends the demo's orders, and keeps in mind which became what record.
+
+A backlog goes out at once; the rest follows at a steady pace when the pipeline is seen to work, so
+that there is something to watch however long Spark takes to start.
+"""
 
 import threading
 import time
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.demo.orders import LANDS, Order
@@ -21,7 +26,13 @@ class Traffic:
     """A thread that sends orders; `delivered` and `broken` are what the cluster has taken."""
 
     def __init__(
-        self, servers: str, topic: str, orders: Iterable[Order], orders_per_second: int
+        self,
+        servers: str,
+        topic: str,
+        orders: Iterable[Order],
+        *,
+        orders_per_second: int,
+        backlog: int = 0,
     ) -> None:
         self.delivered = 0
         self.broken: dict[Place, str] = {}
@@ -31,15 +42,22 @@ class Traffic:
         self._topic = topic
         self._orders = orders
         self._a_turn = max(1, round(orders_per_second * TURN_S))
+        self._backlog = backlog
         self._stop = threading.Event()
+        self._go_on = threading.Event()
         self._thread = threading.Thread(target=self._run, name="demo-traffic", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
+    def go_on(self) -> None:
+        """The backlog was seen to land: sends what comes behind it."""
+        self._go_on.set()
+
     def stop(self) -> None:
         """Sends no more, and waits for what is on its way."""
         self._stop.set()
+        self._go_on.set()
         if self._thread.ident is not None:
             self._thread.join()
 
@@ -62,14 +80,21 @@ class Traffic:
             self.failure = error.args[0].str()
 
     def _send(self, producer: "Producer") -> None:
-        began = time.monotonic()
-        for number, order in enumerate(self._orders):
+        orders = iter(self._orders)
+        for order in islice(orders, self._backlog):
             self._produce(producer, order)
-            if (number + 1) % self._a_turn == 0:
+        # What is sent must be delivered before the wait: nothing else sees to it meanwhile.
+        while producer.flush(FLUSH_S) and not self._stop.is_set():
+            pass
+        self._go_on.wait()
+        began = time.monotonic()
+        for number, order in enumerate(orders):
+            if number % self._a_turn == 0:
                 producer.poll(0)
-                due = began + (number + 1) // self._a_turn * TURN_S
+                due = began + number // self._a_turn * TURN_S
                 if self._stop.wait(max(0.0, due - time.monotonic())):
                     return
+            self._produce(producer, order)
 
     def _produce(self, producer: "Producer", order: Order) -> None:
         def note(error: "KafkaError | None", message: "Message") -> None:
