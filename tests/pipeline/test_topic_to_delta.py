@@ -22,6 +22,7 @@ from support.topics import MakeTopic
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
 
 BROKEN = b'{"id": '
+SQL = "SELECT id, _record.partition AS p, _record.offset AS o FROM source"
 
 
 class Killed(BaseException):
@@ -190,3 +191,25 @@ def test_partitions_that_are_added_are_read_from_their_first_record(
     send(topic, [*orders(0, range(5, 8)), *orders(1, range(4))])
     assert pipeline.run() == []
     assert pipeline.places() == [*places(0, range(5, 8)), *places(1, range(4))]
+
+
+def test_a_flow_that_fails_leaves_the_others_to_catch_up(
+    tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+) -> None:
+    good, poisoned = make_topic(1), make_topic(1)
+    send(good, orders(0, range(4)))
+    send(poisoned, [(0, None, BROKEN)])
+    value = {"format": "json", "schema": "id BIGINT, amount DOUBLE"}
+    flows = [
+        {
+            "name": name,
+            "source": {"topics": [topic], "value": value},
+            "transform": [{"sql": SQL}],
+            "sink": {"format": "delta", "table": str(tmp_path / table)},
+        }
+        for name, topic, table in (("one", good, "table"), ("two", poisoned, "other"))
+    ]
+    pipeline = make_pipeline(good, flows=flows, source=None, sink=None, transform=[])
+    (failed,) = pipeline.run()
+    assert failed.flow == f"{pipeline.spec.pipeline}.two"
+    assert pipeline.places() == places(0, range(4))

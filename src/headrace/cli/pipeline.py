@@ -29,7 +29,6 @@ from headrace.cli.pipeline_flows import (
     opened,
 )
 from headrace.cli.positions import Start, parse_start
-from headrace.cli.profiles import SERVERS
 from headrace.cli.resolve import resolve
 from headrace.cli.session import Session
 from headrace.cli.topic import Yes, confirm
@@ -349,8 +348,7 @@ def _resolved(session: Session, parts: "Parts", place: Start) -> dict[TopicParti
     async def ask(client: ClusterClient) -> dict[TopicPartition, int]:
         return await resolve(client, bounds, place, timeout_s=session.timeout_s)
 
-    settings = {**session.settings, SERVERS: parts.kafka.get(SERVERS, session.servers)}
-    return Session(settings, session.output, session.timeout_s).run(ask)
+    return Session(parts.kafka, session.output, session.timeout_s).run(ask)
 
 
 @command(app, "backfill")

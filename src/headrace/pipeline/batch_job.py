@@ -69,7 +69,10 @@ def read_records(
 
 
 def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | None]]:
-    """The records, and what tells their average size in bytes when the job is done."""
+    """The records, and what tells their average size in bytes when the job is done.
+
+    None where Spark does not tell: Spark Connect may leave out what was observed.
+    """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -79,7 +82,7 @@ def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | No
     watched = records.observe(seen, F.avg(size).alias("bytes"))
 
     def average() -> float | None:
-        found: float | None = seen.get["bytes"]
+        found: float | None = seen.get.get("bytes")
         return found
 
     return watched, average

@@ -105,20 +105,25 @@ class Application:
         return spark
 
     def _flow(self, flow: Flow, spark: "SparkSession") -> None:
-        with History(Checkpoint(flow.checkpoint).history) as history:
+        """A thread's work: whatever goes wrong, it is known afterwards."""
+        try:
+            with History(Checkpoint(flow.checkpoint).history) as history:
 
-            def report(event: Event) -> None:
-                history.add(event)
-                self._tell(event)
+                def report(event: Event) -> None:
+                    history.add(event)
+                    self._tell(event)
 
-            try:
-                self._run_flow(flow, spark, report)
-            except FlowFailed as error:
-                self._end(flow, error)
-            except Exception as error:  # before the loop: a sink or a setting that is wrong
-                failure = failure_of(error)
-                report(Event(flow.id, Kind.FAILED, message=failure.message))
-                self._end(flow, FlowFailed(flow.id, failure))
+                try:
+                    self._run_flow(flow, spark, report)
+                except FlowFailed:
+                    raise
+                except Exception as error:  # before the loop: a sink or a setting that is wrong
+                    report(Event(flow.id, Kind.FAILED, message=failure_of(error).message))
+                    raise
+        except FlowFailed as error:
+            self._end(flow, error)
+        except Exception as error:
+            self._end(flow, FlowFailed(flow.id, failure_of(error)))
 
     def _run_flow(self, flow: Flow, spark: "SparkSession", report: Report) -> None:
         settings = self._settings

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -71,7 +72,7 @@ def open_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        with _stderr_to(log):
+        with _stderr_to(log), _out_of_reach_of_ctrl_c():
             session = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
         where = f"; see {log}" if log is not None else ""
@@ -131,6 +132,24 @@ def java_version(text: str) -> int | None:
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+@contextmanager
+def _out_of_reach_of_ctrl_c() -> Iterator[None]:
+    """Spark's processes are started in a group of their own.
+
+    A terminal sends Ctrl-C to the whole group, and Python workers die of it: the batch that was to
+    be finished would fail. They still end with this process, which holds the other end of a pipe.
+    """
+    from pyspark import java_gateway
+
+    name = "Popen"  # PySpark has no setting for it
+    usual = getattr(java_gateway, name)
+    setattr(java_gateway, name, partial(subprocess.Popen, process_group=0))
+    try:
+        yield
+    finally:
+        setattr(java_gateway, name, usual)
 
 
 @contextmanager
