@@ -109,10 +109,10 @@ class TopicSink:
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
         """Sends the files' records and the marker in one transaction, once."""
+        producer = self._take(batch.pipeline)
         held = self.last_commit(batch.pipeline, list(batch.ends))
         if held is not None and held.batch_id >= batch.batch_id:
             return held
-        producer = self._take(batch.pipeline)
         folder = self._settings.checkpoint / OUTBOX / str(batch.batch_id)
         journal.intend(self._settings.checkpoint, batch.batch_id)
         try:

@@ -1,0 +1,1 @@
+"""The way in: files and Delta tables, streamed to a topic, each row once."""

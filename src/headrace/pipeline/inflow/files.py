@@ -1,0 +1,65 @@
+"""The files of a folder, and which of them are the next batch."""
+
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatch
+from typing import Final, NamedTuple
+
+from pyarrow import fs
+
+from headrace.pipeline.sinks.stores import open_store
+
+WILD: Final = "*?["
+
+
+class Found(NamedTuple):
+    """A file; older ones come first."""
+
+    modified_s: float
+    path: str
+    size: int
+
+
+def list_files(location: str, storage_options: Mapping[str, str] | None) -> list[Found]:
+    """The files of a folder or of a pattern, oldest first; hidden ones are not meant."""
+    base, pattern = split_pattern(location)
+    store, root = open_store(base, storage_options)
+    scheme, remote, _ = base.partition("://")
+    prefix = f"{scheme}://" if remote and scheme != "file" else ""
+    found = []
+    for each in store.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True)):
+        within = each.path.removeprefix(root).lstrip("/")
+        hidden = any(part.startswith((".", "_")) for part in within.split("/"))
+        if not each.is_file or hidden or (pattern and not fnmatch(within, pattern)):
+            continue
+        modified = each.mtime.timestamp() if each.mtime is not None else 0.0
+        found.append(Found(modified, f"{prefix}{each.path}", each.size or 0))
+    return sorted(found)
+
+
+def split_pattern(location: str) -> tuple[str, str]:
+    """The folder to look into, and the pattern of paths within it; "" means all."""
+    parts = location.split("/")
+    for at, part in enumerate(parts):
+        if any(wild in part for wild in WILD):
+            return "/".join(parts[:at]) or ("/" if location.startswith("/") else "."), "/".join(
+                parts[at:]
+            )
+    return location, ""
+
+
+def next_files(
+    found: Sequence[Found], read: Collection[str], max_files: int, max_bytes: int | None
+) -> list[str]:
+    """The paths of the next batch: at least one new file, if there is one. Pure."""
+    chosen: list[str] = []
+    size = 0
+    for each in found:
+        if each.path in read:
+            continue
+        if len(chosen) == max_files or (
+            chosen and max_bytes is not None and size + each.size > max_bytes
+        ):
+            break
+        chosen.append(each.path)
+        size += each.size
+    return chosen

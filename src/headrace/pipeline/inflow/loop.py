@@ -1,0 +1,174 @@
+"""One flow from files or a table into a topic, batch after batch.
+
+A batch is written down, run, and committed by the topic sink's transaction. Which batch is next is
+what the topic says: the one behind its last marker, as it was written down, or a new one.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.pipeline.batch_job import output_schema, write_rows
+from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, RECORD, RECORD_TYPE
+from headrace.pipeline.inflow.inputs import Input, open_input
+from headrace.pipeline.inflow.intent import Intent, Intents
+from headrace.pipeline.runner.checkpoint import Checkpoint
+from headrace.pipeline.runner.events import Event, Kind, Report
+from headrace.pipeline.runner.failures import failure_of
+from headrace.pipeline.runner.loop import (
+    FIRST_PAUSE_S,
+    LONGEST_PAUSE_S,
+    MAX_RETRIES,
+    BadRecordFound,
+    FlowFailed,
+)
+from headrace.pipeline.runner.opening import open_sink
+from headrace.pipeline.sinks.table import BatchInfo, Committed, TableSink, WrittenFile
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.transform import shape
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NO_BATCH: Final = -1
+
+
+class InflowLoop:
+    """Runs one flow until it is told to stop, has caught up, or cannot go on."""
+
+    def __init__(
+        self,
+        flow: Flow,
+        inputs: Input,
+        sink: TableSink,
+        spark: "SparkSession",
+        report: Report,
+        stop: threading.Event,
+        *,
+        until_caught_up: bool = False,
+        max_retries: int = MAX_RETRIES,
+    ) -> None:
+        self._flow = flow
+        self._inputs = inputs
+        self._sink = sink
+        self._spark = spark
+        self._report = report
+        self._stop = stop
+        self._until_caught_up = until_caught_up or flow.trigger_s is None
+        self._max_retries = max_retries
+        self._checkpoint = Checkpoint(flow.checkpoint)
+        self._intents = Intents(Path(self._checkpoint.path))
+
+    def run(self) -> None:
+        """Raises `FlowFailed`."""
+        self._tell(Kind.STARTED)
+        attempt = 0
+        while not self._stop.is_set():
+            try:
+                committed = self.step()
+            except Exception as error:
+                attempt += 1
+                self._failed(error, attempt)
+                continue
+            attempt = 0
+            if committed is None:
+                if self._until_caught_up:
+                    self._tell(Kind.CAUGHT_UP)
+                    break
+                self._stop.wait(self._flow.trigger_s or 0)
+        self._tell(Kind.STOPPED)
+
+    def step(self) -> Committed | None:
+        """Runs the next batch; None if there is nothing new."""
+        held = self._sink.last_commit(self._flow.id, [])
+        last = held.batch_id if held is not None else NO_BATCH
+        intent = self._intents.get(last + 1)
+        if intent is None:
+            intent = self._inputs.next_intent(last + 1, self._intents.until(last))
+            if intent is None:
+                return None
+            self._intents.save(intent)
+        return self._run_batch(intent)
+
+    def _run_batch(self, intent: Intent) -> Committed:
+        began = time.perf_counter()
+        batch = BatchInfo(self._flow.id, intent.batch_id, ())
+        write = self._sink.write_task(batch)
+        rows, bad = 0, dict[str, int]()
+        written: tuple[WrittenFile, ...] = ()
+        if intent.files:
+            shaped = shape(_as_source(self._inputs.read(self._spark, intent)), self._flow)
+            self._sink.prepare(output_schema(shaped))
+            staging = self._checkpoint.fresh_staging(intent.batch_id)
+            result = write_rows(shaped, self._flow, write, str(staging))
+            if result.failed is not None:
+                raise BadRecordFound(f"{result.failed}. Correct the files, or the spec")
+            rows, bad, written = result.rows, dict(result.bad), result.written
+        committed = self._sink.commit(batch, written)
+        self._checkpoint.clear_staging()
+        self._report(
+            Event(
+                self._flow.id,
+                Kind.BATCH,
+                batch_id=intent.batch_id,
+                offsets_read=len(intent.files),
+                rows=rows,
+                bad=bad,
+                seconds=time.perf_counter() - began,
+                version=committed.version,
+            )
+        )
+        return committed
+
+    def _failed(self, error: Exception, attempt: int) -> None:
+        failure = failure_of(error)
+        if not failure.passing or attempt > self._max_retries:
+            self._tell(Kind.FAILED, message=failure.message)
+            raise FlowFailed(self._flow.id, failure) from error
+        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (attempt - 1))
+        self._tell(Kind.RETRY, message=f"{failure.message} (again in {pause:g} s)")
+        self._stop.wait(pause)
+
+    def _tell(self, kind: Kind, *, message: str = "") -> None:
+        self._report(Event(self._flow.id, kind, message=message))
+
+
+def _as_source(rows: "DataFrame") -> "DataFrame":
+    """Rows as the steps of a flow expect them; none comes from a record."""
+    return rows.selectExpr(
+        "*",
+        f"CAST(NULL AS {RECORD_TYPE}) AS {RECORD}",
+        f"CAST(NULL AS {ERROR_TYPE}) AS {ERROR}",
+        f"false AS {DELETED}",
+    )
+
+
+def run_inflow(
+    flow: Flow,
+    kafka: Mapping[str, str],
+    spark: "SparkSession",
+    report: Report,
+    stop: threading.Event,
+    *,
+    until_caught_up: bool,
+    max_retries: int = MAX_RETRIES,
+) -> None:
+    """Opens what the flow needs and runs it; raises `FlowFailed`."""
+    sink = open_sink(flow, kafka)
+    try:
+        InflowLoop(
+            flow,
+            open_input(flow.source),
+            sink,
+            spark,
+            report,
+            stop,
+            until_caught_up=until_caught_up,
+            max_retries=max_retries,
+        ).run()
+    finally:
+        closing = getattr(sink, "close", None)
+        if closing is not None:
+            closing()
