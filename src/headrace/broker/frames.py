@@ -47,11 +47,6 @@ class ReceiveBuffer:
     def capacity(self) -> int:
         return self._capacity
 
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes received but not yet handed out."""
-        return self._end - self._start
-
     def writable(self) -> memoryview:
         """Where the next bytes go; ends the life of the frames handed out before."""
         if self._start == self._end:

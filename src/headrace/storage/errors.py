@@ -91,12 +91,6 @@ class InvalidProducerEpoch(StorageError):
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-class UnknownProducerId(StorageError):
-    """The log holds no state of this producer."""
-
-    code = ErrorCode.UNKNOWN_PRODUCER_ID
-
-
 class InvalidTxnState(StorageError):
     """A write outside a transaction while the producer has one open."""
 
