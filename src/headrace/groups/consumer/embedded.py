@@ -5,7 +5,7 @@ are only ever added at the end.
 """
 
 import struct
-from typing import Final
+from typing import Final, TypeVar
 
 from headrace.cluster.image import MetadataImage
 from headrace.groups.consumer.member import Owned
@@ -19,6 +19,8 @@ from headrace.protocol.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
 )
 
+S = TypeVar("S", ConsumerProtocolAssignment, ConsumerProtocolSubscription)
+
 _VERSION: Final = struct.Struct(">h")
 _NEWEST_VERSION: Final = 3
 
@@ -28,26 +30,21 @@ class MalformedProtocol(Exception):
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    try:
-        subscription, _ = ConsumerProtocolSubscription.read(
-            data, _VERSION.size, len(data), protocol_version(data)
-        )
-    except (ProtocolError, struct.error) as error:
-        raise MalformedProtocol(str(error)) from error
-    return subscription
+    """Raises `MalformedProtocol`."""
+    return _read(ConsumerProtocolSubscription, data)
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """No bytes at all are an empty assignment."""
-    if not data:
-        return ConsumerProtocolAssignment()
+    """No bytes at all are an empty assignment; raises `MalformedProtocol`."""
+    return _read(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
+
+
+def _read(kind: type[S], data: bytes) -> S:
     try:
-        assignment, _ = ConsumerProtocolAssignment.read(
-            data, _VERSION.size, len(data), protocol_version(data)
-        )
+        read, _ = kind.read(data, _VERSION.size, len(data), protocol_version(data))
     except (ProtocolError, struct.error) as error:
         raise MalformedProtocol(str(error)) from error
-    return assignment
+    return read
 
 
 def protocol_version(data: bytes) -> int:

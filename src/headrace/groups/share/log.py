@@ -1,6 +1,6 @@
 """The records of a share group, as Kafka 4.3 writes them."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from headrace.coordinator.record_format import Change
@@ -24,7 +24,7 @@ from headrace.groups.records.share import (
     ShareGroupTopicPartitionsInfo,
 )
 from headrace.groups.share.member import ShareMember
-from headrace.groups.share.state_topics import StateTopics
+from headrace.groups.share.state_topics import StateTopic, StateTopics
 
 _KEYS: Final = GroupKeys(
     group=ShareGroupMetadataKey,
@@ -94,24 +94,23 @@ def state_topics_record(group_id: str, topics: StateTopics) -> Change:
     return Change(
         ShareGroupStatePartitionMetadataKey(group_id=group_id),
         ShareGroupStatePartitionMetadataValue(
-            initializing_topics=[
-                ShareGroupTopicPartitionsInfo(
-                    topic_id=topic_id, topic_name=topic.name, partitions=sorted(topic.partitions)
-                )
-                for topic_id, topic in topics.initializing.items()
-            ],
-            initialized_topics=[
-                ShareGroupTopicPartitionsInfo(
-                    topic_id=topic_id, topic_name=topic.name, partitions=sorted(topic.partitions)
-                )
-                for topic_id, topic in topics.initialized.items()
-            ],
+            initializing_topics=_topics(topics.initializing),
+            initialized_topics=_topics(topics.initialized),
             deleting_topics=[
                 ShareGroupTopicInfo(topic_id=topic_id, topic_name=name)
                 for topic_id, name in topics.deleting.items()
             ],
         ),
     )
+
+
+def _topics(topics: Mapping[bytes, StateTopic]) -> list[ShareGroupTopicPartitionsInfo]:
+    return [
+        ShareGroupTopicPartitionsInfo(
+            topic_id=topic_id, topic_name=topic.name, partitions=sorted(topic.partitions)
+        )
+        for topic_id, topic in topics.items()
+    ]
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[Change]:
