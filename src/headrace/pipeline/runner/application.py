@@ -18,6 +18,7 @@ from headrace.pipeline.runner.parts import open_parts
 from headrace.pipeline.runner.session import open_session
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.pipeline import PipelineSpec
+from headrace.pipeline.spec.sources import TopicSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,6 +128,19 @@ class Application:
 
     def _run_flow(self, flow: Flow, spark: "SparkSession", report: Report) -> None:
         settings = self._settings
+        if not isinstance(flow.source, TopicSource):
+            from headrace.pipeline.inflow.loop import run_inflow
+
+            run_inflow(
+                flow,
+                settings.kafka,
+                spark,
+                report,
+                self._stop,
+                until_caught_up=settings.until_caught_up,
+                max_retries=settings.max_retries,
+            )
+            return
         with closing(open_parts(flow, settings.kafka, settings.ends)) as parts:
             loop = FlowLoop(
                 parts,

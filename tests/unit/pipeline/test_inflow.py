@@ -1,0 +1,137 @@
+"""Files and tables as sources: which files are next, and what was read before."""
+
+import json
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended, added_files
+from headrace.pipeline.inflow.files import Found, list_files, next_files, split_pattern
+from headrace.pipeline.inflow.inputs import Folder, Table
+from headrace.pipeline.inflow.intent import BadIntent, Intent, Intents
+from headrace.pipeline.spec.sources import DeltaSource, FileSource
+
+
+def put(folder: Path, name: str, at_s: int) -> str:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    os.utime(path, (at_s, at_s))
+    return str(path)
+
+
+def test_the_files_of_a_folder_are_taken_oldest_first(tmp_path: Path) -> None:
+    late = put(tmp_path, "a.json", 200)
+    early = put(tmp_path, "day=1/b.json", 100)
+    put(tmp_path, "_tmp/c.json", 50)
+    put(tmp_path, ".d.json", 50)
+    assert [each.path for each in list_files(str(tmp_path), None)] == [early, late]
+    assert list_files(str(tmp_path / "nothing"), None) == []
+
+
+def test_a_pattern_chooses_among_the_files(tmp_path: Path) -> None:
+    wanted = put(tmp_path, "in/a.json", 1)
+    put(tmp_path, "in/a.csv", 1)
+    found = list_files(f"{tmp_path}/in/*.json", None)
+    assert [each.path for each in found] == [wanted]
+    assert split_pattern("s3://b/in/*/x-?.json") == ("s3://b/in", "*/x-?.json")
+    assert split_pattern("in") == ("in", "")
+    assert split_pattern("*.json") == (".", "*.json")
+
+
+def test_a_batch_is_limited_by_files_and_bytes_but_never_empty() -> None:
+    found = [Found(at, f"f{at}", 10) for at in range(5)]
+    assert next_files(found, {"f0"}, 2, None) == ["f1", "f2"]
+    assert next_files(found, set(), 9, 25) == ["f0", "f1"]
+    assert next_files(found, set(), 9, 1) == ["f0"]
+    assert next_files(found, {each.path for each in found}, 9, None) == []
+
+
+def test_what_a_batch_reads_is_known_after_a_restart(tmp_path: Path) -> None:
+    first, second = Intent(0, ("a", "b")), Intent(1, ("c",), through=4)
+    intents = Intents(tmp_path)
+    intents.save(first)
+    intents.save(second)
+    again = Intents(tmp_path)
+    assert again.get(1) == second
+    assert list(again.until(1)) == [first, second]
+    assert again.get(2) is None
+
+
+def test_without_the_record_of_what_was_read_nothing_is_read(tmp_path: Path) -> None:
+    intents = Intents(tmp_path)
+    intents.save(Intent(1, ("c",)))
+    with pytest.raises(BadIntent, match="Restore the checkpoint"):
+        list(intents.until(1))
+    (tmp_path / "inflow" / "00000000.json").write_text("{")
+    with pytest.raises(BadIntent, match="cannot be read"):
+        Intents(tmp_path).get(0)
+
+
+def test_a_folder_gives_each_file_once(tmp_path: Path) -> None:
+    one, two = put(tmp_path, "1.json", 1), put(tmp_path, "2.json", 2)
+    folder = Folder(FileSource(files=str(tmp_path), format="json", max_files_per_batch=1))
+    first = folder.next_intent(0, [])
+    assert first == Intent(0, (one,))
+    second = folder.next_intent(1, [first])
+    assert second == Intent(1, (two,))
+    assert folder.next_intent(2, [first, second]) is None
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """Three versions, of which the last only rewrites files."""
+    location = str(tmp_path / "table")
+    for number in range(2):
+        write_deltalake(location, pa.table({"id": [number]}), mode="append")
+    DeltaTable(location).optimize.compact()
+    return location
+
+
+def test_versions_add_files_and_compaction_adds_none(table: str) -> None:
+    log = DeltaLog(table, None)
+    assert log.versions() == [0, 1, 2]
+    assert [len(log.added(version)) for version in log.versions()] == [1, 1, 0]
+    assert all(Path(path).exists() for path in log.added(0))
+
+
+def test_a_table_is_read_version_by_version(table: str) -> None:
+    source = Table(DeltaSource(delta=table, max_versions_per_batch=1))
+    first = source.next_intent(0, [])
+    assert first is not None
+    assert (len(first.files), first.through) == (1, 0)
+    second = source.next_intent(1, [first])
+    third = source.next_intent(2, [first, second or first])
+    assert third is not None
+    assert (third.files, third.through) == ((), 2)
+    assert source.next_intent(3, [third]) is None
+
+
+def test_latest_begins_behind_what_is_there(table: str) -> None:
+    source = Table(DeltaSource(delta=table, start="latest"))
+    first = source.next_intent(0, [])
+    assert first == Intent(0, (), through=2)
+    write_deltalake(table, pa.table({"id": [9]}), mode="append")
+    following = source.next_intent(1, [first])
+    assert following is not None
+    assert (len(following.files), following.through) == (1, 3)
+
+
+def test_rows_that_are_deleted_cannot_be_streamed(table: str) -> None:
+    DeltaTable(table).delete("id = 1")
+    with pytest.raises(NotAppended, match="start: 4"):
+        DeltaLog(table, None).added(3)
+
+
+def test_versions_that_are_gone_or_hidden_are_said(table: str, tmp_path: Path) -> None:
+    (Path(table) / "_delta_log" / f"{0:020}.json").unlink()
+    with pytest.raises(NotAppended, match="no longer in its log"):
+        Table(DeltaSource(delta=table)).next_intent(0, [])
+    with pytest.raises(NotAppended, match="no Delta table"):
+        Table(DeltaSource(delta=str(tmp_path / "none"))).next_intent(0, [])
+    vector = {"add": {"path": "x", "dataChange": True, "deletionVector": {"a": 1}}}
+    with pytest.raises(NotAppended, match="deletion vectors"):
+        added_files(0, [json.dumps(vector)])
