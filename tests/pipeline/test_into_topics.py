@@ -1,0 +1,140 @@
+"""Topics, files and Delta tables into topics: every row once, though the driver be killed."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from headrace.pipeline.producer import TransactionalProducer
+from headrace.pipeline.runner.application import Application, RunSettings
+from headrace.pipeline.spec import parse_spec
+from headrace.testing.external import ExternalBroker
+from headrace.testing.helper import Headrace
+from support.pipelines import MakePipeline, Send
+from support.topics import MakeTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone: nothing catches it."""
+
+
+@pytest.fixture
+def helper(bootstrap: str) -> "Iterator[Headrace]":
+    broker = ExternalBroker(bootstrap)
+    yield broker.headrace
+    broker.close()
+
+
+@pytest.fixture
+def run(
+    bootstrap: str, spark: "SparkSession", tmp_path: Path
+) -> Callable[[dict[str, object]], None]:
+    def run(spec: dict[str, object]) -> None:
+        whole = {**spec, "checkpoint": str(tmp_path / "checkpoint"), "trigger": "once"}
+        settings = RunSettings(kafka={"bootstrap.servers": bootstrap})
+        failed = Application(parse_spec(json.dumps(whole)), settings, spark=spark).run()
+        assert failed == []
+
+    return run
+
+
+def ids(helper: Headrace, topic: str, count: int) -> list[int]:
+    helper.consume(topic, count, read_committed=True)
+    got = helper.consume(topic, read_committed=True)
+    return sorted(json.loads(each.value or b"")["id"] for each in got)
+
+
+def test_a_topic_lands_in_a_topic_once_though_the_driver_is_killed(
+    helper: Headrace,
+    make_topic: MakeTopic,
+    make_pipeline: MakePipeline,
+    send: Send,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, out = make_topic(2), make_topic(3)
+    send(source, [(at % 2, None, b'{"id": %d, "amount": 1}' % at) for at in range(40)])
+    pipeline = make_pipeline(
+        source,
+        transform=[{"sql": "SELECT id, amount FROM source"}],
+        sink={"format": "topic", "topic": out, "key": ["id"]},
+    )
+    commit = TransactionalProducer.commit
+
+    def killed_before(self: TransactionalProducer) -> None:
+        raise Killed
+
+    def killed_after(self: TransactionalProducer) -> None:
+        commit(self)
+        raise Killed
+
+    monkeypatch.setattr(TransactionalProducer, "commit", killed_before)
+    with pytest.raises(Killed):
+        pipeline.loop().step()
+    monkeypatch.setattr(TransactionalProducer, "commit", killed_after)
+    with pytest.raises(Killed):
+        pipeline.loop().run()
+    monkeypatch.setattr(TransactionalProducer, "commit", commit)
+    send(source, [(0, None, b'{"id": 40, "amount": 1}')])
+    assert pipeline.run() == []
+    pipeline.close()
+    assert ids(helper, out, 41) == list(range(41))
+
+
+def test_files_land_in_a_topic_once(
+    helper: Headrace,
+    make_topic: MakeTopic,
+    new_name: Callable[[], str],
+    run: Callable[[dict[str, object]], None],
+    tmp_path: Path,
+) -> None:
+    out, folder = make_topic(2), tmp_path / "in"
+    folder.mkdir()
+    spec: dict[str, object] = {
+        "pipeline": new_name(),
+        "source": {"files": str(folder), "format": "json", "max_files_per_batch": 1},
+        "transform": [{"sql": "SELECT id FROM source WHERE id >= 0"}],
+        "sink": {"format": "topic", "topic": out, "key": ["id"]},
+    }
+    for number in range(2):
+        lines = [json.dumps({"id": number * 10 + at, "other": "x"}) for at in range(10)]
+        (folder / f"{number}.json").write_text("\n".join(lines))
+    run(spec)
+    assert ids(helper, out, 20) == list(range(20))
+    (folder / "2.json").write_text('{"id": 20, "other": "y"}\n{"id": -1, "other": "z"}')
+    run(spec)
+    run(spec)
+    assert ids(helper, out, 21) == list(range(21))
+
+
+def test_a_delta_tables_new_rows_land_in_a_topic_once(
+    helper: Headrace,
+    make_topic: MakeTopic,
+    new_name: Callable[[], str],
+    run: Callable[[dict[str, object]], None],
+    tmp_path: Path,
+) -> None:
+    out, table = make_topic(1), str(tmp_path / "lake")
+    spec: dict[str, object] = {
+        "pipeline": new_name(),
+        "source": {"delta": table},
+        "sink": {"format": "topic", "topic": out},
+    }
+    rows = pa.table({"id": list(range(6)), "day": ["a", "b"] * 3})
+    write_deltalake(table, rows, partition_by=["day"])
+    run(spec)
+    write_deltalake(table, pa.table({"id": [6], "day": ["c"]}), mode="append")
+    run(spec)
+    assert ids(helper, out, 7) == list(range(7))
+    values = [json.loads(each.value or b"") for each in helper.consume(out, read_committed=True)]
+    assert {value["day"] for value in values} == {"a", "b", "c"}
