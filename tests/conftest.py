@@ -19,6 +19,25 @@ from support.topics import MakeTopic, create_topic
 from support.wire import Wire
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With `--dist loadgroup`, all tests on Spark go to one worker, where they share a session.
+
+    They are marked `xdist_group("spark")`, but pytest-xdist 3.8 hands the mark on through a field
+    of items that pytest 9.2 no longer reads, so the folder decides.
+    """
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadGroupScheduling
+
+    class SparkTogether(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            in_pipeline = nodeid.startswith("tests/pipeline/")
+            return "spark" if in_pipeline else super()._split_scope(nodeid)
+
+    return SparkTogether(config, log)  # type: ignore[arg-type]
+
+
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
     with serving() as servers:

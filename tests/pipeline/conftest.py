@@ -1,7 +1,6 @@
 """One Spark session for all tests of a worker: starting one takes as long as running them all.
 
-Modules here are marked `xdist_group("spark")`, which keeps them in one worker, and have a timeout
-that allows for the first job of a session on a busy machine.
+Modules here are marked `xdist_group("spark")`, which keeps them in one worker.
 """
 
 import json
@@ -20,6 +19,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SQL = "SELECT id, amount, _record.partition AS p, _record.offset AS o FROM source"
+
+
+HERE = Path(__file__).parent
+TIMEOUT_S = 900
+"""Whichever test comes first waits for the session and for Spark's first job as well."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
 from support.pipelines import MakePipeline, Send
 from support.topics import MakeTopic
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 
 class Killed(BaseException):

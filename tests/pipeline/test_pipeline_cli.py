@@ -18,7 +18,7 @@ from support.topics import MakeTopic
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 RECORDS = 40
 KILLED = 137

@@ -19,7 +19,7 @@ from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
 from support.pipelines import MakePipeline, Record, Send
 from support.topics import MakeTopic
 
-pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.xdist_group("spark")
 
 BROKEN = b'{"id": '
 SQL = "SELECT id, _record.partition AS p, _record.offset AS o FROM source"
