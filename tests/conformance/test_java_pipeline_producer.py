@@ -7,11 +7,16 @@ import pytest
 
 from headrace.client.offsets import committed_offsets
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.dead_letters import DeadLetters
+from headrace.pipeline.dead_letters.replay import Replay, Request
+from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings, TransactionalProducer
+from headrace.pipeline.sinks.table import BatchInfo
 from headrace.records.record import Record
 from headrace.testing.external import ExternalBroker
 from headrace.testing.helper import Headrace
 from support.java import KafkaNode
+from support.staged import Bad, stage
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -62,3 +67,21 @@ def test_kafka_shuts_out_the_older_producer(helper: Headrace) -> None:
         new.produce(topic, 0, [Record(0, 1, None, b"new")])
         new.commit()
     helper.wait_for(lambda: values_of(helper, topic) == [b"new"], "the new one's")
+
+
+def test_kafka_keeps_dead_letters_and_gets_them_back_once(helper: Headrace, tmp_path: Path) -> None:
+    source = helper.create_topic()
+    topic = f"{source}.dlq"
+    settings = ProducerSettings(helper.bootstrap_servers)
+    batch = BatchInfo("p", 0, (OffsetRange(source, 0, 0, 3),))
+    staged = [stage(tmp_path, [Bad(source, 0, at, b"%d" % at) for at in range(3)])]
+    with DeadLetters(topic, settings, f"p-{source}") as letters:
+        assert letters.write(batch, staged) == 3
+        assert letters.write(batch, staged) == 0
+        marker = letters.last_marker([TopicPartition(source, 0)])
+    assert marker is not None
+    assert (marker.batch_id, marker.offsets) == (0, {TopicPartition(source, 0): 3})
+    assert Replay(Request(topic, limit=2), settings).execute().total == 2
+    assert Replay(Request(topic), settings).execute().total == 1
+    assert Replay(Request(topic), settings).execute().total == 0
+    helper.wait_for(lambda: values_of(helper, source) == [b"0", b"1", b"2"], "each once")
