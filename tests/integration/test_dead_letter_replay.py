@@ -289,7 +289,7 @@ replay.Replay(replay.Request(topic), ProducerSettings(bootstrap)).execute()
 
 
 @pytest.mark.slow
-def test_a_replay_that_is_killed_anywhere_goes_on_and_sends_each_letter_once(
+def test_a_replay_killed_before_a_commit_or_amid_records_goes_on_and_sends_each_once(
     helper: Headrace,
     settings: ProducerSettings,
     source: str,

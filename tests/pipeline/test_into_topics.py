@@ -1,4 +1,4 @@
-"""Topics, files and Delta tables into topics: every row once, though the driver be killed."""
+"""Topics, files and Delta tables into topics: every row once, also when a batch comes again."""
 
 import json
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def ids(helper: Headrace, topic: str, count: int) -> list[int]:
     return sorted(json.loads(each.value or b"")["id"] for each in got)
 
 
-def test_a_topic_lands_in_a_topic_once_though_the_driver_is_killed(
+def test_a_topic_lands_in_a_topic_once_though_a_run_ends_before_or_after_its_commit(
     helper: Headrace,
     make_topic: MakeTopic,
     make_pipeline: MakePipeline,
