@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from headrace.pipeline.formats.problems import BadRecord, literal, problem
+from headrace.pipeline.formats.problems import BadRecord, Checks, literal, problem
 from headrace.pipeline.formats.schema import Column, Struct, quoted, to_ddl
 from headrace.pipeline.spec.formats import Csv
 
@@ -32,8 +32,8 @@ def field(struct: str, column: Column) -> str:
     return f"{struct}.{quoted(column.name)}"
 
 
-def error(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str) -> str:
-    """The branches of a CASE that finds what is wrong with one side of a record."""
+def checks(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str) -> Checks:
+    """What is wrong with one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
     branches = [
         (f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, f"{prefix}is not UTF-8"),
@@ -52,7 +52,10 @@ def error(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str
         for each in columns.columns
         if each.required
     ]
-    return " ".join(
-        f"WHEN {condition} THEN {problem(kind, literal(message), action)}"
-        for condition, kind, message in branches
+    return Checks(
+        " OR ".join(f"({condition})" for condition, _, _ in branches),
+        " ".join(
+            f"WHEN {condition} THEN {problem(kind, literal(message), action)}"
+            for condition, kind, message in branches
+        ),
     )

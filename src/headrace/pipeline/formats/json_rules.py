@@ -8,10 +8,9 @@ result find the rest. What costs a second reading is done for suspects only.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
-from headrace.pipeline.formats.problems import BadRecord, literal, problem
+from headrace.pipeline.formats.problems import BadRecord, Checks, literal, problem
 from headrace.pipeline.formats.schema import (
     Column,
     Primitive,
@@ -31,7 +30,7 @@ MAX_NAMED_COLUMNS: Final = 60
 
 
 def parsed(given: Json, columns: Struct, side: str, limit_bytes: int) -> str:
-    """The SQL of the parsed struct; `fields` and `error` read it."""
+    """The SQL of the parsed struct; `field` and `checks` read it."""
     text = f"CAST({side} AS STRING)"
     wrapped = (
         f"CASE WHEN octet_length({side}) <= {limit_bytes} "
@@ -56,30 +55,40 @@ def field(struct: str, column: Column) -> str:
     return f"{struct}.{_ROOT}.{quoted(column.name)}"
 
 
-def error(
+def checks(
     given: Json, columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str
-) -> str:
-    """The branches of a CASE that finds what is wrong with one side of a record."""
+) -> Checks:
+    """What is wrong with one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
+    invalid = f"NOT is_valid_utf8({text})"
     broken = f"({struct}.{_CORRUPT} IS NOT NULL OR {struct}.{_ROOT} IS NULL)"
+    twice = f"try_parse_json({text}) IS NULL"
+    infinite, missing = _infinite(columns, struct, prefix), _missing(columns, struct, prefix)
+    strings = _strings(columns)
     branches = [
-        (f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")),
+        (invalid, BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")),
         (
             f"{broken} AND NOT {_is_object(text)}",
             BadRecord.NOT_JSON,
             literal(f"{prefix}is no JSON object, or is nested too deep"),
         ),
         (broken, BadRecord.SCHEMA_MISMATCH, _misfits(columns, struct, text, prefix)),
-        *_infinite(columns, struct, prefix),
-        *_missing(columns, struct, prefix),
-        *_not_strings(columns, struct, text, prefix),
+        *infinite,
+        *missing,
     ]
+    suspicious = [invalid, broken, *(each[0] for each in (*infinite, *missing))]
+    if strings:
+        branches.append(_not_strings(strings, text, prefix))
+        suspicious.append(_perhaps_not_strings(strings, struct, text))
     if given.duplicate_keys == "error":
-        twice = literal(f"{prefix}has a key twice")
-        branches.append((f"try_parse_json({text}) IS NULL", BadRecord.DUPLICATE_KEY, twice))
-    return " ".join(
-        f"WHEN {condition} THEN {problem(kind, message, action)}"
-        for condition, kind, message in branches
+        branches.append((twice, BadRecord.DUPLICATE_KEY, literal(f"{prefix}has a key twice")))
+        suspicious.append(twice)
+    return Checks(
+        " OR ".join(f"({each})" for each in suspicious),
+        " ".join(
+            f"WHEN {condition} THEN {problem(kind, message, action)}"
+            for condition, kind, message in branches
+        ),
     )
 
 
@@ -110,48 +119,53 @@ def _misfits(columns: Struct, struct: str, text: str, prefix: str) -> str:
     return f"coalesce(concat({literal(prefix)}, {found}), {fallback})"
 
 
-def _infinite(columns: Struct, struct: str, prefix: str) -> Iterator[tuple[str, BadRecord, str]]:
+def _infinite(columns: Struct, struct: str, prefix: str) -> list[tuple[str, BadRecord, str]]:
     """A number that is too large for a double becomes infinity; JSON itself has none."""
-    for each in columns.columns:
-        if each.type in (Primitive("double"), Primitive("float")):
-            value = field(struct, each)
-            yield (
-                f"isnan({value}) OR abs({value}) = double('Infinity')",
-                BadRecord.OUT_OF_RANGE,
-                literal(f"{prefix}{each.name} is no finite number"),
-            )
-
-
-def _missing(columns: Struct, struct: str, prefix: str) -> Iterator[tuple[str, BadRecord, str]]:
-    for path in required_paths(columns):
-        name = ".".join(path)
-        column = ".".join(quoted(step) for step in path)
-        yield (
-            f"{struct}.{_ROOT}.{column} IS NULL",
-            BadRecord.MISSING_FIELD,
-            literal(f"{prefix}{name} is required"),
+    return [
+        (
+            f"abs({field(struct, each)}) = double('Infinity')",
+            BadRecord.OUT_OF_RANGE,
+            literal(f"{prefix}{each.name} is no finite number"),
         )
+        for each in columns.columns
+        if each.type in (Primitive("double"), Primitive("float"))
+    ]
 
 
-def _not_strings(
-    columns: Struct, struct: str, text: str, prefix: str
-) -> Iterator[tuple[str, BadRecord, str]]:
-    """A number, a boolean, an array or an object where a string belongs.
+def _missing(columns: Struct, struct: str, prefix: str) -> list[tuple[str, BadRecord, str]]:
+    return [
+        (
+            f"{struct}.{_ROOT}.{'.'.join(quoted(step) for step in path)} IS NULL",
+            BadRecord.MISSING_FIELD,
+            literal(f"{prefix}{'.'.join(path)} is required"),
+        )
+        for path in required_paths(columns)
+    ]
 
-    Suspects are found in three steps, each dearer and for fewer rows: by the value itself (a
-    string that looks like a number), by a pattern over the text (the name may be that of an inner
-    field), by a second reading.
-    """
-    strings = [
+
+def _strings(columns: Struct) -> list[Column]:
+    """The columns that JSON writes as strings."""
+    return [
         each
         for each in columns.columns
         if isinstance(each.type, Primitive) and each.type.name in _AS_STRING and _plain_name(each)
     ][:MAX_NAMED_COLUMNS]
-    if not strings:
-        return
+
+
+def _perhaps_not_strings(strings: list[Column], struct: str, text: str) -> str:
+    """A number, a boolean, an array or an object may stand where a string belongs.
+
+    Suspects are found in two steps, the second dearer and for fewer rows: by the value itself (a
+    string that looks like a number), and by a pattern over the text (where the name may be that
+    of an inner field). `_not_strings` makes sure.
+    """
     suspect = " OR ".join(_suspect(each, field(struct, each), text) for each in strings)
     names = "|".join(re.escape(each.name) for each in strings)
     pattern = rf'"(?:{names})"\s*:\s*[^"n\s]'
+    return f"({suspect}) AND rlike({text}, {literal(pattern)})"
+
+
+def _not_strings(strings: list[Column], text: str, prefix: str) -> tuple[str, BadRecord, str]:
     named = [
         f"CASE WHEN {_present('v', each)} AND schema_of_variant({_at('v', each)}) <> 'STRING' "
         f"THEN {literal(f'{each.name} is no JSON string')} END"
@@ -161,8 +175,8 @@ def _not_strings(
         f"element_at(transform(array(try_parse_json({text})), "
         f"v -> nullif(concat_ws(', ', {', '.join(named)}), '')), 1)"
     )
-    yield (
-        f"({suspect}) AND rlike({text}, {literal(pattern)}) AND {found} IS NOT NULL",
+    return (
+        f"{found} IS NOT NULL",
         BadRecord.SCHEMA_MISMATCH,
         f"concat({literal(prefix)}, {found})",
     )

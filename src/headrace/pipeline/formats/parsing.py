@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headrace.pipeline.columns import DELETED, ERROR, RECORD
 from headrace.pipeline.formats import csv_rules, json_rules
 from headrace.pipeline.formats.prepared import Prepared, Schemas, Side
-from headrace.pipeline.formats.problems import BadRecord, literal, no_problem, problem
+from headrace.pipeline.formats.problems import BadRecord, Checks, literal, problem, verdict
 from headrace.pipeline.formats.schema import Column, quoted, type_text
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw
@@ -119,47 +119,49 @@ def _columns(plans: list[_Plan]) -> list[str]:
 
 
 def _error(plans: list[_Plan], flow: Flow) -> str:
-    cases = [_side_error(plan) for plan in plans]
-    cases.append(_tombstone_error(plans, flow))
+    cases = [*(_side_error(plan) for plan in plans), _tombstone_error(plans, flow)]
     wanted = [each for each in cases if each]
-    if not wanted:
-        return no_problem()
     return wanted[0] if len(wanted) == 1 else f"coalesce({', '.join(wanted)})"
 
 
 def _side_error(plan: _Plan) -> str:
-    given, columns = plan.prepared.format, plan.prepared.columns
     content = f"{RECORD}.{plan.side}"
-    match given:
-        case Json():
-            branches = json_rules.error(
-                given, columns, plan.parsed, content, plan.action, plan.prefix
-            )
-        case Csv():
-            branches = csv_rules.error(columns, plan.parsed, content, plan.action, plan.prefix)
-        case Raw(type="string"):
-            invalid = problem(
-                BadRecord.INVALID_UTF8, literal(f"{plan.prefix}is not UTF-8"), plan.action
-            )
-            branches = f"WHEN NOT is_valid_utf8({plan.parsed}) THEN {invalid}"
-        case Raw():
-            branches = ""
-        case _:
-            branches = (
-                f"WHEN {plan.parsed}.error IS NOT NULL THEN named_struct('class', "
-                f"{plan.parsed}.error, 'message', concat({literal(plan.prefix)}, "
-                f"{plan.parsed}.message), 'action', {literal(plan.action)})"
-            )
     large = problem(
         BadRecord.TOO_LARGE,
         f"concat({literal(plan.prefix + 'has ')}, octet_length({content}), "
         f"' bytes; max_record_bytes is {plan.limit_bytes}')",
         plan.action,
     )
-    return (
-        f"CASE WHEN {content} IS NULL THEN {no_problem()} "
-        f"WHEN octet_length({content}) > {plan.limit_bytes} THEN {large} {branches} END"
+    too_large = f"octet_length({content}) > {plan.limit_bytes}"
+    checks = _checks(plan, content)
+    return verdict(
+        f"{content} IS NOT NULL AND ({too_large} OR {checks.suspicious})",
+        f"WHEN {too_large} THEN {large} {checks.branches}",
     )
+
+
+def _checks(plan: _Plan, content: str) -> Checks:
+    given, columns = plan.prepared.format, plan.prepared.columns
+    match given:
+        case Json():
+            return json_rules.checks(given, columns, plan.parsed, content, plan.action, plan.prefix)
+        case Csv():
+            return csv_rules.checks(columns, plan.parsed, content, plan.action, plan.prefix)
+        case Raw(type="string"):
+            invalid = f"NOT is_valid_utf8({plan.parsed})"
+            message = literal(f"{plan.prefix}is not UTF-8")
+            found = problem(BadRecord.INVALID_UTF8, message, plan.action)
+            return Checks(invalid, f"WHEN {invalid} THEN {found}")
+        case Raw():
+            return Checks("false", "")
+        case _:
+            undecoded = f"{plan.parsed}.error IS NOT NULL"
+            return Checks(
+                undecoded,
+                f"WHEN {undecoded} THEN named_struct('class', {plan.parsed}.error, 'message', "
+                f"concat({literal(plan.prefix)}, {plan.parsed}.message), "
+                f"'action', {literal(plan.action)})",
+            )
 
 
 def _tombstone_error(plans: list[_Plan], flow: Flow) -> str:

@@ -1,8 +1,7 @@
 """`_error` as SQL: classes of bad records, in one place."""
 
 from enum import StrEnum
-
-from headrace.pipeline.columns import ERROR_TYPE
+from typing import NamedTuple
 
 
 class BadRecord(StrEnum):
@@ -36,5 +35,20 @@ def problem(kind: BadRecord, message: str, action: str) -> str:
     )
 
 
-def no_problem() -> str:
-    return f"CAST(NULL AS {ERROR_TYPE})"
+class Checks(NamedTuple):
+    """How bad records are found: first whether one is worth a look, then what is wrong with it."""
+
+    suspicious: str
+    """True for every bad record and for few others; looked at for each record, so it is cheap."""
+    branches: str
+    """The WHEN ... THEN ... of a CASE that names the problem."""
+
+
+def verdict(suspicious: str, branches: str) -> str:
+    """`_error`, null for good records.
+
+    The CASE stands in a lambda function, which Spark interprets: as generated code it would be too
+    large for the JVM to compile, and slow down the good records as well.
+    """
+    case = f"CASE {branches} END"
+    return f"CASE WHEN {suspicious} THEN element_at(transform(array(0), zero -> {case}), 1) END"
