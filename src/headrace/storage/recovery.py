@@ -298,4 +298,3 @@ class _Loader:
             # A name that came back after the next crash would be taken for part of the log.
             self._fs.fsync_dir(self._path)
         return end
-
