@@ -59,6 +59,8 @@ GOOD = [
     b' {"id":1, "unknown": {"s": 5}, "st": {"x": 1, "y": "z"}}\n',
     b'{"id":1,"i":null,"s":"","d":5,"ts":"2026-01-01T00:00:00Z","arr":[1,null],"m":{"a":1}}',
     '{"id":1,"s":"\u00e4\U0001f600 \\"s\\": 5"}'.encode(),
+    b'{"id":1,"s":"12","st":{"x":7,"y":"3"},"q":{"s":12}}',
+    b'{"id":1,"s" : "12","ts": "2026-01-01T00:00:00Z","q":[{"s":12,"ts":5}]}',
     b'{"id":1,"q":' + b"[" * 400 + b"]" * 400 + b"}",
 ]
 BAD = {
@@ -124,7 +126,10 @@ def test_good_records_are_rows_and_every_bad_one_has_its_class(
     bad = rows[len(GOOD)]
     assert (bytes(bad["_record"]["value"]), bad["_record"]["offset"]) == (b"", len(GOOD))
     assert {row["_error"]["action"] for row in rows[len(GOOD) : -1]} == {"dead_letter"}
-    assert "d is no double" in rows[values.index(b'{"id":1,"d":"1.5"}')]["_error"]["message"]
+    assert (
+        "OBJECT<d: STRING, id: BIGINT>"
+        in rows[values.index(b'{"id":1,"d":"1.5"}')]["_error"]["message"]
+    )
     assert [row["_deleted"] for row in rows[-2:]] == [False, True]
 
 

@@ -1,8 +1,9 @@
 """CSV by Spark's `from_csv`, one line a record. Pure: makes SQL."""
 
+from collections.abc import Iterator
 from typing import Final
 
-from headrace.pipeline.formats.problems import BadRecord, Checks, literal, problem
+from headrace.pipeline.formats.problems import BadRecord, Check, literal
 from headrace.pipeline.formats.schema import Column, Struct, quoted, to_ddl
 from headrace.pipeline.spec.formats import Csv
 
@@ -32,30 +33,21 @@ def field(struct: str, column: Column) -> str:
     return f"{struct}.{quoted(column.name)}"
 
 
-def checks(columns: Struct, struct: str, bytes_sql: str, action: str, prefix: str) -> Checks:
-    """What is wrong with one side of a record."""
+def checks(columns: Struct, struct: str, bytes_sql: str, prefix: str) -> Iterator[Check]:
+    """What may be wrong with one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
-    branches = [
-        (f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, f"{prefix}is not UTF-8"),
-        (
-            f"trim({text}) = '' OR {struct} IS NULL OR {struct}.{_CORRUPT} IS NOT NULL",
-            BadRecord.NOT_CSV,
-            f"{prefix}does not fit the {len(columns.columns)} columns of the schema",
-        ),
-    ]
-    branches += [
-        (
-            f"{field(struct, each)} IS NULL",
-            BadRecord.MISSING_FIELD,
-            f"{prefix}{each.name} is required",
-        )
-        for each in columns.columns
-        if each.required
-    ]
-    return Checks(
-        " OR ".join(f"({condition})" for condition, _, _ in branches),
-        " ".join(
-            f"WHEN {condition} THEN {problem(kind, literal(message), action)}"
-            for condition, kind, message in branches
-        ),
+    yield Check(
+        f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")
     )
+    yield Check(
+        f"trim({text}) = '' OR {struct} IS NULL OR {struct}.{_CORRUPT} IS NOT NULL",
+        BadRecord.NOT_CSV,
+        literal(f"{prefix}does not fit the {len(columns.columns)} columns of the schema"),
+    )
+    for each in columns.columns:
+        if each.required:
+            yield Check(
+                f"{field(struct, each)} IS NULL",
+                BadRecord.MISSING_FIELD,
+                literal(f"{prefix}{each.name} is required"),
+            )

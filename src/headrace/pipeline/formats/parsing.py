@@ -1,11 +1,12 @@
 """Records into rows: columns of the schema, the record itself, and what is wrong with it."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.pipeline.columns import DELETED, ERROR, RECORD
 from headrace.pipeline.formats import csv_rules, json_rules
 from headrace.pipeline.formats.prepared import Prepared, Schemas, Side
-from headrace.pipeline.formats.problems import BadRecord, Checks, literal, problem, verdict
+from headrace.pipeline.formats.problems import BadRecord, Check, literal, problem, verdict
 from headrace.pipeline.formats.schema import Column, quoted, type_text
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw
@@ -126,42 +127,43 @@ def _error(plans: list[_Plan], flow: Flow) -> str:
 
 def _side_error(plan: _Plan) -> str:
     content = f"{RECORD}.{plan.side}"
-    large = problem(
+    given = plan.prepared.format
+    if isinstance(given, Avro | Protobuf):
+        # The task has named the class.
+        return (
+            f"CASE WHEN {plan.parsed}.error IS NOT NULL THEN named_struct("
+            f"'class', {plan.parsed}.error, "
+            f"'message', concat({literal(plan.prefix)}, {plan.parsed}.message), "
+            f"'action', {literal(plan.action)}) "
+            f"WHEN {_too_large(plan).condition} THEN {_problem(plan, _too_large(plan))} END"
+        )
+    return verdict(f"{content} IS NULL", (_too_large(plan), *_checks(plan, content)), plan.action)
+
+
+def _problem(plan: _Plan, check: Check) -> str:
+    return problem(check.kind, check.message, plan.action)
+
+
+def _too_large(plan: _Plan) -> Check:
+    size = f"octet_length({RECORD}.{plan.side})"
+    has, limit = literal(f"{plan.prefix}has "), plan.limit_bytes
+    return Check(
+        f"{size} > {limit}",
         BadRecord.TOO_LARGE,
-        f"concat({literal(plan.prefix + 'has ')}, octet_length({content}), "
-        f"' bytes; max_record_bytes is {plan.limit_bytes}')",
-        plan.action,
-    )
-    too_large = f"octet_length({content}) > {plan.limit_bytes}"
-    checks = _checks(plan, content)
-    return verdict(
-        f"{content} IS NOT NULL AND ({too_large} OR {checks.suspicious})",
-        f"WHEN {too_large} THEN {large} {checks.branches}",
+        f"concat({has}, {size}, ' bytes; max_record_bytes is {limit}')",
     )
 
 
-def _checks(plan: _Plan, content: str) -> Checks:
-    given, columns = plan.prepared.format, plan.prepared.columns
-    match given:
-        case Json():
-            return json_rules.checks(given, columns, plan.parsed, content, plan.action, plan.prefix)
+def _checks(plan: _Plan, content: str) -> Iterator[Check]:
+    columns = plan.prepared.columns
+    match plan.prepared.format:
+        case Json() as given:
+            yield from json_rules.checks(given, columns, plan.parsed, content, plan.prefix)
         case Csv():
-            return csv_rules.checks(columns, plan.parsed, content, plan.action, plan.prefix)
+            yield from csv_rules.checks(columns, plan.parsed, content, plan.prefix)
         case Raw(type="string"):
-            invalid = f"NOT is_valid_utf8({plan.parsed})"
             message = literal(f"{plan.prefix}is not UTF-8")
-            found = problem(BadRecord.INVALID_UTF8, message, plan.action)
-            return Checks(invalid, f"WHEN {invalid} THEN {found}")
-        case Raw():
-            return Checks("false", "")
-        case _:
-            undecoded = f"{plan.parsed}.error IS NOT NULL"
-            return Checks(
-                undecoded,
-                f"WHEN {undecoded} THEN named_struct('class', {plan.parsed}.error, 'message', "
-                f"concat({literal(plan.prefix)}, {plan.parsed}.message), "
-                f"'action', {literal(plan.action)})",
-            )
+            yield Check(f"NOT is_valid_utf8({plan.parsed})", BadRecord.INVALID_UTF8, message)
 
 
 def _tombstone_error(plans: list[_Plan], flow: Flow) -> str:

@@ -1,7 +1,10 @@
 """`_error` as SQL: classes of bad records, in one place."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
+
+from headrace.pipeline.columns import ERROR_TYPE
 
 
 class BadRecord(StrEnum):
@@ -35,20 +38,21 @@ def problem(kind: BadRecord, message: str, action: str) -> str:
     )
 
 
-class Checks(NamedTuple):
-    """How bad records are found: first whether one is worth a look, then what is wrong with it."""
+class Check(NamedTuple):
+    """One way to be bad: a condition, and the message as SQL."""
 
-    suspicious: str
-    """True for every bad record and for few others; looked at for each record, so it is cheap."""
-    branches: str
-    """The WHEN ... THEN ... of a CASE that names the problem."""
+    condition: str
+    kind: BadRecord
+    message: str
 
 
-def verdict(suspicious: str, branches: str) -> str:
-    """`_error`, null for good records.
+def verdict(good: str, checks: Iterable[Check], action: str) -> str:
+    """`_error` by the first check that finds something; null where `good` holds or none does.
 
-    The CASE stands in a lambda function, which Spark interprets: as generated code it would be too
-    large for the JVM to compile, and slow down the good records as well.
+    Higher-order functions would be shorter in places, but Spark interprets them, and every record
+    pays for that, good ones too.
     """
-    case = f"CASE {branches} END"
-    return f"CASE WHEN {suspicious} THEN element_at(transform(array(0), zero -> {case}), 1) END"
+    branches = " ".join(
+        f"WHEN {each.condition} THEN {problem(each.kind, each.message, action)}" for each in checks
+    )
+    return f"CASE WHEN {good} THEN CAST(NULL AS {ERROR_TYPE}) {branches} END"
