@@ -98,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[Waiting] = deque()
         self._out: Parts = []  # answers that leave together
         self._out_bytes = 0
-        self._serving = False
+        self._flush_due = False
         self._held_bytes = 0  # of answers that are ready and wait for an earlier one
         self._held = False  # a serial request is under way
         self._write_paused = False
@@ -185,16 +185,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- requests -------------------------------------------------------------------------------
 
     def _serve_buffered(self) -> None:
-        """Starts every whole request that may start now; decides whether to read on.
-
-        The answers that are ready at once leave together: a client that sends many small
-        requests in one packet gets their answers in one.
-        """
-        self._serving = True
-        wants_more = self._serve_frames()
-        self._serving = False
-        self._flush()
-        self._read(on=wants_more)
+        """Starts every whole request that may start now; decides whether to read on."""
+        self._read(on=self._serve_frames())
 
     def _serve_frames(self) -> bool:
         """Whether the next request still needs bytes from the socket."""
@@ -292,10 +284,17 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._out += parts
             self._out_bytes += sum(map(len, parts))
-        if not self._serving or self._out_bytes >= FLUSH_ABOVE_BYTES:
+        if self._out_bytes >= FLUSH_ABOVE_BYTES:
             self._flush()
+        elif not self._flush_due:
+            # After everything that this turn of the loop has read: a client that sends many small
+            # requests gets their answers in one packet, and one process that holds many
+            # connections is woken once for all of them, which costs more than the answers.
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
+        self._flush_due = False
         if not self._out:
             return
         out, size = self._out, self._out_bytes
@@ -324,6 +323,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._draining and not self._waiting and transport is not None and not self._lingering:
             # Closing a socket with unread bytes resets it, and a reset can overtake the last
             # answers. So say that no more will come, and give the client a moment to read.
+            self._flush()
             self._lingering = True
             self._read(on=True)
             transport.write_eof()
