@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     print(report.table(measured))
     if options.publish:
-        refusal = why_not_publish(measured, complete=complete)
+        refusal = why_not_publish(measured, complete=complete, without=options.without)
         if refusal:
             print(f"Not published: {refusal}", file=sys.stderr)
             return 1
@@ -71,9 +71,14 @@ def leave(_signal: int, _frame: object) -> NoReturn:
     sys.exit(128 + signal.SIGTERM)
 
 
-def why_not_publish(measured: results.Results, *, complete: bool) -> str:
-    """What would mislead a reader of the page; empty if nothing would."""
-    expected = {workload.name for workload in catalogue(scale=1, big_log_gb=1)}
+def why_not_publish(
+    measured: results.Results, *, complete: bool, without: Sequence[str] = ()
+) -> str:
+    """What would mislead a reader of the page; empty if nothing would.
+
+    The page's notes must say why it is `without` some workloads.
+    """
+    expected = {workload.name for workload in catalogue(scale=1, big_log_gb=1)} - set(without)
     absent = sorted(expected - {workload.name for workload in measured.workloads})
     if measured.contestants != PEERS:
         return "the page compares headrace with kafka."
@@ -95,6 +100,14 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="where data goes")
     parser.add_argument("--json", type=Path, default=ROOT / "build" / "bench" / "results.json")
     parser.add_argument("--publish", action="store_true", help="write docs/benchmarks.*")
+    parser.add_argument(
+        "--without",
+        nargs="+",
+        choices=names,
+        default=(),
+        metavar="NAME",
+        help="publish though these have no result; say why in docs/benchmarks-notes.md",
+    )
     parser.add_argument("--merge", nargs="+", type=Path, metavar="JSON", help="report these runs")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="flame graphs, with py-spy")
     options = parser.parse_args(arguments)
