@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from headrace.client.security import PLAINTEXT, InvalidSecurity, Security, security_of
 from headrace.pipeline.source.jaas import credentials_of
-from headrace.pipeline.source.reading import ReadSettings
+from headrace.pipeline.source.settings import ReadSettings
 from headrace.records.codec import Codec
 
 CODECS: Final = {codec.name.lower(): codec for codec in Codec}

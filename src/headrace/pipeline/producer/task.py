@@ -1,0 +1,52 @@
+"""A task's share of a transaction that the driver has begun and will end.
+
+The task writes with the driver's producer id and epoch, in partitions that no other task writes to,
+so its sequence numbers begin with 0. It can neither commit nor abort.
+"""
+
+from random import SystemRandom
+from types import TracebackType
+from typing import Self
+
+from headrace.client.client import ClusterClient
+from headrace.clock import SystemClock
+from headrace.pipeline.producer.appender import Appender, Identity, Sequences
+from headrace.pipeline.producer.loop_thread import LoopThread
+from headrace.pipeline.producer.settings import ProducerSettings
+from headrace.pipeline.producer.writer import RecordWriter
+
+
+class TaskProducer:
+    """A context manager; `writer.flush` is what says that everything is in the log."""
+
+    def __init__(self, settings: ProducerSettings, identity: Identity) -> None:
+        self._thread = LoopThread(f"producer {identity.transactional_id}")
+        self._client = cluster_client(settings)
+        appender = Appender(self._client, identity, settings)
+        self.writer = RecordWriter(self._thread, appender, identity, settings, Sequences())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self.writer.stop()
+            self._thread.run(self._client.close())
+        finally:
+            self._thread.close()
+
+
+def cluster_client(settings: ProducerSettings) -> ClusterClient:
+    return ClusterClient(
+        settings.bootstrap_servers,
+        client_id=settings.client_id,
+        clock=SystemClock(),
+        random=SystemRandom(),
+        security=settings.security,
+        request_timeout_s=settings.request_timeout_s,
+    )

@@ -1,0 +1,63 @@
+"""Records of one transaction on their way into partitions, batch by batch.
+
+Batches are built where the records come from and sent by the `Appender`; sequence numbers follow
+one another in each partition. Memory is bounded by the settings, however many records there are.
+"""
+
+from collections.abc import Iterable
+
+from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.producer.appender import (
+    Appender,
+    Filling,
+    Identity,
+    Sequences,
+    transactional_batch,
+)
+from headrace.pipeline.producer.loop_thread import LoopThread
+from headrace.pipeline.producer.settings import ProducerSettings
+from headrace.records.record import Record
+
+
+class RecordWriter:
+    """Blocking; for one thread and one transaction."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        appender: Appender,
+        identity: Identity,
+        settings: ProducerSettings,
+        sequences: Sequences,
+    ) -> None:
+        self.sequences = sequences
+        self._thread = thread
+        self._appender = appender
+        self._identity = identity
+        self._settings = settings
+        self._filling: dict[TopicPartition, Filling] = {}
+
+    def write(self, into: TopicPartition, records: Iterable[Record]) -> None:
+        """Takes records, which travel when a batch is full; raises what an earlier one met."""
+        filling = self._filling.setdefault(into, Filling())
+        for record in records:
+            if not filling.takes(record, self._settings.batch_bytes):
+                self._send(into, filling)
+            filling.add(record)
+
+    def flush(self) -> None:
+        """Returns when every record is acknowledged."""
+        for into, filling in self._filling.items():
+            self._send(into, filling)
+        self._thread.run(self._appender.flush())
+
+    def stop(self) -> None:
+        """Gives up on what is under way."""
+        self._thread.run(self._appender.stop())
+
+    def _send(self, into: TopicPartition, filling: Filling) -> None:
+        records = filling.empty()
+        if records:
+            base = self.sequences.take(into, len(records))
+            batch = transactional_batch(records, self._identity, base, self._settings)
+            self._thread.run(self._appender.put(into, batch))
