@@ -7,7 +7,7 @@ from typing import Final
 from headrace.client.client import Broker, ClusterClient
 from headrace.client.coordinators import Coordinator
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.leaders import Answers, ask_leaders
+from headrace.client.leaders import PATIENCE_S, Answers, ask_leaders
 from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
 from headrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -60,10 +60,12 @@ async def list_offsets(
     *,
     timeout_s: float,
     read_committed: bool = False,
+    patience_s: float = PATIENCE_S,
 ) -> dict[TopicPartition, Found | Refusal]:
     """For each partition what is at its timestamp, `EARLIEST` or `LATEST`.
 
-    With `read_committed` the end is before the first transaction that is still open.
+    With `read_committed` the end is before the first transaction that is still open. A leader that
+    is being elected is waited for as long as `patience_s` says.
     """
 
     async def ask(leader: int, partitions: Sequence[TopicPartition]) -> Answers[Found]:
@@ -79,7 +81,7 @@ async def list_offsets(
             timeout_ms=int(timeout_s * 1000),
         )
         answer = await client.send(
-            request, ListOffsetsResponse, to=Broker(leader), timeout_s=timeout_s
+            request, ListOffsetsResponse, to=Broker(leader), timeout_s=timeout_s, retry=False
         )
         return {
             TopicPartition(topic.name, each.partition_index): (
@@ -89,7 +91,9 @@ async def list_offsets(
             for each in topic.partitions
         }
 
-    return await ask_leaders(client, list(timestamps), ask, timeout_s=timeout_s)
+    return await ask_leaders(
+        client, list(timestamps), ask, timeout_s=timeout_s, patience_s=patience_s
+    )
 
 
 async def list_bounds(

@@ -169,7 +169,7 @@ async def delete_records(
             timeout_ms=int(timeout_s * 1000),
         )
         answer = await client.send(
-            request, DeleteRecordsResponse, to=Broker(leader), timeout_s=timeout_s
+            request, DeleteRecordsResponse, to=Broker(leader), timeout_s=timeout_s, retry=False
         )
         return {
             TopicPartition(topic.name, each.partition_index): (

@@ -167,7 +167,7 @@ async def describe_producers(
             ]
         )
         answer = await client.send(
-            request, DescribeProducersResponse, to=Broker(leader), timeout_s=timeout_s
+            request, DescribeProducersResponse, to=Broker(leader), timeout_s=timeout_s, retry=False
         )
         return {
             TopicPartition(topic.name, each.partition_index): (
