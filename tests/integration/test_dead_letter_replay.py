@@ -18,7 +18,7 @@ from headrace.pipeline.dead_letters.replay import Outcome, Replay, Request
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings
 from headrace.pipeline.sinks.table import BatchInfo
-from headrace.pipeline.source.reading import ReadFailed
+from headrace.pipeline.source.settings import ReadFailed
 from headrace.testing import Broker
 from headrace.testing.consuming import ReceivedRecord
 from headrace.testing.helper import Headrace

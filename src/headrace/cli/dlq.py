@@ -52,7 +52,7 @@ def _explained() -> Iterator[None]:
         from headrace.pipeline.producer import ProducerFailed
         from headrace.pipeline.producer.settings import BadSetting
         from headrace.pipeline.runner.session import NoSpark
-        from headrace.pipeline.source.reading import ReadFailed
+        from headrace.pipeline.source.settings import ReadFailed
         from headrace.pipeline.spec.select import NotASelect
         from headrace.pipeline.transform import TransformError
     except ModuleNotFoundError as error:

@@ -9,7 +9,7 @@ from headrace.pipeline.runner.failures import failure_of, raised_in
 from headrace.pipeline.runner.planner import PlanError
 from headrace.pipeline.runner.session import java_version
 from headrace.pipeline.sinks.table import SinkError
-from headrace.pipeline.source.reading import DataLost, ReadFailed
+from headrace.pipeline.source.settings import DataLost, ReadFailed
 
 IN_A_TASK = """\
 Job aborted due to stage failure: Task 0 in stage 1.0 failed 1 times, most recent failure: Lost task

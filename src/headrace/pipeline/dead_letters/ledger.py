@@ -15,7 +15,8 @@ from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.dead_letters.reading import Letter
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.source.admin import LogAdmin, TopicLayout, all_partitions
-from headrace.pipeline.source.reading import ReadFailed, ReadSettings, read_range
+from headrace.pipeline.source.reading import read_range
+from headrace.pipeline.source.settings import ReadFailed, ReadSettings
 from headrace.records.record import Record
 
 TOPIC_CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retention.ms": "-1"}

@@ -7,7 +7,8 @@ from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.dead_letters.headers import Facts, facts_of
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.source.admin import LogAdmin, all_partitions
-from headrace.pipeline.source.reading import ReadFailed, ReadSettings, read_range
+from headrace.pipeline.source.reading import read_range
+from headrace.pipeline.source.settings import ReadFailed, ReadSettings
 from headrace.records.record import Headers, Record
 
 

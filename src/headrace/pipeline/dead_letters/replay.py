@@ -32,7 +32,7 @@ from headrace.pipeline.dead_letters.reading import Letter, letter_ranges, read_l
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerSettings, TransactionalProducer
 from headrace.pipeline.source.admin import LogAdmin, TopicLayout
-from headrace.pipeline.source.reading import ReadFailed
+from headrace.pipeline.source.settings import ReadFailed
 from headrace.pipeline.topics import ensure_topic
 from headrace.records.partitioner import partition_for_key
 from headrace.records.record import Record

@@ -9,7 +9,7 @@ from headrace.pipeline.dead_letters.listing import ErrorGroup, grouped
 from headrace.pipeline.dead_letters.reading import Letter, letter_ranges, read_letters
 from headrace.pipeline.demo.traffic import Place
 from headrace.pipeline.source.admin import LogAdmin
-from headrace.pipeline.source.reading import ReadSettings
+from headrace.pipeline.source.settings import ReadSettings
 
 MAX_NAMED: Final = 3
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from headrace.client.errors import ClientError, DeadlineExceeded
 from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
 from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed
-from headrace.pipeline.source.reading import DataLost, ReadFailed
+from headrace.pipeline.source.settings import DataLost, ReadFailed
 
 # What Spark says when a process or a machine has gone, not when the work is wrong.
 _PASSING: Final = (

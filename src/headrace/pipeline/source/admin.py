@@ -15,7 +15,7 @@ from headrace.client.errors import ClientError
 from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
-from headrace.pipeline.source.reading import ReadFailed, ReadSettings
+from headrace.pipeline.source.settings import ReadFailed, ReadSettings
 from headrace.runtime import loop_factory
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class LogAdmin:
         """The topics whose names are chosen, without internal ones."""
 
         async def ask(client: ClusterClient) -> dict[str, TopicLayout]:
-            listed = await list_topics(client, timeout_s=self._settings.request_timeout_s)
+            listed = await list_topics(client, timeout_s=self._settings.api_timeout_s)
             return {
                 topic.name: TopicLayout(topic.topic_id, tuple(sorted(topic.partitions)))
                 for topic in listed
@@ -63,7 +63,7 @@ class LogAdmin:
     def committed(self, group: str) -> dict[TopicPartition, client_offsets.Committed]:
         return self._ask(
             lambda client: client_offsets.committed_offsets(
-                client, group, timeout_s=self._settings.request_timeout_s
+                client, group, timeout_s=self._settings.api_timeout_s
             )
         )
 
@@ -71,7 +71,7 @@ class LogAdmin:
         """Stores positions for every tool to see; the group has no members."""
         refused = self._ask(
             lambda client: client_offsets.commit_offsets(
-                client, group, offsets, timeout_s=self._settings.request_timeout_s
+                client, group, offsets, timeout_s=self._settings.api_timeout_s
             )
         )
         for partition, refusal in refused.items():
@@ -83,7 +83,8 @@ class LogAdmin:
             lambda client: client_offsets.list_offsets(
                 client,
                 timestamps,
-                timeout_s=self._settings.request_timeout_s,
+                timeout_s=self._settings.api_timeout_s,
+                patience_s=self._settings.api_timeout_s,
                 read_committed=self._settings.read_committed,
             )
         )

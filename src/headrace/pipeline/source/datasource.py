@@ -33,7 +33,8 @@ from headrace.pipeline.source.planning import (
     resolve,
     tasks,
 )
-from headrace.pipeline.source.reading import DataLost, read_range
+from headrace.pipeline.source.reading import read_range
+from headrace.pipeline.source.settings import DataLost
 
 Position = dict[str, dict[str, int]]
 """Offsets by topic and partition, as Spark keeps them in its checkpoint."""
@@ -166,5 +167,6 @@ def from_position(position: Position) -> dict[TopicPartition, int]:
 def _read(wanted: OffsetRange, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     if not wanted.size:
         return
-    for records in read_range(wanted, options.read):
+    read = read_range(wanted, options.read, fail_on_data_loss=options.fail_on_data_loss)
+    for records in read:
         yield rows.to_batch(records, wanted.topic, wanted.partition)

@@ -23,7 +23,7 @@ from headrace.pipeline.offsets import (
 )
 from headrace.pipeline.source.jaas import credentials_of
 from headrace.pipeline.source.ranges import ranges_from_json
-from headrace.pipeline.source.reading import ReadSettings
+from headrace.pipeline.source.settings import ReadSettings
 
 T = TypeVar("T")
 
@@ -167,16 +167,15 @@ def _read_settings(options: Mapping[str, str]) -> ReadSettings:
         raise BadOption(
             "kafka.isolation.level", f"is read_committed or read_uncommitted, not {isolation!r}"
         )
+    request_ms = _number(kafka, "request.timeout.ms", int(defaults.request_timeout_s * 1000))
     return ReadSettings(
         servers,
         security=_security(kafka),
         client_id=kafka.get("client.id", defaults.client_id),
         fetch_bytes=_number(kafka, "max.partition.fetch.bytes", defaults.fetch_bytes),
         max_wait_ms=_number(kafka, "fetch.max.wait.ms", defaults.max_wait_ms),
-        request_timeout_s=_number(
-            kafka, "request.timeout.ms", int(defaults.request_timeout_s * 1000)
-        )
-        / 1000,
+        request_timeout_s=request_ms / 1000,
+        api_timeout_s=_number(kafka, "default.api.timeout.ms", 2 * request_ms) / 1000,
         read_committed=isolation == "read_committed",
         with_headers=_flag(options, "includeHeaders", default=False),
         rack=kafka.get("client.rack", ""),

@@ -8,7 +8,7 @@ from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.offsets import EARLIEST, LATEST, OffsetRange, split
 from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import SourceOptions, Where
-from headrace.pipeline.source.reading import DataLost, ReadFailed
+from headrace.pipeline.source.settings import DataLost, ReadFailed
 
 RECORDS_PER_TASK: Final = 1_000_000
 """A partition with a longer backlog is read by several tasks, where nothing else is said."""
