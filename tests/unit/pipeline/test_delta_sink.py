@@ -131,16 +131,3 @@ def test_two_runners_of_one_pipeline_cannot_both_commit_a_batch(tmp_path: Path) 
     with suppress(SinkError):
         other.commit(of, write(other, of, rows(1)))
     assert ids(tmp_path / "t") == [1]
-
-
-def test_small_files_are_joined_and_orphans_removed(tmp_path: Path) -> None:
-    sink = DeltaSink(TableSettings(str(tmp_path / "t")))
-    sink.prepare(SCHEMA)
-    for number in range(4):
-        of = batch(number, number, number + 1)
-        sink.commit(of, write(sink, of, rows(number)))
-    write(sink, batch(9, 9, 10), rows(99))  # never committed
-    assert sink.compact().files_removed == 4
-    sink.vacuum(0)
-    assert ids(tmp_path / "t") == [0, 1, 2, 3]
-    assert len(list((tmp_path / "t").rglob("*.parquet"))) == 1

@@ -165,23 +165,6 @@ def test_a_parquet_folder_cannot_be_merged_into(tmp_path: Path) -> None:
         ParquetSink(TableSettings(str(tmp_path), mode=Mode.MERGE, key=("id",)))
 
 
-def test_parquet_files_are_joined_and_orphans_go(tmp_path: Path) -> None:
-    kind = Kind("parquet", tmp_path)
-    sink = kind.sink()
-    sink.prepare(SCHEMA)
-    for number in range(4):
-        of = batch(number, number, number + 1)
-        sink.commit(of, write(sink, of, rows(number)))
-    write(sink, batch(9, 9, 10), rows(99))  # never committed
-    assert sink.compact().files_removed == 4
-    assert sink.vacuum(0).files_removed == 1
-    assert kind.rows().column("id").to_pylist() == [0, 1, 2, 3]
-    assert len(list((tmp_path / "t").rglob("*.parquet"))) == 1
-    committed = sink.last_commit(PIPELINE, [PARTITION])
-    assert committed is not None
-    assert committed.offsets == {PARTITION: 4}
-
-
 def test_a_crash_before_the_manifest_leaves_no_double_rows_after_the_replay(
     tmp_path: Path,
 ) -> None:

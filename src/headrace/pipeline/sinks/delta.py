@@ -6,6 +6,8 @@ up, and refuses two commits of one application transaction that know nothing of 
 """
 
 import json
+import math
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -20,7 +22,8 @@ from headrace.pipeline.columns import DELETED
 from headrace.pipeline.offsets import offsets_to_json
 from headrace.pipeline.sinks.evolution import check_columns, evolved
 from headrace.pipeline.sinks.files import FileTask
-from headrace.pipeline.sinks.stores import open_store
+from headrace.pipeline.sinks.leftovers import Leftovers, task_prefix
+from headrace.pipeline.sinks.stores import delta_options, open_store
 from headrace.pipeline.sinks.table import (
     BatchInfo,
     Committed,
@@ -58,7 +61,8 @@ class DeltaSink:
         settings = self._settings
         try:
             return DeltaTable(
-                settings.location, storage_options=dict(settings.storage_options or {}) or None
+                settings.location,
+                storage_options=delta_options(settings.location, settings.storage_options),
             )
         except TableNotFoundError:
             return None
@@ -116,7 +120,7 @@ class DeltaSink:
                 schema=Schema.from_arrow(rows),
                 mode="ignore",
                 partition_by=list(settings.partition_by),
-                storage_options=dict(settings.storage_options or {}) or None,
+                storage_options=delta_options(settings.location, settings.storage_options),
             )
         except (DeltaError, OSError) as error:
             raise SinkError(f"{settings.location} cannot be made: {error}") from error
@@ -126,7 +130,7 @@ class DeltaSink:
     def write_task(self, batch: BatchInfo) -> TaskWriter:
         settings = self._settings
         assert self._schema is not None, "prepare comes first"
-        name = f"{batch.pipeline}-{batch.batch_id}"
+        name = task_prefix(batch.pipeline, batch.batch_id)
         if settings.mode is Mode.APPEND:
             return FileTask(
                 settings.location,
@@ -231,13 +235,40 @@ class DeltaSink:
         )
 
     def vacuum(self, older_than_hours: float) -> MaintenanceReport:
-        removed = self._existing().vacuum(
-            retention_hours=int(older_than_hours),
-            dry_run=False,
-            enforce_retention_duration=False,
-            full=True,
+        """What versions have removed goes by its age alone, what no version knows by `Leftovers`.
+
+        The files are deleted here: deltalake takes no list of those that must stay.
+        """
+        table = self._existing()
+        removed = set(_vacuumed(table, older_than_hours, full=False))
+        unknown = set(_vacuumed(table, older_than_hours, full=True)) - removed
+        store, base = open_store(self._settings.location, self._settings.storage_options)
+        leftovers = Leftovers(
+            older_than_hours,
+            time.time(),
+            lambda pipeline: table.transaction_version(batch_app(pipeline)),
         )
-        return MaintenanceReport(files_removed=len(removed))
+        gone, size = 0, 0
+        for path in sorted(removed | unknown):
+            info = store.get_file_info(f"{base}/{path}")
+            if not info.is_file:
+                continue
+            if path in unknown and not leftovers.may_go(path, info.mtime.timestamp()):
+                continue
+            store.delete_file(info.path)
+            gone += 1
+            size += info.size
+        return MaintenanceReport(files_removed=gone, bytes_removed=size)
+
+
+def _vacuumed(table: DeltaTable, older_than_hours: float, *, full: bool) -> list[str]:
+    """What a vacuum would delete; hours are whole ones, so a part of one keeps longer."""
+    return table.vacuum(
+        retention_hours=math.ceil(older_than_hours),
+        dry_run=True,
+        enforce_retention_duration=False,
+        full=full,
+    )
 
 
 def _properties(batch: BatchInfo) -> CommitProperties:

@@ -19,6 +19,7 @@ from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchTableError,
     TableAlreadyExistsError,
+    ValidationException,
 )
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Or
 from pyiceberg.table import Table, Transaction
@@ -26,8 +27,11 @@ from pyiceberg.table import Table, Transaction
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.columns import DELETED
 from headrace.pipeline.offsets import offsets_from_json, offsets_to_json
+from headrace.pipeline.sinks import iceberg_upkeep as upkeep
 from headrace.pipeline.sinks.evolution import check_columns, evolved
 from headrace.pipeline.sinks.files import FileTask
+from headrace.pipeline.sinks.iceberg_upkeep import without_retries
+from headrace.pipeline.sinks.leftovers import task_prefix
 from headrace.pipeline.sinks.stores import open_store
 from headrace.pipeline.sinks.table import (
     BatchInfo,
@@ -43,6 +47,7 @@ from headrace.pipeline.sinks.table import (
 
 PROPERTY: Final = "headrace."
 KEYS_PER_FILTER: Final = 10_000
+COMMIT_TRIES: Final = 20
 
 
 def open_catalog(warehouse: str, properties: Mapping[str, str]) -> Catalog:
@@ -136,7 +141,7 @@ class IcebergSink:
     def write_task(self, batch: BatchInfo) -> TaskWriter:
         assert self._schema is not None, "prepare comes first"
         settings = self._settings
-        name = f"{batch.pipeline}-{batch.batch_id}"
+        name = task_prefix(batch.pipeline, batch.batch_id)
         if settings.mode is Mode.MERGE:
             staged = pa.schema([*self._schema, pa.field(DELETED, pa.bool_())])
             return FileTask(
@@ -153,37 +158,52 @@ class IcebergSink:
         )
 
     def _staging(self, batch: BatchInfo) -> str:
-        return f"{self._existing().location()}/_headrace/{batch.pipeline}-{batch.batch_id}"
+        return (
+            f"{self._existing().location()}/_headrace/{task_prefix(batch.pipeline, batch.batch_id)}"
+        )
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
-        table = self._existing()
-        before = _committed(table, batch.pipeline)
-        if before is not None and before.batch_id >= batch.batch_id:
-            return before  # a replay: the rows are in
+        """Whoever commits in between, compaction for one, is looked at before another try."""
+        for _ in range(COMMIT_TRIES):
+            table = without_retries(self._existing())
+            before = _committed(table, batch.pipeline)
+            if before is not None and before.batch_id >= batch.batch_id:
+                return before  # a replay: the rows are in
+            try:
+                self._commit(table, batch, before, written)
+            except (CommitFailedException, ValidationException) as error:
+                failure = error
+            except OSError as error:
+                raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
+            else:
+                after = _committed(self._existing(), batch.pipeline)
+                assert after is not None
+                return after
+        raise SinkError(
+            f"{self._settings.location}: other writers were always faster with a commit than batch "
+            f"{batch.batch_id} ({failure}). Start the pipeline again when less is written"
+        ) from failure
+
+    def _commit(
+        self,
+        table: Table,
+        batch: BatchInfo,
+        before: Committed | None,
+        written: Sequence[WrittenFile],
+    ) -> None:
         offsets = {**(before.offsets if before is not None else {}), **batch.ends}
         summary = _summary(batch, offsets)
-        try:
-            with table.transaction() as transaction:
-                if self._settings.mode is Mode.MERGE:
-                    self._merge(transaction, batch, written, summary)
-                else:
-                    paths = [
-                        f"{table.location()}/data/{each.path}" for each in written if each.rows
-                    ]
-                    if paths:
-                        transaction.add_files(paths, snapshot_properties=summary)
-                held = {"batch": batch.batch_id, "offsets": json.loads(offsets_to_json(offsets))}
-                transaction.set_properties({f"{PROPERTY}{batch.pipeline}": json.dumps(held)})
-        except CommitFailedException as error:
-            raise SinkError(
-                f"{self._settings.location}: another writer was faster with batch "
-                f"{batch.batch_id}: is this pipeline running twice? ({error})"
-            ) from error
-        except OSError as error:
-            raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
-        after = _committed(self._existing(), batch.pipeline)
-        assert after is not None
-        return after
+        with table.transaction() as transaction:
+            if self._settings.mode is Mode.MERGE:
+                self._merge(transaction, batch, written, summary)
+            else:
+                paths = [f"{table.location()}/data/{each.path}" for each in written if each.rows]
+                if paths:
+                    transaction.add_files(
+                        paths, snapshot_properties=summary, check_duplicate_files=False
+                    )
+            held = {"batch": batch.batch_id, "offsets": json.loads(offsets_to_json(offsets))}
+            transaction.set_properties({f"{PROPERTY}{batch.pipeline}": json.dumps(held)})
 
     def _merge(
         self,
@@ -211,19 +231,14 @@ class IcebergSink:
     # --- maintenance ----------------------------------------------------------------------------
 
     def compact(self) -> MaintenanceReport:
-        raise SinkError(
-            f"{self._settings.location}: pyiceberg cannot join small files yet. Use larger batches "
-            "(trigger), or an engine that can"
-        )
+        return upkeep.compact(self._existing, self._settings)
 
     def vacuum(self, older_than_hours: float) -> MaintenanceReport:
-        from datetime import datetime, timedelta
+        return upkeep.vacuum(self._existing, self._settings, older_than_hours, self._last_batch)
 
-        table = self._existing()
-        before = len(table.snapshots())
-        limit = datetime.now() - timedelta(hours=older_than_hours)  # noqa: DTZ005
-        table.maintenance.expire_snapshots().older_than(limit).commit()
-        return MaintenanceReport(files_removed=before - len(self._existing().snapshots()))
+    def _last_batch(self, pipeline: str) -> int | None:
+        held = self.last_commit(pipeline, ())
+        return None if held is None else held.batch_id
 
 
 def _summary(batch: BatchInfo, offsets: Mapping[TopicPartition, int]) -> dict[str, str]:

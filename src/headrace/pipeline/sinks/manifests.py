@@ -1,14 +1,17 @@
 """Manifests: which files a folder of Parquet consists of, and which batch wrote them.
 
 One small file a batch, written last and under its final name at once: it is there or it is not.
-Readers and replays trust the manifests; a data file that none of them names does not count.
+Readers and replays trust the manifests; a data file that none of them names does not count. Every
+so often a manifest holds everything of those before it as well, which may then be deleted.
 """
 
 import json
+import os
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from pyarrow import fs
 
@@ -18,6 +21,13 @@ from headrace.pipeline.sinks.table import SinkError
 
 FOLDER: Final = "_headrace"
 BATCH_DIGITS: Final = 12
+WHOLE_EVERY: Final = 200
+"""A manifest that repeats everything comes after so many: what has to be read stays short."""
+READ_TRIES: Final = 5
+
+
+class SequenceTaken(SinkError):
+    """Another writer was faster with a manifest of this number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,52 +42,71 @@ class Manifest:
     removed: Sequence[str] = ()
 
 
+class _File(NamedTuple):
+    """A manifest's file: several manifests, if it repeats what came before."""
+
+    manifests: Sequence[Manifest]
+    is_whole: bool
+
+    @property
+    def sequence(self) -> int:
+        return self.manifests[0].sequence
+
+
 class Manifests:
     """The manifests of one folder, in the order in which they were written."""
 
     def __init__(self, store: fs.FileSystem, base: str) -> None:
         self._store = store
         self._folder = f"{base}/{FOLDER}"
+        self._loaded: dict[str, _File] = {}
+        """By path; a manifest never changes."""
 
     def read(self) -> list[Manifest]:
-        selector = fs.FileSelector(self._folder, allow_not_found=True)
-        found = [
-            self._load(info.path)
-            for info in self._store.get_file_info(selector)
-            if info.is_file and info.base_name.endswith(".json")
-        ]
-        return sorted(found, key=lambda each: each.sequence)
+        """What counts: the last whole one and those behind it."""
+        return [each for file in _counting(self._files()) for each in file.manifests]
 
-    def _load(self, path: str) -> Manifest:
+    def _files(self) -> list[_File]:
+        for _ in range(READ_TRIES):
+            selector = fs.FileSelector(self._folder, allow_not_found=True)
+            paths = [
+                info.path
+                for info in self._store.get_file_info(selector)
+                if info.is_file and info.base_name.endswith(".json")
+            ]
+            try:
+                self._loaded = {path: self._loaded.get(path) or self._load(path) for path in paths}
+            except FileNotFoundError:
+                continue  # deleted since they were listed: a whole one is there
+            return sorted(self._loaded.values(), key=lambda file: file.sequence)
+        raise SinkError(f"{self._folder} changes while it is read; try again")
+
+    def _load(self, path: str) -> _File:
         with self._store.open_input_stream(path) as file:
             text = file.read()
         try:
             held = json.loads(text)
-            return Manifest(
-                held["pipeline"],
-                held["batch"],
-                held["sequence"],
-                offsets_from_json(json.dumps(held["offsets"])),
-                held["added"],
-                held["removed"],
-            )
-        except (ValueError, KeyError) as error:
+            before = [_manifest(each) for each in held.get("before", ())]
+            return _File([*before, _manifest(held)], is_whole="before" in held)
+        except (ValueError, KeyError, TypeError) as error:
             raise SinkError(f"{path} is damaged ({error}); restore it from a backup") from error
 
     def write(self, manifest: Manifest) -> None:
-        """Raises if another writer was faster with the same sequence, where that can be seen."""
+        """Raises `SequenceTaken` if another writer was faster, where that can be seen."""
         self._store.create_dir(self._folder, recursive=True)
-        text = json.dumps(
-            {
-                "pipeline": manifest.pipeline,
-                "batch": manifest.batch_id,
-                "sequence": manifest.sequence,
-                "offsets": json.loads(offsets_to_json(manifest.offsets)),
-                "added": list(manifest.added),
-                "removed": list(manifest.removed),
-            }
-        ).encode()
-        path = f"{self._folder}/{manifest.sequence:0{BATCH_DIGITS}d}.json"
+        files = self._files()
+        content = _content(manifest)
+        counting = _counting(files)
+        is_whole = len(counting) > WHOLE_EVERY
+        if is_whole:
+            known = [each for file in counting for each in file.manifests]
+            content["before"] = [_content(each) for each in _summary(known, manifest.sequence)]
+        self._put(f"{self._folder}/{manifest.sequence:0{BATCH_DIGITS}d}.json", content)
+        if is_whole:
+            self._delete_before(counting[0].sequence)
+
+    def _put(self, path: str, content: Mapping[str, object]) -> None:
+        text = json.dumps(content).encode()
         if isinstance(self._store, fs.LocalFileSystem):
             _write_once(Path(path), text)
             return
@@ -86,11 +115,58 @@ class Manifests:
         with self._store.open_output_stream(path) as file:  # one request: whole or not at all
             file.write(text)
 
+    def _delete_before(self, sequence: int) -> None:
+        """Those before the whole one that was the last so far: nobody reads them any more."""
+        for path, file in list(self._loaded.items()):
+            if file.sequence < sequence:
+                self._store.delete_file(path)
+
+
+def _counting(files: Sequence[_File]) -> Sequence[_File]:
+    """The last whole one and what follows it."""
+    whole = [at for at, file in enumerate(files) if file.is_whole]
+    return files[whole[-1] :] if whole else files
+
+
+def _summary(manifests: Sequence[Manifest], sequence: int) -> list[Manifest]:
+    """What these come to, with one manifest for each pipeline. Pure."""
+    last = {each.pipeline: each for each in manifests}
+    files = files_of(manifests)
+    return [
+        Manifest(each.pipeline, each.batch_id, sequence, each.offsets, () if at else files)
+        for at, each in enumerate(last.values())
+    ]
+
+
+def _manifest(held: Mapping[str, Any]) -> Manifest:
+    return Manifest(
+        held["pipeline"],
+        held["batch"],
+        held["sequence"],
+        offsets_from_json(json.dumps(held["offsets"])),
+        held["added"],
+        held["removed"],
+    )
+
+
+def _content(manifest: Manifest) -> dict[str, object]:
+    return {
+        "pipeline": manifest.pipeline,
+        "batch": manifest.batch_id,
+        "sequence": manifest.sequence,
+        "offsets": json.loads(offsets_to_json(manifest.offsets)),
+        "added": list(manifest.added),
+        "removed": list(manifest.removed),
+    }
+
 
 def _write_once(path: Path, text: bytes) -> None:
     """A new file with these bytes, whole at once; never over one that is there."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(text)
+    temporary = path.with_suffix(f".{uuid.uuid4().hex}.tmp")  # two writers, two files
+    with temporary.open("wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     try:
         path.hardlink_to(temporary)
     except FileExistsError:
@@ -99,8 +175,8 @@ def _write_once(path: Path, text: bytes) -> None:
         temporary.unlink()
 
 
-def _taken(path: str) -> SinkError:
-    return SinkError(f"{path} is there already: is this pipeline running twice?")
+def _taken(path: str) -> SequenceTaken:
+    return SequenceTaken(f"{path} is there already: is this pipeline running twice?")
 
 
 def files_of(manifests: Sequence[Manifest]) -> list[str]:

@@ -4,9 +4,11 @@
 except between a crash and the next run, when files of an unfinished batch may lie there.
 """
 
+import time
 import uuid
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import suppress
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -16,7 +18,15 @@ from pyarrow import fs
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.sinks.evolution import check_columns, evolved
 from headrace.pipeline.sinks.files import COMPRESSION, FileTask
-from headrace.pipeline.sinks.manifests import FOLDER, Manifest, Manifests, files_of
+from headrace.pipeline.sinks.leftovers import Leftovers, task_prefix
+from headrace.pipeline.sinks.manifests import (
+    FOLDER,
+    Manifest,
+    Manifests,
+    SequenceTaken,
+    files_of,
+)
+from headrace.pipeline.sinks.packing import packed
 from headrace.pipeline.sinks.stores import open_store
 from headrace.pipeline.sinks.table import (
     BatchInfo,
@@ -29,8 +39,9 @@ from headrace.pipeline.sinks.table import (
     WrittenFile,
 )
 
-HOUR_S: Final = 3600
-SMALL_SHARE: Final = 0.5  # a file below half the target is worth joining
+WRITE_TRIES: Final = 20
+
+R = TypeVar("R")
 
 
 class ParquetSink:
@@ -50,11 +61,7 @@ class ParquetSink:
     # --- what the folder holds ------------------------------------------------------------------
 
     def last_commit(self, pipeline: str, partitions: Sequence[TopicPartition]) -> Committed | None:
-        mine = [each for each in self._manifests.read() if each.pipeline == pipeline]
-        if not mine:
-            return None
-        last = mine[-1]
-        return Committed(last.batch_id, last.offsets, str(last.sequence))
+        return _last_of(self._manifests.read(), pipeline)
 
     def prepare(self, schema: pa.Schema) -> None:
         """New columns are simply in new files; a column of another type is refused."""
@@ -74,7 +81,7 @@ class ParquetSink:
     def write_task(self, batch: BatchInfo) -> TaskWriter:
         assert self._schema is not None, "prepare comes first"
         settings = self._settings
-        prefix = f"{batch.pipeline}-{batch.batch_id}"
+        prefix = task_prefix(batch.pipeline, batch.batch_id)
         self._remove_unfinished(prefix)
         return FileTask(
             settings.location,
@@ -93,48 +100,85 @@ class ParquetSink:
                 self._store.delete_file(info.path)
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
-        manifests = self._manifests.read()
-        before = self.last_commit(batch.pipeline, ())
-        if before is not None and before.batch_id >= batch.batch_id:
-            return before  # a replay: the rows are in
-        offsets = {**(before.offsets if before is not None else {}), **batch.ends}
-        sequence = manifests[-1].sequence + 1 if manifests else 0
-        self._manifests.write(
-            Manifest(
-                batch.pipeline,
-                batch.batch_id,
-                sequence,
-                offsets,
-                added=[each.path for each in written if each.rows],
-            )
-        )
-        return Committed(batch.batch_id, offsets, str(sequence))
+        """Whoever commits in between, compaction for one, is looked at before another try."""
+
+        def swap(manifests: Sequence[Manifest], sequence: int) -> Manifest | Committed:
+            before = _last_of(manifests, batch.pipeline)
+            if before is not None and before.batch_id >= batch.batch_id:
+                return before  # a replay: the rows are in
+            offsets = {**(before.offsets if before is not None else {}), **batch.ends}
+            added = [each.path for each in written if each.rows]
+            return Manifest(batch.pipeline, batch.batch_id, sequence, offsets, added)
+
+        done = self._write(swap)
+        if isinstance(done, Manifest):
+            return Committed(done.batch_id, done.offsets, str(done.sequence))
+        return done
+
+    def _write(self, make: Callable[[Sequence[Manifest], int], Manifest | R]) -> Manifest | R:
+        """Writes the manifest that `make` makes of those that are there; it may give another
+        answer instead. Made anew when somebody else was faster."""
+        for _ in range(WRITE_TRIES):
+            manifests = self._manifests.read()
+            made = make(manifests, manifests[-1].sequence + 1 if manifests else 0)
+            if not isinstance(made, Manifest):
+                return made
+            try:
+                self._manifests.write(made)
+            except SequenceTaken as error:
+                taken = error
+            else:
+                return made
+        raise taken
 
     # --- maintenance ----------------------------------------------------------------------------
 
     def compact(self) -> MaintenanceReport:
         """Joins the small files of each folder; the manifest that swaps them is one step."""
-        manifests = self._manifests.read()
         sizes = {self._relative(info): info.size for info in self._data_files()}
-        groups: dict[str, list[str]] = {}
+        manifests = self._manifests.read()
+        self._remove_replaced(manifests, sizes)
+        folders: dict[str, list[str]] = {}
         for path in files_of(manifests):
-            if sizes.get(path, 0) < self._settings.target_file_bytes * SMALL_SHARE:
-                groups.setdefault(path.rpartition("/")[0], []).append(path)
-        joined = {folder: paths for folder, paths in groups.items() if len(paths) > 1}
-        if not joined:
-            return MaintenanceReport()
-        added = [self._join(folder, paths) for folder, paths in joined.items()]
-        removed = [path for paths in joined.values() for path in paths]
-        last = manifests[-1]
-        by_pipeline = {each.pipeline: each for each in manifests}
-        mine = by_pipeline[last.pipeline]
-        self._manifests.write(
-            Manifest(mine.pipeline, mine.batch_id, last.sequence + 1, mine.offsets, added, removed)
-        )
-        for path in removed:
-            self._store.delete_file(f"{self._base}/{path}")
-        size = sum(sizes[path] for path in removed)
-        return MaintenanceReport(len(added), len(removed), size)
+            folders.setdefault(path.rpartition("/")[0], []).append(path)
+        done = MaintenanceReport()
+        for folder, paths in folders.items():
+            known = [(path, sizes[path]) for path in paths if path in sizes]
+            for group in packed(known, self._settings.target_file_bytes):
+                if self._exchanged(group, self._join(folder, group)):
+                    size = sum(sizes[path] for path in group)
+                    done = MaintenanceReport(
+                        done.files_added + 1,
+                        done.files_removed + len(group),
+                        done.bytes_removed + size,
+                    )
+        return done
+
+    def _exchanged(self, old: Sequence[str], new: str) -> bool:
+        """Whether the new file now counts in place of the old ones, which are deleted."""
+
+        def swap(manifests: Sequence[Manifest], sequence: int) -> Manifest | None:
+            if not set(old) <= set(files_of(manifests)):
+                return None  # somebody else has joined them meanwhile
+            last = manifests[-1]
+            return Manifest(last.pipeline, last.batch_id, sequence, last.offsets, [new], old)
+
+        if self._write(swap) is None:
+            self._delete([new])
+            return False
+        self._delete(old)
+        return True
+
+    def _remove_replaced(self, manifests: Sequence[Manifest], there: Container[str]) -> None:
+        """Files that were exchanged, by somebody who was killed before they were deleted."""
+        counted = set(files_of(manifests))
+        removed = {path for each in manifests for path in each.removed}
+        self._delete([path for path in removed - counted if path in there])
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            with suppress(FileNotFoundError):
+                self._store.delete_file(f"{self._base}/{path}")
 
     def _join(self, folder: str, paths: Sequence[str]) -> str:
         name = f"{folder}/joined-{uuid.uuid4().hex}.parquet".lstrip("/")
@@ -149,18 +193,26 @@ class ParquetSink:
         return name
 
     def vacuum(self, older_than_hours: float) -> MaintenanceReport:
-        from time import time
+        # Listed before the manifests are read: a file that is committed in between then counts.
+        listed = self._data_files()
+        manifests = self._manifests.read()
+        self._remove_replaced(manifests, {self._relative(info) for info in listed})
+        counted = set(files_of(manifests))
+        leftovers = Leftovers(older_than_hours, time.time(), self._last_batch)
+        gone = [
+            info
+            for info in listed
+            if self._relative(info) not in counted
+            and leftovers.may_go(info.base_name, info.mtime.timestamp())
+        ]
+        self._delete(self._relative(info) for info in gone)
+        return MaintenanceReport(
+            files_removed=len(gone), bytes_removed=sum(info.size for info in gone)
+        )
 
-        counted = set(files_of(self._manifests.read()))
-        before = time() - older_than_hours * HOUR_S
-        removed, size = 0, 0
-        for info in self._data_files():
-            if self._relative(info) in counted or info.mtime.timestamp() > before:
-                continue
-            self._store.delete_file(info.path)
-            removed += 1
-            size += info.size
-        return MaintenanceReport(files_removed=removed, bytes_removed=size)
+    def _last_batch(self, pipeline: str) -> int | None:
+        held = self.last_commit(pipeline, ())
+        return None if held is None else held.batch_id
 
     def _data_files(self) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self._base, allow_not_found=True, recursive=True)
@@ -172,6 +224,13 @@ class ParquetSink:
 
     def _relative(self, info: fs.FileInfo) -> str:
         return str(info.path).removeprefix(f"{self._base}/")
+
+
+def _last_of(manifests: Sequence[Manifest], pipeline: str) -> Committed | None:
+    for each in reversed(manifests):
+        if each.pipeline == pipeline:
+            return Committed(each.batch_id, each.offsets, str(each.sequence))
+    return None
 
 
 def parquet_files(location: str, options: dict[str, str] | None = None) -> list[str]:
