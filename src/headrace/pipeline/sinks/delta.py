@@ -36,6 +36,7 @@ from headrace.pipeline.sinks.table import (
     WrittenFile,
 )
 
+COMMIT_TRIES: Final = 20
 STAGING: Final = "_headrace"
 """Readers and vacuum leave alone what begins with an underscore."""
 
@@ -149,26 +150,33 @@ class DeltaSink:
         return f"{self._settings.location.rstrip('/')}/{STAGING}/{batch.pipeline}-{batch.batch_id}"
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
-        table = self._existing()
+        """Whoever commits in between, compaction for one, is looked at before another try."""
         partitions = list(batch.ends)
-        before = _committed(table, batch.pipeline, partitions)
-        if before is not None and before.batch_id >= batch.batch_id:
-            return before  # a replay: the rows are in
-        try:
-            if self._settings.mode is Mode.APPEND or not written:
-                self._append(table, batch, written)
+        for _ in range(COMMIT_TRIES):
+            table = self._existing()
+            before = _committed(table, batch.pipeline, partitions)
+            if before is not None and before.batch_id >= batch.batch_id:
+                return before  # a replay: the rows are in
+            try:
+                self._write(table, batch, written)
+            except CommitFailedError as error:
+                failure = error
+            except (DeltaError, OSError) as error:
+                raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
             else:
-                self._merge(table, batch, written)
-        except CommitFailedError as error:
-            raise SinkError(
-                f"{self._settings.location}: another writer was faster with batch "
-                f"{batch.batch_id}: is this pipeline running twice? ({error})"
-            ) from error
-        except (DeltaError, OSError) as error:
-            raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
-        after = _committed(self._existing(), batch.pipeline, partitions)
-        assert after is not None
-        return after
+                after = _committed(self._existing(), batch.pipeline, partitions)
+                assert after is not None
+                return after
+        raise SinkError(
+            f"{self._settings.location}: other writers were always faster with a commit than batch "
+            f"{batch.batch_id} ({failure}). Start the pipeline again when less is written"
+        ) from failure
+
+    def _write(self, table: DeltaTable, batch: BatchInfo, written: Sequence[WrittenFile]) -> None:
+        if self._settings.mode is Mode.APPEND or not written:
+            self._append(table, batch, written)
+        else:
+            self._merge(table, batch, written)
 
     def _append(self, table: DeltaTable, batch: BatchInfo, written: Sequence[WrittenFile]) -> None:
         actions = [
