@@ -7,7 +7,7 @@ from headrace.client.errors import AuthenticationFailed, ConnectionFailed
 from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, ProducerFenced
 from headrace.pipeline.runner.failures import failure_of, raised_in
 from headrace.pipeline.runner.planner import PlanError
-from headrace.pipeline.runner.session import java_version
+from headrace.pipeline.runner.session import is_on_this_machine, java_version
 from headrace.pipeline.sinks.table import SinkError
 from headrace.pipeline.source.settings import DataLost, ReadFailed
 
@@ -79,3 +79,18 @@ def test_javas_version_is_read_from_what_it_prints() -> None:
     assert java_version('openjdk version "21" 2023-09-19') == 21
     assert java_version('java version "1.8.0_392"') == 8
     assert java_version("nonsense") is None
+
+
+@pytest.mark.parametrize(
+    ("master", "here"),
+    [
+        ("local[2]", True),
+        ("spark://127.0.0.1:7077", True),
+        ("spark://localhost:7077", True),
+        ("spark://10.0.0.1:7077", False),
+        ("spark://a:7077,b:7077", False),
+        ("yarn", False),
+    ],
+)
+def test_a_cluster_on_this_machine_is_reached_over_loopback(master: str, here: bool) -> None:
+    assert is_on_this_machine(master) is here

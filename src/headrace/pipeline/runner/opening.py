@@ -1,10 +1,11 @@
 """From a flow's spec to the parts that run it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.runner.checkpoint import Checkpoint
+from headrace.pipeline.sinks.stores import iceberg_options, is_on_disk, rooted
 from headrace.pipeline.sinks.table import (
     BatchInfo,
     Committed,
@@ -16,6 +17,8 @@ from headrace.pipeline.sinks.table import (
 from headrace.pipeline.spec import sinks as spec
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sources import TopicSource
+
+CATALOG: Final = "catalog.db"
 
 
 class DeadLetters(Protocol):
@@ -62,22 +65,39 @@ def open_sink(flow: Flow, given: Mapping[str, str]) -> TableSink:
         case spec.Delta() as sink:
             from headrace.pipeline.sinks.delta import DeltaSink
 
-            return DeltaSink(table_settings(sink, sink.table))
+            return DeltaSink(table_settings(sink, rooted(sink.table)))
         case spec.Iceberg() as sink:
             from headrace.pipeline.sinks.iceberg import IcebergSink
 
-            warehouse = sink.warehouse or f"{flow.checkpoint}/warehouse"
+            warehouse = rooted(sink.warehouse or f"{flow.checkpoint}/warehouse")
             return IcebergSink(
                 table_settings(sink, sink.table),
                 warehouse=warehouse,
-                catalog=sink.catalog.resolved(),
+                catalog=iceberg_catalog(sink, warehouse, flow.checkpoint),
             )
         case spec.Parquet() as sink:
             from headrace.pipeline.sinks.parquet import ParquetSink
 
-            return ParquetSink(table_settings(sink, sink.table))
+            return ParquetSink(table_settings(sink, rooted(sink.table)))
         case spec.Topic() as sink:
             return _topic_sink(flow, sink, given)
+
+
+def iceberg_catalog(sink: spec.Iceberg, warehouse: str, checkpoint: str) -> dict[str, str]:
+    """The properties of the catalog and of its files; none = a SQL catalog in the warehouse.
+
+    A bucket cannot hold the file of a SQL catalog: that is then in the checkpoint directory.
+    """
+    catalog = sink.catalog.resolved()
+    if not catalog:
+        if is_on_disk(warehouse):
+            return {}
+        home = Checkpoint(checkpoint).path
+        home.mkdir(parents=True, exist_ok=True)
+        catalog = {"type": "sql", "uri": f"sqlite:///{home / CATALOG}"}
+    if sink.warehouse is not None:
+        catalog.setdefault("warehouse", warehouse)
+    return {**iceberg_options(sink.storage_options.resolved()), **catalog}
 
 
 def _topic_sink(flow: Flow, sink: spec.Topic, given: Mapping[str, str]) -> TableSink:

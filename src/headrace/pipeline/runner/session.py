@@ -61,11 +61,12 @@ def open_session(
     # Workers run this very Python with what is installed in it, unless somebody chose another.
     for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
         os.environ.setdefault(variable, sys.executable)
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     settings = {**CONF, **STATIC_CONF}
-    if target.startswith("local"):
+    if is_on_this_machine(target):
         settings.update(LOCAL_CONF)
     settings.update(conf or {})
     builder = SparkSession.builder.appName(name).master(target)
@@ -74,11 +75,19 @@ def open_session(
     try:
         with _stderr_to(log), _out_of_reach_of_ctrl_c():
             session = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         where = f"; see {log}" if log is not None else ""
         raise NoSpark(f"Spark does not start on {target}: {_first_line(error)}{where}") from error
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Whether driver and executors find each other on the loopback interface."""
+    host = re.fullmatch(r"spark://(?:\[(.+)\]|([^:,]+)):\d+", master)
+    return master.startswith("local") or (
+        host is not None and (host[1] or host[2]) in ("localhost", "127.0.0.1")
+    )
 
 
 def _connect(url: str, conf: Mapping[str, str]) -> "SparkSession":

@@ -8,6 +8,7 @@ which `vacuum` removes.
 import json
 import uuid
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 
 from headrace.pipeline.sinks.evolution import conform
 from headrace.pipeline.sinks.statistics import delta_stats
-from headrace.pipeline.sinks.stores import open_store
+from headrace.pipeline.sinks.stores import is_on_disk, open_store
 from headrace.pipeline.sinks.table import SinkError, WrittenFile
 
 COMPRESSION: Final = "zstd"
@@ -93,7 +94,8 @@ class _OpenFile:
         self.path = f"{base}/{self.relative}"
         self.values = values
         self.rows = 0
-        self.store.create_dir(self.path.rpartition("/")[0], recursive=True)
+        if is_on_disk(task.location):  # a bucket has no folders
+            self.store.create_dir(self.path.rpartition("/")[0], recursive=True)
         self._metadata: list[pq.FileMetaData] = []
         self._sink = self.store.open_output_stream(self.path)
         self._writer = pq.ParquetWriter(
@@ -110,13 +112,17 @@ class _OpenFile:
 
     def close(self) -> WrittenFile:
         self._writer.close()
+        size = self.size_bytes
         self._sink.close()
-        size = self.store.get_file_info(self.path).size
         stats = delta_stats(self._metadata[0], self.rows)
         return WrittenFile(self.relative, self.rows, size, self.values, stats)
 
     def abandon(self) -> None:
-        self._sink.close()
+        """Nobody will report it; a bucket keeps what was written, so it is removed."""
+        with suppress(OSError):
+            self._sink.close()
+        with suppress(OSError):
+            self.store.delete_file(self.path)
 
 
 class _Writing:
