@@ -7,6 +7,7 @@ Spark Connect: DataFrames only.
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
@@ -27,7 +28,8 @@ from headrace.pipeline.runner.bad_records import (
     FailedRecord,
     SplitTask,
 )
-from headrace.pipeline.sinks.files import described
+from headrace.pipeline.sinks.files import FileTask, described
+from headrace.pipeline.sinks.stores import is_on_disk, path_of
 from headrace.pipeline.sinks.table import SinkError, TaskWriter, WrittenFile
 from headrace.pipeline.source.ranges import ranges_to_json
 from headrace.pipeline.spec.flow import Flow, PythonStep
@@ -124,7 +126,26 @@ def write_rows(rows: "DataFrame", flow: Flow, write: TaskWriter, staging: str) -
     """Runs the job; files of good rows are where the sink wants them, bad records in `staging`."""
     merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
     task = SplitTask(write, staging, merges)
-    return _result(rows.mapInArrow(task, REPORT_DDL).collect())
+    result = _result(rows.mapInArrow(task, REPORT_DDL).collect())
+    check_seen([Path(each) for each in result.staged], staging)
+    if isinstance(write, FileTask) and is_on_disk(write.location):
+        base = Path(path_of(write.location))
+        check_seen([base / each.path for each in result.written], write.location)
+    return result
+
+
+def check_seen(files: Sequence[Path], folder: str) -> None:
+    """Raises `SinkError` where workers have written to a disk that is not the driver's.
+
+    A table whose files are elsewhere would have lost its rows without a word.
+    """
+    unseen = [file for file in files if not file.exists()]
+    if unseen:
+        raise SinkError(
+            f"Spark's workers wrote {unseen[0].name} into {folder}, and it is not there on this "
+            "machine: on a cluster, checkpoint and tables on disk must be in folders that the "
+            "driver and all workers share under the same path (or the table in a bucket)"
+        )
 
 
 def _result(report: Sequence["Row"]) -> BatchResult:

@@ -8,8 +8,10 @@ import importlib
 import importlib.util
 import re
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, OWN, RECORD, RECORD_TYPE
@@ -67,7 +69,8 @@ def _sql(rows: "DataFrame", step: SqlStep, name: str, number: int) -> "DataFrame
 
 
 def _python(rows: "DataFrame", step: PythonStep, number: int) -> "DataFrame":
-    function = load_function(step.python)
+    module, function = _loaded(step.python)
+    _ship(module)
     good, bad = _parted(rows)
     made = function(good)
     if not hasattr(made, "selectExpr"):
@@ -98,6 +101,10 @@ def _joined(made: "DataFrame", bad: "DataFrame", number: int) -> "DataFrame":
 
 def load_function(name: str) -> Callable[["DataFrame"], "DataFrame"]:
     """`module:function` or `file.py:function`; raises `TransformError`."""
+    return _loaded(name)[1]
+
+
+def _loaded(name: str) -> tuple[ModuleType, Callable[["DataFrame"], "DataFrame"]]:
     where, _, attribute = name.rpartition(":")
     try:
         module = (
@@ -110,10 +117,24 @@ def load_function(name: str) -> Callable[["DataFrame"], "DataFrame"]:
     function = getattr(module, attribute, None)
     if not callable(function):
         raise TransformError(f"{where} has no function {attribute}")
-    return function  # type: ignore[no-any-return]
+    return module, function
 
 
-def _from_file(file: Path) -> object:
+def _ship(module: ModuleType) -> None:
+    """What the person's own code hands to Spark (UDFs, say) goes to the workers with its code.
+
+    Otherwise only its name would go, and a worker could not import it: the file may be on the
+    driver's machine alone. What is installed in this Python is expected to be in theirs.
+    """
+    from pyspark.cloudpickle import register_pickle_by_value
+
+    file = getattr(module, "__file__", None)
+    installed = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")]
+    if file is not None and not any(Path(file).is_relative_to(each) for each in installed):
+        register_pickle_by_value(sys.modules[module.__name__.partition(".")[0]])
+
+
+def _from_file(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"headrace_step_{file.stem}", file)
     if spec is None or spec.loader is None or not file.exists():
         raise TransformError(f"there is no file {file}")

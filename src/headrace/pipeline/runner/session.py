@@ -59,8 +59,9 @@ def open_session(
         return _connect(target, conf or {})
     check_java()
     # Workers run this very Python with what is installed in it, unless somebody chose another.
-    for variable in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
-        os.environ.setdefault(variable, sys.executable)
+    chosen = (conf or {}).get("spark.pyspark.python")  # PySpark heeds it in spark-submit alone
+    os.environ["PYSPARK_PYTHON"] = chosen or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
