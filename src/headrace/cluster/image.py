@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from headrace.cluster.records import (
     BrokerFenced,
+    BrokerLeaving,
     BrokerRegistered,
     BrokerUnregistered,
     ClusterNamed,
@@ -130,6 +131,9 @@ class _Delta:
             case BrokerFenced(broker_id):
                 brokers = self._mutable_brokers()
                 brokers[broker_id] = brokers[broker_id]._replace(fenced=True)
+            case BrokerLeaving(broker_id):
+                brokers = self._mutable_brokers()
+                brokers[broker_id] = brokers[broker_id]._replace(leaving=True)
             case BrokerUnregistered(broker_id):
                 self._mutable_brokers().pop(broker_id, None)
             case FeatureSet(name, level):

@@ -37,6 +37,12 @@ class BrokerFenced(NamedTuple):
     broker_id: int
 
 
+class BrokerLeaving(NamedTuple):
+    """A broker has begun its controlled shutdown: it leads nothing new."""
+
+    broker_id: int
+
+
 class BrokerUnregistered(NamedTuple):
     """A broker was removed for good."""
 
@@ -108,6 +114,7 @@ MetadataRecord = (
     | ControllerElected
     | BrokerRegistered
     | BrokerFenced
+    | BrokerLeaving
     | BrokerUnregistered
     | TopicCreated
     | PartitionsAdded

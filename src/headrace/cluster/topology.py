@@ -77,6 +77,7 @@ class Broker(NamedTuple):
     rack: str | None = None
     incarnation_id: bytes = ZERO_UUID
     fenced: bool = False
+    leaving: bool = False  # in a controlled shutdown: it leads nothing new
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """The address of that listener, if this broker has it."""

@@ -1,0 +1,134 @@
+"""Moving partitions to other brokers: start, watch, cancel. Pure.
+
+A reassignment can be interrupted anywhere: old and new replicas hold the partition together until
+the new ones are in sync, then the old ones go, in one change (`PartitionChange`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome, Refused
+from headrace.cluster.partition_changes import PartitionChange
+from headrace.cluster.partition_control import Rules, standing
+from headrace.cluster.records import MetadataRecord, PartitionChanged
+from headrace.cluster.topology import Partition
+from headrace.protocol.errors import ErrorCode
+
+
+class Reassignment(NamedTuple):
+    """Where a partition shall be; None cancels what is under way."""
+
+    topic: str
+    index: int
+    replicas: tuple[int, ...] | None
+
+
+class Reassigned(NamedTuple):
+    """The answer for one partition."""
+
+    topic: str
+    index: int
+    error: ApiError = NO_ERROR
+
+
+class Ongoing(NamedTuple):
+    """A partition on its way."""
+
+    topic: str
+    index: int
+    partition: Partition
+
+
+def alter_reassignments(
+    image: MetadataImage,
+    rules: Rules,
+    wanted: Sequence[Reassignment],
+    *,
+    allow_factor_change: bool = True,
+) -> Outcome[Reassigned]:
+    records: list[MetadataRecord] = []
+    answers: list[Reassigned] = []
+    for item in wanted:
+        try:
+            record = _reassigned(image, rules, item, allow_factor_change)
+        except Refused as refused:
+            answers.append(Reassigned(item.topic, item.index, refused.error))
+            continue
+        if record is not None:
+            records.append(record)
+        answers.append(Reassigned(item.topic, item.index))
+    return Outcome(tuple(records), answers)
+
+
+def list_reassignments(
+    image: MetadataImage, asked: Iterable[tuple[str, int]] | None = None
+) -> list[Ongoing]:
+    """Those under way, of the partitions asked for or of all."""
+    if asked is None:
+        asked = (
+            (topic.name, index)
+            for topic in image.topics.values()
+            for index in range(len(topic.partitions))
+        )
+    ongoing = []
+    for name, index in asked:
+        partition = image.partition(name, index)
+        if partition is not None and (partition.adding or partition.removing):
+            ongoing.append(Ongoing(name, index, partition))
+    return ongoing
+
+
+def _reassigned(
+    image: MetadataImage, rules: Rules, item: Reassignment, allow_factor_change: bool
+) -> PartitionChanged | None:
+    topic = image.topics.get(item.topic)
+    partition = None if topic is None else topic.partition(item.index)
+    if topic is None or partition is None:
+        raise Refused(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Unable to find a partition {item.topic}:{item.index}.",
+        )
+    change = PartitionChange(partition, standing(image, rules, item.topic))
+    under_way = bool(partition.adding or partition.removing)
+    if item.replicas is None:
+        if not under_way:
+            raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        change.cancel_reassignment()
+        if change.nobody_in_sync:
+            raise Refused(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                "The reassignment cannot be cancelled: none of the old replicas is in sync.",
+            )
+    else:
+        _check_target(image, partition, item.replicas, allow_factor_change)
+        change.reassign(item.replicas)
+    after = change.result()
+    return None if after is None else PartitionChanged(topic.topic_id, item.index, after)
+
+
+def _check_target(
+    image: MetadataImage,
+    partition: Partition,
+    target: tuple[int, ...],
+    allow_factor_change: bool,
+) -> None:
+    prefix = "The manual partition assignment includes"
+    problem: str | None = None
+    if not target:
+        problem = f"{prefix} an empty replica list."
+    elif len(set(target)) != len(target):
+        twice = next(id_ for id_ in target if target.count(id_) > 1)
+        problem = f"{prefix} the broker {twice} more than once."
+    else:
+        unknown = [id_ for id_ in target if id_ not in image.brokers]
+        if unknown:
+            problem = f"{prefix} broker {unknown[0]}, but no such broker is registered."
+    if problem is not None:
+        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    factor = len(set(partition.replicas) - set(partition.adding))
+    if not allow_factor_change and len(target) != factor:
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {factor} to {len(target)}",
+        )

@@ -1,0 +1,87 @@
+"""Partitions that move to other brokers."""
+
+import pytest
+
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.partition_control import TopicRules
+from headrace.cluster.reassignment_control import (
+    Reassignment,
+    alter_reassignments,
+    list_reassignments,
+)
+from headrace.cluster.records import BrokerRegistered, MetadataRecord, TopicCreated
+from headrace.cluster.topology import Broker, Partition
+from headrace.protocol.errors import ErrorCode
+
+STILL = Partition(replicas=(1, 2), isr=(1, 2), leader=1)
+
+
+def rules(_topic: str) -> TopicRules:
+    return TopicRules()
+
+
+def cluster(*partitions: Partition) -> MetadataImage:
+    records: list[MetadataRecord] = [BrokerRegistered(Broker(id_, id_, ())) for id_ in range(1, 5)]
+    records.append(TopicCreated("t", bytes(15) + b"\1", partitions))
+    return MetadataImage().apply(records)
+
+
+def moved(image: MetadataImage, *target: int) -> MetadataImage:
+    outcome = alter_reassignments(image, rules, [Reassignment("t", 0, target)])
+    assert outcome.results[0].error.code is ErrorCode.NONE
+    return image.apply(outcome.records)
+
+
+def test_a_reassignment_is_listed_until_it_is_done() -> None:
+    image = moved(cluster(STILL), 3, 1)
+    (ongoing,) = list_reassignments(image)
+    assert (ongoing.partition.replicas, ongoing.partition.adding) == ((3, 1, 2), (3,))
+    assert list_reassignments(image, [("t", 1), ("u", 0)]) == []
+    assert list_reassignments(cluster(STILL)) == []
+
+
+def test_a_second_target_replaces_the_first() -> None:
+    image = moved(moved(cluster(STILL), 3, 1), 4, 1)
+    (ongoing,) = list_reassignments(image)
+    assert set(ongoing.partition.replicas) == {4, 1, 2}
+    assert (ongoing.partition.adding, ongoing.partition.removing) == ((4,), (2,))
+
+
+def test_the_same_replicas_in_another_order_take_effect_at_once() -> None:
+    image = moved(cluster(STILL), 2, 1)
+    partition = image.partition("t", 0)
+    assert partition is not None
+    assert (partition.replicas, partition.adding, partition.leader) == ((2, 1), (), 1)
+
+
+def test_a_cancelled_reassignment_is_as_if_it_had_not_been() -> None:
+    image = moved(cluster(STILL), 3, 4)
+    outcome = alter_reassignments(image, rules, [Reassignment("t", 0, None)])
+    partition = image.apply(outcome.records).partition("t", 0)
+    assert partition is not None
+    assert set(partition.replicas) == {1, 2}
+    assert list_reassignments(image.apply(outcome.records)) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        (Reassignment("t", 0, None), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        (Reassignment("t", 5, (1,)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (Reassignment("u", 0, (1,)), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (Reassignment("t", 0, ()), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (Reassignment("t", 0, (1, 1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (Reassignment("t", 0, (1, 9)), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+    ],
+)
+def test_an_impossible_reassignment_is_refused(wanted: Reassignment, code: ErrorCode) -> None:
+    outcome = alter_reassignments(cluster(STILL), rules, [wanted])
+    assert outcome.results[0].error.code is code
+    assert outcome.records == ()
+
+
+def test_another_number_of_replicas_can_be_forbidden() -> None:
+    outcome = alter_reassignments(
+        cluster(STILL), rules, [Reassignment("t", 0, (1, 2, 3))], allow_factor_change=False
+    )
+    assert outcome.results[0].error.code is ErrorCode.INVALID_REPLICATION_FACTOR
