@@ -1,6 +1,7 @@
 """Leaders and in-sync replicas of all partitions: what the controller decides about them. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
@@ -30,7 +31,8 @@ class IsrMember(NamedTuple):
     broker_epoch: int = -1
 
 
-class IsrChange(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class IsrChange:
     """What a leader asks for one partition: these brokers are in sync."""
 
     topic_id: bytes
@@ -40,7 +42,8 @@ class IsrChange(NamedTuple):
     isr: tuple[IsrMember, ...]
 
 
-class IsrAnswer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class IsrAnswer:
     """The partition as the controller has it now, or why not."""
 
     topic_id: bytes
@@ -49,7 +52,8 @@ class IsrAnswer(NamedTuple):
     error: ApiError = NO_ERROR
 
 
-class Elected(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Elected:
     """The answer for one partition whose leader was to be elected."""
 
     topic: str

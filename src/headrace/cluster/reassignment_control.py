@@ -5,7 +5,7 @@ the new ones are in sync, then the old ones go, in one change (`PartitionChange`
 """
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome, Refused
@@ -16,7 +16,8 @@ from headrace.cluster.topology import Partition
 from headrace.protocol.errors import ErrorCode
 
 
-class Reassignment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reassignment:
     """Where a partition shall be; None cancels what is under way."""
 
     topic: str
@@ -24,7 +25,8 @@ class Reassignment(NamedTuple):
     replicas: tuple[int, ...] | None
 
 
-class Reassigned(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reassigned:
     """The answer for one partition."""
 
     topic: str
@@ -32,7 +34,8 @@ class Reassigned(NamedTuple):
     error: ApiError = NO_ERROR
 
 
-class Ongoing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ongoing:
     """A partition on its way."""
 
     topic: str
