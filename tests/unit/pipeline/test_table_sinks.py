@@ -158,6 +158,37 @@ def test_merged_rows_replace_remove_and_add_in_iceberg(tmp_path: Path) -> None:
         sink.commit(of, write(sink, of, changes(*pairs)))
     table = kind.rows()
     assert table.select(["id", "amount"]).to_pydict() == {"id": [1, 3], "amount": [10.0, 3.0]}
+    assert not list(tmp_path.glob("lake/orders/_headrace/*/*"))  # nothing is left over
+
+
+def test_an_iceberg_table_is_made_with_its_partitioning_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = Kind("iceberg", tmp_path)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pyiceberg.table.update.spec.UpdateSpec.add_identity", killed)
+        with pytest.raises(KeyboardInterrupt):
+            kind.sink(partition_by=("day",)).prepare(SCHEMA)
+    kind.sink(partition_by=("day",)).prepare(SCHEMA)
+    with pytest.raises(SinkError, match="partitioned by identity of day, the spec says nothing"):
+        kind.sink().prepare(SCHEMA)
+
+
+def test_a_batch_removes_only_its_own_leftovers(tmp_path: Path) -> None:
+    """Names of pipelines may look like another's with a batch's number."""
+    kind = Kind("parquet", tmp_path)
+    sink = kind.sink()
+    sink.prepare(SCHEMA)
+    theirs = BatchInfo("orders-1", 0, batch(0, 0, 1).ranges)
+    under_way = write(sink, theirs, rows(1))
+    mine = BatchInfo("orders", 1, batch(0, 0, 1).ranges)
+    sink.commit(mine, write(sink, mine, rows(2)))
+    sink.commit(theirs, under_way)
+    assert kind.rows().column("id").to_pylist() == [1, 2]
 
 
 def test_a_parquet_folder_cannot_be_merged_into(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ class IcebergSink:
         table = self._table()
         if table is None:
             table = self._create(rows)
+        self._check_partitions(table)
         wanted, added = evolved(
             _plain(table.schema().as_arrow()),
             rows,
@@ -127,14 +128,28 @@ class IcebergSink:
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.rpartition(".")[0])
         try:
-            table = catalog.create_table(name, rows)
-        except TableAlreadyExistsError:
-            return catalog.load_table(name)
-        if self._settings.partition_by:
-            with table.update_spec() as update:
-                for column in self._settings.partition_by:
-                    update.add_identity(column)
-        return table
+            # At once: a table that a crash has left without its partitioning would never get it.
+            with catalog.create_table_transaction(name, rows) as creation:
+                if self._settings.partition_by:
+                    with creation.update_spec() as update:
+                        for column in self._settings.partition_by:
+                            update.add_identity(column)
+        except (TableAlreadyExistsError, CommitFailedException):
+            pass  # somebody else was faster, and what he made is checked
+        return self._existing()
+
+    def _check_partitions(self, table: Table) -> None:
+        """Tasks write a file for each partition; merged rows are written by pyiceberg, anyhow."""
+        settings = self._settings
+        columns = {field.field_id: field.name for field in table.schema().fields}
+        there = [f"{each.transform} of {columns[each.source_id]}" for each in table.spec().fields]
+        wanted = [f"identity of {name}" for name in settings.partition_by]
+        if settings.mode is Mode.APPEND and there != wanted:
+            raise SinkError(
+                f"{settings.location} is partitioned by {', '.join(there) or 'nothing'}, the spec "
+                f"says {', '.join(wanted) or 'nothing'}. Correct the spec, or write to another "
+                "table"
+            )
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -162,6 +177,11 @@ class IcebergSink:
             f"{self._existing().location()}/_headrace/{task_prefix(batch.pipeline, batch.batch_id)}"
         )
 
+    def _clear_staging(self, batch: BatchInfo) -> None:
+        if self._settings.mode is Mode.MERGE:
+            store, base = open_store(self._staging(batch), self._settings.storage_options)
+            store.delete_dir_contents(base, missing_dir_ok=True)
+
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
         """Whoever commits in between, compaction for one, is looked at before another try."""
         for _ in range(COMMIT_TRIES):
@@ -178,6 +198,7 @@ class IcebergSink:
             else:
                 after = _committed(self._existing(), batch.pipeline)
                 assert after is not None
+                self._clear_staging(batch)
                 return after
         raise SinkError(
             f"{self._settings.location}: other writers were always faster with a commit than batch "

@@ -96,7 +96,8 @@ class ParquetSink:
         """What an earlier try at this batch has left; the batch is not in any manifest."""
         counted = set(files_of(self._manifests.read()))
         for info in self._data_files():
-            if info.base_name.startswith(f"{prefix}-") and self._relative(info) not in counted:
+            mine = info.base_name.rpartition("-")[0] == prefix
+            if mine and self._relative(info) not in counted:
                 self._store.delete_file(info.path)
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
