@@ -6,14 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.protocol.api import APIS
 from headrace.protocol.layout import least_size
 from headrace.protocol.struct import Struct
 from property import kio_oracle
 from property.protocol_values import Maker, every_message, every_version, label
 
+FIRST_OWN_KEY = 10_000
 EXAMPLES = settings(max_examples=4, derandomize=True, database=None, deadline=None)
-UNKNOWN_TO_KIO: set[tuple[str, int]] = set()
-"""Message versions that kio does not have, (name, version): none since kio 0.6.5."""
+UNKNOWN_TO_KIO: set[tuple[str, int]] = {
+    (f"{spec.name}{suffix}", 0)
+    for spec in APIS.values()
+    if spec.key >= FIRST_OWN_KEY
+    for suffix in ("Request", "Response")
+}
+"""Message versions that kio does not have, (name, version): Headrace's own since kio 0.6.5."""
 
 per_version = pytest.mark.parametrize(("cls", "version"), every_version(), ids=label)
 seeds = st.integers(0, 2**32)

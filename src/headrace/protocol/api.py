@@ -1,5 +1,8 @@
 """The APIs that a Kafka 4.3 broker serves on its client listener, and their stable versions.
 
+Behind them come those that brokers of one cluster use among themselves: ApiVersions is silent about
+these, and clients have no use for them. Keys from 10,000 on are Headrace's own.
+
 The message classes of an API are imported when they are first asked for: importing this module
 costs next to nothing.
 """
@@ -98,6 +101,10 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    ALTER_PARTITION = 56
+    ALLOCATE_PRODUCER_IDS = 67
+    CLUSTER_METADATA = 10_000
+    LEAVE_CLUSTER = 10_001
 
 
 @dataclass(frozen=True)
@@ -112,6 +119,8 @@ class ApiSpec:
     advertised_min: int
     """What ApiVersions says; lower than `min_version` for Produce only."""
     flexible_since: int
+    for_members: bool = False
+    """Whether it is for the brokers of the cluster alone."""
 
     def serves(self, version: int) -> bool:
         """Whether a request of this version can be read."""
@@ -225,13 +234,25 @@ _TABLE: Final = (
     (ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, 0),
 )
 
+_MEMBERS_TABLE: Final = (
+    (ApiKey.ALTER_PARTITION, 2, 3, 0),
+    (ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, 0),
+    (ApiKey.CLUSTER_METADATA, 0, 0, 0),
+    (ApiKey.LEAVE_CLUSTER, 0, 0, 0),
+)
 
-def _spec(key: ApiKey, first: int, last: int, flexible_since: int) -> ApiSpec:
+
+def _spec(
+    key: ApiKey, first: int, last: int, flexible_since: int, *, for_members: bool = False
+) -> ApiSpec:
     name = "".join(word.capitalize() for word in key.name.split("_"))
     # librdkafka drops compression in silence when Produce is not advertised from 0 (KAFKA-18659).
     advertised_min = 0 if key == ApiKey.PRODUCE else first
-    return ApiSpec(key, name, first, last, advertised_min, flexible_since)
+    return ApiSpec(key, name, first, last, advertised_min, flexible_since, for_members)
 
 
-APIS: Final[Mapping[ApiKey, ApiSpec]] = MappingProxyType({row[0]: _spec(*row) for row in _TABLE})
+APIS: Final[Mapping[ApiKey, ApiSpec]] = MappingProxyType(
+    {row[0]: _spec(*row) for row in _TABLE}
+    | {row[0]: _spec(*row, for_members=True) for row in _MEMBERS_TABLE}
+)
 """Every served API by its key; a plain int finds it too."""

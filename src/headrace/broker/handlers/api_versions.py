@@ -50,6 +50,7 @@ def _served(broker: Broker, version: int, error: ErrorCode) -> ApiVersionsRespon
             api_key=key, min_version=APIS[key].advertised_min, max_version=APIS[key].max_version
         )
         for key in sorted(HANDLERS)
+        if not APIS[key].for_members
     ]
     # Before v4 clients refuse a minimum of 0 (KIP-1022): such features are left out for them.
     supported = [
