@@ -4,11 +4,16 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.pipeline.runner.session import open_session
 from support.java import run
 from support.processes import BrokerProcess
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Tool = Callable[..., str]
 
@@ -48,6 +53,19 @@ def tool(bootstrap: str) -> Tool:
         return run(name, "--bootstrap-server", bootstrap, *arguments, stdin=stdin)
 
     return start
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """Not for the whole run: other modules start clusters and drivers of their own."""
+    session = open_session(
+        "conformance",
+        master="local[2]",
+        conf={"spark.sql.shuffle.partitions": "2"},
+        log=tmp_path_factory.mktemp("spark") / "spark.log",
+    )
+    yield session
+    session.stop()
 
 
 @pytest.fixture
