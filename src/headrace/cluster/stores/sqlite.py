@@ -16,6 +16,7 @@ from typing import Final
 from headrace.cluster.image import ImageError, MetadataImage
 from headrace.cluster.records import (
     BrokerFenced,
+    BrokerLeaving,
     BrokerRegistered,
     BrokerUnregistered,
     ClusterNamed,
@@ -57,6 +58,10 @@ CREATE TABLE broker (
 );
 CREATE TABLE feature (name TEXT PRIMARY KEY, level INTEGER NOT NULL) WITHOUT ROWID;
 """
+
+# Bits of the column `fenced`.
+_FENCED: Final = 1
+_LEAVING: Final = 2
 
 _PartitionRow = tuple[int, int, int, str, str, str, str, str]
 
@@ -141,7 +146,7 @@ class SqliteStore:
         if problem != "ok":
             raise CorruptStore(f"{self._path} is damaged: {problem}")
         self._check_schema_version()
-        self._db.execute("UPDATE broker SET fenced = 1 WHERE fenced = 0")
+        self._db.execute("UPDATE broker SET fenced = 1 WHERE fenced != 1")
 
     def _check_schema_version(self) -> None:
         found = self._meta("schema_version")
@@ -204,8 +209,9 @@ class SqliteStore:
             "SELECT id, epoch, endpoints, rack, incarnation, fenced FROM broker"
         ):
             addresses = tuple(Endpoint(*fields) for fields in json.loads(endpoints))
+            broker = Broker(id_, epoch, addresses, rack, incarnation)
             yield BrokerRegistered(
-                Broker(id_, epoch, addresses, rack, incarnation, fenced=bool(fenced))
+                broker._replace(fenced=bool(fenced & _FENCED), leaving=bool(fenced & _LEAVING))
             )
 
     def _stored_topics(self) -> Iterator[MetadataRecord]:
@@ -260,7 +266,7 @@ class SqliteStore:
                 )
             case ConfigChanged():
                 self._write_config(record)
-            case BrokerRegistered() | BrokerFenced() | BrokerUnregistered():
+            case BrokerRegistered() | BrokerFenced() | BrokerLeaving() | BrokerUnregistered():
                 self._write_broker(record)
             case FeatureSet(name, 0):
                 self._db.execute("DELETE FROM feature WHERE name = ?", (name,))
@@ -320,7 +326,9 @@ class SqliteStore:
                 "INSERT OR REPLACE INTO config VALUES (?, ?, ?, ?)", (*key, record.value)
             )
 
-    def _write_broker(self, record: BrokerRegistered | BrokerFenced | BrokerUnregistered) -> None:
+    def _write_broker(
+        self, record: BrokerRegistered | BrokerFenced | BrokerLeaving | BrokerUnregistered
+    ) -> None:
         match record:
             case BrokerRegistered(broker):
                 self._db.execute(
@@ -331,13 +339,18 @@ class SqliteStore:
                         json.dumps(broker.endpoints),
                         broker.rack,
                         broker.incarnation_id,
-                        int(broker.fenced),
+                        _FENCED * broker.fenced | _LEAVING * broker.leaving,
                     ),
                 )
             case BrokerFenced(broker_id):
-                self._db.execute("UPDATE broker SET fenced = 1 WHERE id = ?", (broker_id,))
+                self._mark_broker(broker_id, _FENCED)
+            case BrokerLeaving(broker_id):
+                self._mark_broker(broker_id, _LEAVING)
             case BrokerUnregistered(broker_id):
                 self._db.execute("DELETE FROM broker WHERE id = ?", (broker_id,))
+
+    def _mark_broker(self, broker_id: int, bit: int) -> None:
+        self._db.execute("UPDATE broker SET fenced = fenced | ? WHERE id = ?", (bit, broker_id))
 
 
 def _ids(text: str) -> tuple[int, ...]:

@@ -1,0 +1,253 @@
+"""The cluster's store in one process: SQLite behind the interface that a cluster uses.
+
+One `EmbeddedCluster` for all brokers of the process, one `EmbeddedStore` for each. Metadata is in
+the SQLite file (or memory); registrations and the office live as long as the process, which is as
+long as anybody could need them.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.records import ClusterNamed, ControllerElected, MetadataRecord
+from headrace.cluster.store import (
+    Elected,
+    Fenced,
+    MetadataStore,
+    Registration,
+    RegistrationRefused,
+    SessionExpired,
+    StoreError,
+)
+from headrace.cluster.topology import Broker
+
+T = TypeVar("T")
+
+
+class Offloading(Protocol):
+    """Runs a blocking call where it does not block the loop."""
+
+    async def __call__(self, call: Callable[[], T], /) -> T: ...
+
+
+async def inline(call: Callable[[], T], /) -> T:
+    """For stores in memory and for simulations: nothing there takes long."""
+    return call()
+
+
+class EmbeddedCluster:
+    """What the brokers of one process share. Owns the store: `close` closes it."""
+
+    def __init__(self, store: MetadataStore, offload: Offloading = inline) -> None:
+        self._store = store
+        self._offload = offload
+        image = store.load()
+        self.cluster_id = image.cluster_id
+        self.controller_epoch = image.controller_epoch
+        self.controller: EmbeddedStore | None = None
+        self.controller_id = image.controller_id
+        self.registrations: dict[int, tuple[EmbeddedStore, Registration]] = {}
+        self._turn = asyncio.Lock()
+        self._version = image.version
+        self._last_epoch = max([image.version, *(b.epoch for b in image.brokers.values())])
+        self._registration_watches: list[Callable[[], None]] = []
+        self._controller_watches: list[Callable[[], None]] = []
+
+    def store(self) -> "EmbeddedStore":
+        """The store of one broker: a session of its own."""
+        return EmbeddedStore(self)
+
+    def close(self) -> None:
+        self._store.close()
+
+    async def load(self) -> MetadataImage:
+        async with self._turn:
+            image = await self._offload(self._store.load)
+            self._version = image.version
+            return image
+
+    async def commit(
+        self, records: Sequence[MetadataRecord], check: Callable[[], None] = lambda: None
+    ) -> None:
+        """Stores the batch when it is its turn, if `check` does not object then."""
+        async with self._turn:
+            check()
+            expected = self._version
+            self._version = await self._offload(
+                lambda: self._store.commit(records, expected_version=expected)
+            )
+
+    def next_epoch(self) -> int:
+        self._last_epoch = max(self._last_epoch, self._version) + 1
+        return self._last_epoch
+
+    # -- watches: called once, then forgotten ------------------------------------------------------
+
+    def watch_registrations(self, changed: Callable[[], None] | None) -> None:
+        if changed is not None:
+            self._registration_watches.append(changed)
+
+    def watch_controller(self, changed: Callable[[], None] | None) -> None:
+        if changed is not None:
+            self._controller_watches.append(changed)
+
+    def registrations_changed(self) -> None:
+        watches, self._registration_watches = self._registration_watches, []
+        for changed in watches:
+            changed()
+
+    def controller_changed(self) -> None:
+        watches, self._controller_watches = self._controller_watches, []
+        for changed in watches:
+            changed()
+
+
+class EmbeddedStore:
+    """A `ClusterStore` of one broker among those of its process."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._lost: list[Callable[[], None]] = []
+        self._open = False
+        self._loaded = False
+
+    async def open(self) -> None:
+        self._open = True
+
+    async def close(self) -> None:
+        self._leave()
+        self._open = False
+
+    def expire(self) -> None:
+        """Ends the session as if the process had stood still for too long; for tests."""
+        if self._leave():
+            for lost in self._lost:
+                lost()
+
+    def on_lost(self, lost: Callable[[], None]) -> None:
+        self._lost.append(lost)
+
+    async def cluster_id(self, proposed: str) -> str:
+        self._check_open()
+        cluster = self._cluster
+        if not cluster.cluster_id:
+            cluster.cluster_id = proposed
+            await cluster.commit([ClusterNamed(proposed)])
+        return cluster.cluster_id
+
+    async def register(
+        self,
+        broker: Broker,
+        *,
+        clean_shutdown_epoch: int | None = None,
+        storage_id: str = "",
+        deadline_s: float | None = None,
+    ) -> int:
+        self._check_open()
+        cluster = self._cluster
+        held = cluster.registrations.get(broker.broker_id)
+        if held is not None and held[0] is not self:
+            raise RegistrationRefused(
+                f"broker {broker.broker_id} is registered already in this process: "
+                "give this one another broker.id"
+            )
+        epoch = cluster.next_epoch()
+        registration = Registration(broker._replace(epoch=epoch), clean_shutdown_epoch)
+        cluster.registrations[broker.broker_id] = (self, registration)
+        cluster.registrations_changed()
+        return epoch
+
+    async def registered(
+        self, changed: Callable[[], None] | None = None
+    ) -> Mapping[int, Registration]:
+        self._check_open()
+        self._cluster.watch_registrations(changed)
+        return {
+            id_: registration
+            for id_, (_, registration) in sorted(self._cluster.registrations.items())
+        }
+
+    async def fence(self, elected: Elected, broker_id: int, broker_epoch: int) -> bool:
+        self._check_office(elected)
+        cluster = self._cluster
+        held = cluster.registrations.get(broker_id)
+        if held is None or held[1].broker.epoch != broker_epoch:
+            return False
+        del cluster.registrations[broker_id]
+        cluster.registrations_changed()
+        for lost in held[0]._lost:
+            lost()
+        return True
+
+    async def controller(self, changed: Callable[[], None] | None = None) -> tuple[int, int] | None:
+        self._check_open()
+        cluster = self._cluster
+        cluster.watch_controller(changed)
+        if cluster.controller is None:
+            return None
+        return cluster.controller_id, cluster.controller_epoch
+
+    async def elect(
+        self, node_id: int, *, instead_of: tuple[int, int] | None = None
+    ) -> Elected | None:
+        self._check_open()
+        cluster = self._cluster
+        now = (cluster.controller_id, cluster.controller_epoch)
+        if cluster.controller is not None and instead_of != now:
+            return None
+        # The office is taken before anything is awaited: nobody else can take it meanwhile.
+        cluster.controller_id = node_id
+        cluster.controller = self
+        cluster.controller_epoch = epoch = cluster.controller_epoch + 1
+        self._loaded = False
+        await cluster.commit([ControllerElected(node_id, epoch)])
+        cluster.controller_changed()
+        return Elected(node_id, epoch, epoch)
+
+    async def resign(self, elected: Elected) -> None:
+        cluster = self._cluster
+        if cluster.controller is self and cluster.controller_epoch == elected.controller_epoch:
+            cluster.controller = None
+            cluster.controller_changed()
+
+    async def load(self) -> MetadataImage:
+        self._check_open()
+        image = await self._cluster.load()
+        self._loaded = True
+        return image
+
+    async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
+        self._check_office(elected)
+        if not self._loaded:
+            raise StoreError("metadata must be loaded before it is changed, and after each error")
+        self._loaded = False
+        await self._cluster.commit(records, lambda: self._check_office(elected))
+        self._loaded = True
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise SessionExpired("the store is closed")
+
+    def _check_office(self, elected: Elected) -> None:
+        self._check_open()
+        cluster = self._cluster
+        if cluster.controller is not self or cluster.controller_epoch != elected.fence:
+            raise Fenced(
+                f"the office of controller {elected.controller_id} (epoch "
+                f"{elected.controller_epoch}) has passed to another"
+            )
+
+    def _leave(self) -> bool:
+        """Takes registrations and the office away; whether there was a registration."""
+        cluster = self._cluster
+        mine = [id_ for id_, (store, _) in cluster.registrations.items() if store is self]
+        for id_ in mine:
+            del cluster.registrations[id_]
+        self._loaded = False
+        if cluster.controller is self:
+            cluster.controller = None
+            cluster.controller_changed()
+        if mine:
+            cluster.registrations_changed()
+        return bool(mine)

@@ -1,0 +1,265 @@
+"""From znodes to an image: which znodes to read, and what they mean together. Pure.
+
+`reading()` is a generator: it yields what it wants to read next, and is sent the answers, so that
+the same code reads a real ensemble and a table of a test.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headrace.cluster.image import ImageError, MetadataImage
+from headrace.cluster.records import (
+    BrokerRegistered,
+    ClusterNamed,
+    ConfigChanged,
+    ControllerElected,
+    FeatureSet,
+    MetadataRecord,
+    ProducerIdsReserved,
+    TopicCreated,
+)
+from headrace.cluster.resources import ConfigResource, ResourceType
+from headrace.cluster.store import CorruptStore
+from headrace.cluster.stores import znodes
+from headrace.cluster.topology import NO_LEADER, Broker, Partition
+
+EPOCH_SHIFT = 32
+"""An image's version is (controller epoch << 32) + writes of that controller: it only grows."""
+
+
+class Znode(NamedTuple):
+    """Data and version of a znode."""
+
+    data: bytes
+    version: int
+
+
+class Ask(NamedTuple):
+    """What to read next: znodes, or the names of a znode's children."""
+
+    znodes: Sequence[str] = ()
+    children: Sequence[str] = ()
+
+
+class Answer(NamedTuple):
+    """In the order of the question; None where there is no such znode."""
+
+    znodes: Sequence[Znode | None] = ()
+    children: Sequence[Sequence[str] | None] = ()
+
+
+Reading = Generator[Ask, Answer, "Stored"]
+
+
+@dataclass(slots=True)
+class StoredTopic:
+    """A topic as it lies in ZooKeeper."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[Partition]
+    bare: set[int] = field(default_factory=set)
+    """Partitions with a znode of their own, but without a state in it."""
+    rooted: bool = True
+    """Whether the parent of the partitions' znodes is there."""
+
+
+class Rubble(NamedTuple):
+    """Znodes below a topic that is deleted: which partitions are left, with their states or not."""
+
+    topic_id: bytes
+    stated: tuple[int, ...]
+    bare: tuple[int, ...]
+    rooted: bool
+
+
+@dataclass(slots=True)
+class Stored:
+    """Everything that is stored, as the writer must know it to change it."""
+
+    cluster_id: str = ""
+    controller_id: int = NO_LEADER
+    controller_epoch: int = 0
+    commits: znodes.Commits = field(default_factory=lambda: znodes.Commits(0, 0))
+    commits_version: int = 0
+    next_producer_id: int = 0
+    producer_ids_stored: bool = False
+    features: dict[str, int] = field(default_factory=dict)
+    features_stored: bool = False
+    brokers: dict[int, Broker] = field(default_factory=dict)
+    topics: dict[bytes, StoredTopic] = field(default_factory=dict)
+    configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
+    deleting: set[str] = field(default_factory=set)
+    """Names under /admin/delete_topics."""
+    rubble: dict[str, Rubble] = field(default_factory=dict)
+
+    def image(self) -> MetadataImage:
+        """The image, at a version above all that this and earlier controllers published."""
+        try:
+            image = MetadataImage().apply(self._records())
+        except ImageError as error:
+            raise CorruptStore(f"ZooKeeper's metadata does not hold together: {error}") from error
+        return image.at_version(self.version())
+
+    def version(self) -> int:
+        writes = self.commits.commits if self.commits[0] == self.controller_epoch else 0
+        return (self.controller_epoch << EPOCH_SHIFT) + writes
+
+    def _records(self) -> Iterator[MetadataRecord]:
+        yield ClusterNamed(self.cluster_id)
+        yield ControllerElected(self.controller_id, self.controller_epoch)
+        yield ProducerIdsReserved(self.next_producer_id)
+        for name, level in self.features.items():
+            yield FeatureSet(name, level)
+        for broker in self.brokers.values():
+            yield BrokerRegistered(broker)
+        for topic in self.topics.values():
+            yield TopicCreated(topic.name, topic.topic_id, tuple(topic.partitions))
+        topics = {topic.name for topic in self.topics.values()}
+        for resource, config in self.configs.items():
+            if resource.type is ResourceType.TOPIC and resource.name not in topics:
+                continue  # left behind by somebody else; a new topic of this name replaces it
+            for name, value in config.items():
+                yield ConfigChanged(resource, name, value)
+
+
+def reading() -> Reading:
+    """Asks for everything that controllers write, and returns what it means."""
+    stored = Stored()
+    yield from _read_single(stored)
+    yield from _read_brokers(stored)
+    yield from _read_topics(stored)
+    yield from _read_configs(stored)
+    return stored
+
+
+def _read_single(stored: Stored) -> Generator[Ask, Answer, None]:
+    paths = (
+        znodes.CLUSTER_ID,
+        znodes.CONTROLLER,
+        znodes.CONTROLLER_EPOCH,
+        znodes.COMMITS,
+        znodes.PRODUCER_IDS,
+        znodes.FEATURES,
+    )
+    answer = yield Ask(paths)
+    cluster, controller, epoch, commits, producer_ids, features = answer.znodes
+    if cluster:
+        stored.cluster_id = znodes.read_cluster_id(cluster.data)
+    if controller:
+        stored.controller_id = znodes.read_controller(controller.data).controller_id
+    if epoch:
+        stored.controller_epoch = znodes.read_epoch(epoch.data)
+    if commits:
+        stored.commits = znodes.read_commits(commits.data)
+        stored.commits_version = commits.version
+    if producer_ids:
+        stored.producer_ids_stored = True
+        stored.next_producer_id = znodes.read_next_producer_id(producer_ids.data)
+    if features:
+        stored.features_stored = True
+        stored.features = znodes.read_features(features.data)
+
+
+def _read_brokers(stored: Stored) -> Generator[Ask, Answer, None]:
+    answer = yield Ask(children=(znodes.RECORDED_BROKERS, znodes.DELETE_TOPICS))
+    ids = sorted(int(child) for child in answer.children[0] or ())
+    stored.deleting.update(answer.children[1] or ())
+    answer = yield Ask([znodes.recorded_broker_path(id_) for id_ in ids])
+    for id_, znode in zip(ids, answer.znodes, strict=True):
+        if znode:
+            stored.brokers[id_] = znodes.read_recorded_broker(id_, znode.data)
+
+
+def _read_topics(stored: Stored) -> Generator[Ask, Answer, None]:
+    answer = yield Ask(children=(znodes.TOPICS,))
+    names = sorted(answer.children[0] or ())
+    answer = yield Ask([znodes.topic_path(name) for name in names])
+    documents: dict[str, znodes.TopicDocument] = {}
+    for name, znode in zip(names, answer.znodes, strict=True):
+        if znode:
+            documents[name] = znodes.read_topic(name, znode.data)
+    alive = {name: document for name, document in documents.items() if not document.deleted}
+    yield from _read_states(stored, alive)
+    yield from _read_rubble(stored, {name: documents[name] for name in documents.keys() - alive})
+
+
+def _read_states(
+    stored: Stored, documents: Mapping[str, znodes.TopicDocument]
+) -> Generator[Ask, Answer, None]:
+    paths: list[str] = []
+    for name, document in documents.items():
+        _check_indexes(name, document.assignments)
+        paths.extend(znodes.state_path(name, index) for index in range(len(document.assignments)))
+    answer = yield Ask(paths)
+    states = iter(zip(paths, answer.znodes, strict=True))
+    # Thousands of partitions are in the same state: one object serves them all.
+    seen: dict[Partition, Partition] = {}
+    for name, document in documents.items():
+        topic = StoredTopic(name, document.topic_id, [])
+        for index in range(len(document.assignments)):
+            assignment = document.assignments[index]
+            path, state = next(states)
+            if state is None:
+                partition = znodes.new_partition(assignment)
+            else:
+                partition = znodes.read_partition(path, assignment, *state)
+            topic.partitions.append(seen.setdefault(partition, partition))
+        stored.topics[topic.topic_id] = topic
+    yield from _read_bare(stored)
+
+
+def _check_indexes(name: str, indexes: Iterable[int]) -> None:
+    found = sorted(indexes)
+    if not found or found != list(range(len(found))):
+        raise CorruptStore(f"ZooKeeper: {znodes.topic_path(name)} misses partitions: {found[:10]}")
+
+
+def _read_bare(stored: Stored) -> Generator[Ask, Answer, None]:
+    """Where a state is missing, are the znodes above it there? (Kafka writes them one by one.)"""
+    gaps = [
+        topic
+        for topic in stored.topics.values()
+        if any(partition.partition_epoch == znodes.NEW_EPOCH for partition in topic.partitions)
+    ]
+    if not gaps:
+        return
+    answer = yield Ask(children=[znodes.partitions_path(topic.name) for topic in gaps])
+    for topic, children in zip(gaps, answer.children, strict=True):
+        topic.rooted = children is not None
+        topic.bare = {
+            index
+            for index in map(int, children or ())
+            if index < len(topic.partitions)
+            and topic.partitions[index].partition_epoch == znodes.NEW_EPOCH
+        }
+
+
+def _read_rubble(
+    stored: Stored, documents: Mapping[str, znodes.TopicDocument]
+) -> Generator[Ask, Answer, None]:
+    for name, document in sorted(documents.items()):
+        answer = yield Ask(children=(znodes.partitions_path(name),))
+        children = answer.children[0]
+        indexes = sorted(map(int, children or ()))
+        answer = yield Ask([znodes.state_path(name, index) for index in indexes])
+        stated = tuple(i for i, znode in zip(indexes, answer.znodes, strict=True) if znode)
+        bare = tuple(index for index in indexes if index not in set(stated))
+        stored.rubble[name] = Rubble(document.topic_id, stated, bare, children is not None)
+
+
+def _read_configs(stored: Stored) -> Generator[Ask, Answer, None]:
+    types = list(znodes.CONFIG_TYPES)
+    answer = yield Ask(children=[znodes.CONFIG_TYPES[type_] for type_ in types])
+    found: list[tuple[ResourceType, str]] = [
+        (type_, child)
+        for type_, children in zip(types, answer.children, strict=True)
+        for child in sorted(children or ())
+    ]
+    paths = [f"{znodes.CONFIG_TYPES[type_]}/{child}" for type_, child in found]
+    answer = yield Ask(paths)
+    for (type_, child), path, znode in zip(found, paths, answer.znodes, strict=True):
+        if znode:
+            resource = znodes.config_resource(type_, child)
+            stored.configs[resource] = znodes.read_config(path, znode.data)

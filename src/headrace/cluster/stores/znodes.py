@@ -1,0 +1,467 @@
+"""Kafka's znodes: their paths, and the JSON in them. Pure.
+
+Whatever Kafka keeps in ZooKeeper has Kafka's path and format, so that zkCli and people can read it.
+What only Headrace knows is a key of its own in those documents (Kafka ignores unknown keys) or lies
+under /headrace.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from headrace.cluster.resources import ConfigResource, ResourceType
+from headrace.cluster.store import CorruptStore, Registration
+from headrace.cluster.topology import ZERO_UUID, Broker, Endpoint, Partition
+
+CLUSTER_ID: Final = "/cluster/id"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+BROKER_IDS: Final = "/brokers/ids"
+TOPICS: Final = "/brokers/topics"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+PRODUCER_IDS: Final = "/latest_producer_id_block"
+FEATURES: Final = "/feature"
+COMMITS: Final = "/headrace/commits"
+RECORDED_BROKERS: Final = "/headrace/brokers"
+
+CONFIG_TYPES: Final[Mapping[ResourceType, str]] = {
+    ResourceType.TOPIC: "/config/topics",
+    ResourceType.BROKER: "/config/brokers",
+    ResourceType.BROKER_LOGGER: "/config/broker-loggers",
+    ResourceType.CLIENT_METRICS: "/config/client-metrics",
+    ResourceType.GROUP: "/config/groups",
+}
+DEFAULT_ENTITY: Final = "<default>"
+
+SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token")
+"""Secrets may lie below these: with ACLs on, nobody else may even read them."""
+
+SKELETON: Final[Mapping[str, bytes]] = {
+    "/brokers": b"",
+    BROKER_IDS: b"",
+    TOPICS: b"",
+    "/cluster": b"",
+    "/config": b"",
+    **dict.fromkeys(CONFIG_TYPES.values(), b""),
+    "/config/users": b"",
+    "/config/clients": b"",
+    "/config/changes": b"",
+    "/admin": b"",
+    DELETE_TOPICS: b"",
+    CONTROLLER_EPOCH: b"0",
+    "/headrace": b"",
+    RECORDED_BROKERS: b"",
+    COMMITS: b'{"version":1,"controller_epoch":0,"commits":0}',
+}
+"""What every cluster has, parents first, with the data of the first one who creates it."""
+
+NEW_EPOCH: Final = -1
+"""Epochs of a partition that has no state yet: the first state has 0."""
+
+_TOPIC_VERSION: Final = 3
+_STATE_VERSION: Final = 1
+_REGISTRATION_VERSION: Final = 5
+_OURS: Final = "headrace"
+
+# Fields of a partition with a place of their own; any later one lies under our own key.
+_ASSIGNMENT_FIELDS: Final = ("replicas", "adding", "removing")
+_STATE_FIELDS: Final = ("isr", "leader", "leader_epoch", "partition_epoch", "eligible_leaders")
+_MORE_FIELDS: Final = tuple(
+    field
+    for field in Partition._fields
+    if field not in _ASSIGNMENT_FIELDS and field not in _STATE_FIELDS
+)
+
+
+class Assignment(NamedTuple):
+    """Who shall hold a partition: the part of it that lies in the topic's znode."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+class TopicDocument(NamedTuple):
+    """A topic's znode. `deleted`: the topic is gone, what lies below it is rubble."""
+
+    topic_id: bytes
+    assignments: Mapping[int, Assignment]
+    deleted: bool = False
+
+
+class ControllerDocument(NamedTuple):
+    """The znode of the controller in office."""
+
+    controller_id: int
+    controller_epoch: int | None
+
+
+class Commits(NamedTuple):
+    """How many writes the controller of this epoch has made. Every write counts it up."""
+
+    controller_epoch: int
+    commits: int
+
+
+# -- paths ---------------------------------------------------------------------------------------
+
+
+def broker_path(broker_id: int) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def recorded_broker_path(broker_id: int) -> str:
+    return f"{RECORDED_BROKERS}/{broker_id}"
+
+
+def topic_path(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, index: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{index}"
+
+
+def state_path(topic: str, index: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{index}/state"
+
+
+def deletion_path(topic: str) -> str:
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def config_path(resource: ConfigResource) -> str:
+    return f"{CONFIG_TYPES[resource.type]}/{_entity(resource.name)}"
+
+
+def config_resource(type_: ResourceType, child: str) -> ConfigResource:
+    """The resource of a znode below `CONFIG_TYPES[type_]`."""
+    return ConfigResource(type_, "" if child == DEFAULT_ENTITY else unquote(child))
+
+
+def _entity(name: str) -> str:
+    if not name:
+        return DEFAULT_ENTITY
+    escaped = quote(name, safe="")
+    # ZooKeeper takes these two for directories.
+    return escaped.replace(".", "%2E") if escaped in (".", "..") else escaped
+
+
+# -- documents -----------------------------------------------------------------------------------
+
+
+def write_json(document: Mapping[str, object]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def read_json(path: str, data: bytes) -> dict[str, Any]:
+    """The object in a znode; `CorruptStore` names the znode that holds none."""
+    try:
+        document = json.loads(data)
+    except ValueError as error:
+        raise CorruptStore(f"ZooKeeper: {path} holds no JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise CorruptStore(f"ZooKeeper: {path} holds no JSON object")
+    return document
+
+
+def write_cluster_id(cluster_id: str) -> bytes:
+    return write_json({"version": "1", "id": cluster_id})
+
+
+def read_cluster_id(data: bytes) -> str:
+    return str(read_json(CLUSTER_ID, data)["id"])
+
+
+def write_controller(controller_id: int, controller_epoch: int, wall_ms: int) -> bytes:
+    return write_json(
+        {
+            "version": 2,
+            "brokerid": controller_id,
+            "timestamp": str(wall_ms),
+            "kraftControllerEpoch": -1,
+            _OURS: {"epoch": controller_epoch},
+        }
+    )
+
+
+def read_controller(data: bytes) -> ControllerDocument:
+    document = read_json(CONTROLLER, data)
+    return ControllerDocument(int(document["brokerid"]), document.get(_OURS, {}).get("epoch"))
+
+
+def read_epoch(data: bytes) -> int:
+    try:
+        return int(data)
+    except ValueError as error:
+        raise CorruptStore(f"ZooKeeper: {CONTROLLER_EPOCH} holds no number: {data!r}") from error
+
+
+def write_commits(commits: Commits) -> bytes:
+    return write_json({"version": 1, **commits._asdict()})
+
+
+def read_commits(data: bytes) -> Commits:
+    document = read_json(COMMITS, data)
+    return Commits(int(document["controller_epoch"]), int(document["commits"]))
+
+
+def write_features(features: Mapping[str, int]) -> bytes:
+    levels = {name: {"max_version_level": level} for name, level in features.items()}
+    return write_json({"version": 2, "status": 1, "features": levels})
+
+
+def read_features(data: bytes) -> dict[str, int]:
+    levels = read_json(FEATURES, data)["features"]
+    return {name: int(range_["max_version_level"]) for name, range_ in levels.items()}
+
+
+def write_producer_ids(broker_id: int, first: int, next_id: int) -> bytes:
+    return write_json(
+        {
+            "version": 1,
+            "broker": broker_id,
+            "block_start": str(first),
+            "block_end": str(next_id - 1),
+        }
+    )
+
+
+def read_next_producer_id(data: bytes) -> int:
+    return int(read_json(PRODUCER_IDS, data)["block_end"]) + 1
+
+
+def write_config(config: Mapping[str, str]) -> bytes:
+    return write_json({"version": 1, "config": config})
+
+
+def read_config(path: str, data: bytes) -> dict[str, str]:
+    return {str(k): str(v) for k, v in read_json(path, data).get("config", {}).items()}
+
+
+# -- topics --------------------------------------------------------------------------------------
+
+
+def write_topic(topic_id: bytes, assignments: Iterable[Assignment]) -> bytes:
+    """A topic's znode; the position of an assignment is the partition's index."""
+    replicas: dict[str, Sequence[int]] = {}
+    adding: dict[str, Sequence[int]] = {}
+    removing: dict[str, Sequence[int]] = {}
+    for index, assignment in enumerate(assignments):
+        replicas[str(index)] = assignment.replicas
+        if assignment.adding:
+            adding[str(index)] = assignment.adding
+        if assignment.removing:
+            removing[str(index)] = assignment.removing
+    return write_json(
+        {
+            "version": _TOPIC_VERSION,
+            "topic_id": _uuid_text(topic_id),
+            "partitions": replicas,
+            "adding_replicas": adding,
+            "removing_replicas": removing,
+        }
+    )
+
+
+def write_deleted_topic(topic_id: bytes) -> bytes:
+    """A topic of which only rubble is left: several writes are needed to remove a large one."""
+    return write_json(
+        {
+            "version": _TOPIC_VERSION,
+            "topic_id": _uuid_text(topic_id),
+            "partitions": {},
+            "adding_replicas": {},
+            "removing_replicas": {},
+            _OURS: {"deleted": True},
+        }
+    )
+
+
+def read_topic(name: str, data: bytes) -> TopicDocument:
+    document = read_json(topic_path(name), data)
+    try:
+        topic_id = _uuid(document["topic_id"])
+        adding = document.get("adding_replicas", {})
+        removing = document.get("removing_replicas", {})
+        assignments = {
+            int(index): Assignment(
+                tuple(replicas), tuple(adding.get(index, ())), tuple(removing.get(index, ()))
+            )
+            for index, replicas in document["partitions"].items()
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptStore(f"ZooKeeper: {topic_path(name)} is no topic: {error!r}") from error
+    return TopicDocument(topic_id, assignments, bool(document.get(_OURS, {}).get("deleted")))
+
+
+def write_state(partition: Partition, controller_epoch: int) -> bytes:
+    """A partition's state. Its epoch is a key of its own: several changes may be one write."""
+    document: dict[str, object] = {
+        "controller_epoch": controller_epoch,
+        "leader": partition.leader,
+        "version": _STATE_VERSION,
+        "leader_epoch": partition.leader_epoch,
+        "isr": partition.isr,
+        "partition_epoch": partition.partition_epoch,
+    }
+    if partition.eligible_leaders:
+        document["elr"] = partition.eligible_leaders
+    more = {
+        field: value
+        for field in _MORE_FIELDS
+        if (value := getattr(partition, field)) != Partition._field_defaults.get(field)
+    }
+    if more:
+        document[_OURS] = more
+    return write_json(document)
+
+
+def read_partition(path: str, assignment: Assignment, data: bytes, version: int) -> Partition:
+    """The partition that an assignment and a state make; `version` is the state's znode's."""
+    document = read_json(path, data)
+    try:
+        more = {field: _tuples(value) for field, value in document.get(_OURS, {}).items()}
+        return Partition(
+            replicas=assignment.replicas,
+            isr=tuple(document["isr"]),
+            leader=int(document["leader"]),
+            leader_epoch=int(document["leader_epoch"]),
+            partition_epoch=int(document.get("partition_epoch", version)),
+            eligible_leaders=tuple(document.get("elr", ())),
+            adding=assignment.adding,
+            removing=assignment.removing,
+            **{field: value for field, value in more.items() if field in _MORE_FIELDS},
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptStore(f"ZooKeeper: {path} is no partition's state: {error!r}") from error
+
+
+def new_partition(assignment: Assignment) -> Partition:
+    """A partition whose state was not written yet: the controller gives it its first one."""
+    return Partition(
+        replicas=assignment.replicas,
+        isr=(),
+        leader=-1,
+        leader_epoch=NEW_EPOCH,
+        partition_epoch=NEW_EPOCH,
+        adding=assignment.adding,
+        removing=assignment.removing,
+    )
+
+
+def assignment_of(partition: Partition) -> Assignment:
+    return Assignment(partition.replicas, partition.adding, partition.removing)
+
+
+# -- brokers -------------------------------------------------------------------------------------
+
+
+def write_registration(
+    broker: Broker, clean_shutdown_epoch: int | None, storage_id: str, wall_ms: int
+) -> bytes:
+    """What a live broker says of itself, for Kafka's eyes and ours."""
+    ours = {
+        "incarnation": broker.incarnation_id.hex(),
+        "clean_shutdown_epoch": clean_shutdown_epoch,
+        "storage": storage_id,
+    }
+    return write_json({**_broker_document(broker, wall_ms), _OURS: ours})
+
+
+def read_registration(broker_id: int, data: bytes, epoch: int) -> Registration:
+    path = broker_path(broker_id)
+    document = read_json(path, data)
+    broker = _read_broker(path, broker_id, document)._replace(epoch=epoch)
+    return Registration(broker, document.get(_OURS, {}).get("clean_shutdown_epoch"))
+
+
+def storage_id_of(broker_id: int, data: bytes) -> str:
+    """The data directory of a registered broker, "" where it did not say."""
+    return str(read_json(broker_path(broker_id), data).get(_OURS, {}).get("storage", ""))
+
+
+def write_recorded_broker(broker: Broker) -> bytes:
+    """What the controller has recorded of a broker, alive or not."""
+    fields = broker._asdict()
+    for field in ("broker_id", "endpoints", "rack"):
+        del fields[field]
+    fields["incarnation_id"] = broker.incarnation_id.hex()
+    return write_json({**_broker_document(broker, 0), _OURS: fields})
+
+
+def read_recorded_broker(broker_id: int, data: bytes) -> Broker:
+    path = recorded_broker_path(broker_id)
+    document = read_json(path, data)
+    fields = {
+        field: _tuples(value)
+        for field, value in document.get(_OURS, {}).items()
+        if field in Broker._fields
+    }
+    fields["incarnation_id"] = bytes.fromhex(fields.get("incarnation_id", ZERO_UUID.hex()))
+    return _read_broker(path, broker_id, document)._replace(**fields)
+
+
+def _broker_document(broker: Broker, wall_ms: int) -> dict[str, object]:
+    plain = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
+    document: dict[str, object] = {
+        "version": _REGISTRATION_VERSION,
+        "host": plain.host if plain else None,
+        "port": plain.port if plain else -1,
+        "jmx_port": -1,
+        "timestamp": str(wall_ms),
+        "endpoints": [f"{e.listener}://{_bracketed(e.host)}:{e.port}" for e in broker.endpoints],
+        "listener_security_protocol_map": {
+            e.listener: e.security_protocol for e in broker.endpoints
+        },
+        "features": {},
+    }
+    if broker.rack is not None:
+        document["rack"] = broker.rack
+    return document
+
+
+def _read_broker(path: str, broker_id: int, document: Mapping[str, Any]) -> Broker:
+    try:
+        protocols = document.get("listener_security_protocol_map", {})
+        endpoints = tuple(_endpoint(text, protocols) for text in document["endpoints"])
+        incarnation = document.get(_OURS, {}).get("incarnation")
+        return Broker(
+            broker_id,
+            epoch=0,
+            endpoints=endpoints,
+            rack=document.get("rack"),
+            incarnation_id=bytes.fromhex(incarnation) if incarnation else ZERO_UUID,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptStore(f"ZooKeeper: {path} is no broker: {error!r}") from error
+
+
+def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    listener, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    return Endpoint(listener, host, int(port), protocols.get(listener, listener))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _uuid_text(uuid: bytes) -> str:
+    return base64.urlsafe_b64encode(uuid).rstrip(b"=").decode()
+
+
+def _uuid(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _tuples(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value

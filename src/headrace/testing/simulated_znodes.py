@@ -1,0 +1,147 @@
+"""The tree of znodes of a simulated ZooKeeper: versions, transaction ids, atomic writes, watches.
+
+What it refuses and in which order it looks is ZooKeeper's; the store's contract suite compares.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from headrace.cluster.stores.zookeeper_client import (
+    ANY_VERSION,
+    Check,
+    Create,
+    Delete,
+    Op,
+    OpFailed,
+    Reason,
+    SetData,
+    Stat,
+)
+
+ROOT: Final = "/"
+
+WatchKind = Literal["data", "children"]
+
+
+@dataclass(slots=True)
+class Znode:
+    """One node. `children` are names, not paths."""
+
+    data: bytes
+    czxid: int
+    mzxid: int
+    version: int = 0
+    owner: int = 0
+    children: set[str] = field(default_factory=set)
+
+    def stat(self) -> Stat:
+        return Stat(self.version, self.czxid, self.mzxid, self.owner)
+
+
+class ZnodeTree:
+    """The nodes by path, and who waits for their changes. `zxid` counts the writes."""
+
+    def __init__(self) -> None:
+        self.zxid = 0
+        self.nodes: dict[str, Znode] = {ROOT: Znode(b"", 0, 0)}
+        self._watches: dict[tuple[WatchKind, str], dict[int, Callable[[], None]]] = {}
+
+    def watch(self, kind: WatchKind, path: str, key: int, fire: Callable[[], None]) -> None:
+        """`fire` is called at the next change, once. `key` tells the watches of a path apart."""
+        self._watches.setdefault((kind, path), {})[key] = fire
+
+    def unwatch(self, key: int) -> None:
+        for watches in self._watches.values():
+            watches.pop(key, None)
+
+    def write(self, ops: Sequence[Op], session_id: int) -> list[Stat | None]:
+        """All operations or none; `OpFailed` says which one stood in the way."""
+        zxid = self.zxid + 1
+        undo: list[tuple[str, Znode | None, Znode | None]] = []
+        touched: list[tuple[WatchKind, str]] = []
+        try:
+            results = [
+                self._apply(index, op, session_id, zxid, undo, touched)
+                for index, op in enumerate(ops)
+            ]
+        except OpFailed:
+            for path, before, parent_before in reversed(undo):
+                self._restore(path, before)
+                if parent_before is not None:
+                    self.nodes[parent_of(path)] = parent_before
+            raise
+        self.zxid = zxid
+        for watched in touched:
+            for fire in self._watches.pop(watched, {}).values():
+                fire()
+        return results
+
+    def remove_session(self, session_id: int) -> None:
+        """A session ended: what it owned goes in one write."""
+        owned = [path for path, node in self.nodes.items() if node.owner == session_id]
+        if owned:
+            self.write([Delete(path) for path in sorted(owned)], session_id)
+
+    def _restore(self, path: str, node: Znode | None) -> None:
+        if node is None:
+            self.nodes.pop(path, None)
+        else:
+            self.nodes[path] = node
+
+    def _apply(
+        self,
+        index: int,
+        op: Op,
+        session_id: int,
+        zxid: int,
+        undo: list[tuple[str, Znode | None, Znode | None]],
+        touched: list[tuple[WatchKind, str]],
+    ) -> Stat | None:
+        def fail(reason: Reason) -> OpFailed:
+            return OpFailed(index, reason, op.path)
+
+        node = self.nodes.get(op.path)
+        if isinstance(op, Create):
+            parent = self.nodes.get(parent_of(op.path))
+            if parent is None or parent.owner:
+                raise fail(Reason.MISSING)
+            if node is not None:
+                raise fail(Reason.EXISTS)
+            undo.append((op.path, None, _copy(parent)))
+            owner = session_id if op.ephemeral else 0
+            self.nodes[op.path] = Znode(op.data, zxid, zxid, owner=owner)
+            parent.children.add(name_of(op.path))
+            touched += [("data", op.path), ("children", parent_of(op.path))]
+            return None
+        if node is None:
+            raise fail(Reason.MISSING)
+        if isinstance(op, Delete) and node.children:
+            raise fail(Reason.NOT_EMPTY)
+        if op.version not in (ANY_VERSION, node.version):
+            raise fail(Reason.VERSION)
+        if isinstance(op, Check):
+            return None
+        if isinstance(op, SetData):
+            undo.append((op.path, _copy(node), None))
+            node.data, node.mzxid, node.version = op.data, zxid, node.version + 1
+            touched.append(("data", op.path))
+            return node.stat()
+        parent = self.nodes[parent_of(op.path)]
+        undo.append((op.path, node, _copy(parent)))
+        del self.nodes[op.path]
+        parent.children.discard(name_of(op.path))
+        touched += [("data", op.path), ("children", op.path), ("children", parent_of(op.path))]
+        return None
+
+
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or ROOT
+
+
+def name_of(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _copy(node: Znode) -> Znode:
+    return Znode(node.data, node.czxid, node.mzxid, node.version, node.owner, set(node.children))

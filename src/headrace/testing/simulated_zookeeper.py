@@ -1,0 +1,476 @@
+"""A ZooKeeper without Java, threads or real time: for simulations and quick tests.
+
+    zookeeper = SimulatedZooKeeper()
+    client = zookeeper.client("broker-1", session_timeout_s=6)
+    await client.start()
+
+Sessions, ephemeral znodes, versions, `multi`, watches and expiry are those of the real one; both
+pass one contract suite. Everything happens on timers of the running loop, in an order that only
+`delay` (seconds of one way over the network) decides: the same delays give the same history.
+
+Trouble: `cut_off` and `heal` (silence between a client and the server), `drop` (its connection
+breaks), `pause` and `resume` (the process stands still, as by SIGSTOP), `crash` (it is gone),
+`expire` (the server gives the session up), `stop` and `start` (the server dies and comes back with
+what it had).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from headrace.cluster.store import StoreError
+from headrace.cluster.stores.zookeeper_client import (
+    ConnectionSuspended,
+    Create,
+    Op,
+    OpFailed,
+    Reason,
+    SessionExpired,
+    SessionState,
+    SetData,
+    Stat,
+    Watch,
+)
+from headrace.testing.simulated_znodes import WatchKind, ZnodeTree
+
+T = TypeVar("T")
+
+MAX_REQUEST_BYTES: Final = 0xFFFFF
+"""jute.maxbuffer: a larger request ends the connection."""
+
+_RETRY_S: Final = 0.05
+_OP_OVERHEAD_BYTES: Final = 60
+_NOTICE: Final = 2 / 3
+"""A client gives a silent connection up after this share of the session's timeout."""
+
+
+@dataclass(slots=True)
+class _Session:
+    timeout_s: float
+    connection: "_Connection | None" = None
+    timer: asyncio.TimerHandle | None = None
+
+
+@dataclass(slots=True)
+class _Connection:
+    """One TCP connection. Messages arrive in order; while `blocked` they wait."""
+
+    client: "SimulatedClient"
+    session_id: int
+    open: bool = True
+    blocked: bool = False
+    next_arrival: dict[str, float] = field(default_factory=dict)
+    held: deque[Callable[[], None]] = field(default_factory=deque)
+    notice: asyncio.TimerHandle | None = None
+
+
+class SimulatedZooKeeper:
+    """The server's side: one for all clients of a simulation, on one loop."""
+
+    def __init__(self, *, delay: Callable[[], float] = lambda: 0.0005) -> None:
+        self.tree = ZnodeTree()
+        self.running = True
+        self.clients: dict[str, SimulatedClient] = {}
+        self._delay = delay
+        self._sessions: dict[int, _Session] = {}
+        self._next_session = 0x100
+        self._watch_key = 0
+
+    def client(
+        self,
+        name: str,
+        *,
+        session_timeout_s: float = 6.0,
+        connection_timeout_s: float | None = None,
+        chroot: str = "",
+    ) -> "SimulatedClient":
+        """A client; the name is for those who cause trouble. An earlier one of it is replaced."""
+        client = SimulatedClient(
+            self, name, session_timeout_s, connection_timeout_s or session_timeout_s, chroot
+        )
+        self.clients[name] = client
+        return client
+
+    # -- trouble --------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """The server dies. Its data stays; sessions do not run out meanwhile."""
+        self.running = False
+        for session in self._sessions.values():
+            if session.connection is not None:
+                session.connection.client._broken(session.connection)
+            _cancel(session)
+
+    def start(self) -> None:
+        """The server is back: each session has its whole timeout to be seen again."""
+        self.running = True
+        for session_id in self._sessions:
+            self._await_contact(session_id)
+
+    def expire(self, name: str) -> None:
+        """The server gives the client's session up, however alive it is."""
+        self._end_session(self.clients[name].session_id)
+
+    def drop(self, name: str) -> None:
+        """The client's connection breaks, visible to both sides; it may connect anew."""
+        connection = self.clients[name]._connection
+        if connection is not None:
+            self._closed(connection)
+            connection.client._broken(connection)
+
+    def cut_off(self, name: str) -> None:
+        """Nothing passes between client and server until `heal`."""
+        self.clients[name]._cut = True
+        self._block(name, notice=True)
+
+    def heal(self, name: str) -> None:
+        self.clients[name]._cut = False
+        self._unblock(name)
+
+    def pause(self, name: str) -> None:
+        """The client's process stands still: it hears nothing and notices nothing."""
+        self.clients[name]._cut = True
+        self._block(name, notice=False)
+
+    def resume(self, name: str) -> None:
+        self.heal(name)
+
+    def crash(self, name: str) -> None:
+        """The client's process is gone. Its session lasts until it times out."""
+        client = self.clients.pop(name)
+        client._dead = True
+        connection = client._connection
+        if connection is not None:
+            self._closed(connection)
+
+    # -- connections and sessions ------------------------------------------------------------------
+
+    def _connect(self, client: "SimulatedClient", session_id: int) -> tuple[int, bool]:
+        """(session, whether it is the one asked for); a new one where that has expired."""
+        session = self._sessions.get(session_id)
+        if session is not None:
+            _cancel(session)
+            return session_id, True
+        if session_id:
+            return 0, False
+        self._next_session += 1
+        self._sessions[self._next_session] = _Session(client.session_timeout_s)
+        return self._next_session, True
+
+    def _attach(self, connection: _Connection) -> None:
+        session = self._sessions[connection.session_id]
+        if session.connection is not None:
+            session.connection.open = False
+        session.connection = connection
+
+    def _closed(self, connection: _Connection) -> None:
+        """The server sees the connection end: the session's time runs from now."""
+        connection.open = False
+        session = self._sessions.get(connection.session_id)
+        if session is not None and session.connection is connection:
+            session.connection = None
+            if self.running and not connection.blocked:  # a blocked one's time runs already
+                self._await_contact(connection.session_id)
+
+    def _await_contact(self, session_id: int) -> None:
+        session = self._sessions[session_id]
+        _cancel(session)
+        session.timer = asyncio.get_running_loop().call_later(
+            session.timeout_s, self._end_session, session_id
+        )
+
+    def _end_session(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is None:
+            return
+        _cancel(session)
+        self.tree.remove_session(session_id)
+        connection = session.connection
+        if connection is not None:
+            connection.open = False
+            if not connection.blocked:
+                connection.client._broken(connection)
+
+    def _block(self, name: str, *, notice: bool) -> None:
+        client = self.clients[name]
+        connection = client._connection
+        if connection is None or connection.blocked:
+            return
+        connection.blocked = True
+        self._await_contact(connection.session_id)
+        if notice:
+            connection.notice = asyncio.get_running_loop().call_later(
+                client.session_timeout_s * _NOTICE, client._broken, connection
+            )
+
+    def _unblock(self, name: str) -> None:
+        client = self.clients[name]
+        connection = client._connection
+        if connection is None or not connection.blocked:
+            return
+        connection.blocked = False
+        if connection.notice is not None:
+            connection.notice.cancel()
+        session = self._sessions.get(connection.session_id)
+        if not connection.open or session is None:
+            client._broken(connection)
+            return
+        _cancel(session)
+        while connection.held and connection.open and not connection.blocked:
+            connection.held.popleft()()
+
+    def _send(self, connection: _Connection, way: str, message: Callable[[], None]) -> None:
+        """Delivers after a delay, in order, if the connection still stands then."""
+        loop = asyncio.get_running_loop()
+        arrival = max(loop.time() + self._delay(), connection.next_arrival.get(way, 0.0))
+        connection.next_arrival[way] = arrival
+
+        def deliver() -> None:
+            if connection.blocked:
+                connection.held.append(deliver)
+            elif connection.open:
+                message()
+
+        loop.call_at(arrival, deliver)
+
+    # -- requests, at the server -------------------------------------------------------------------
+
+    def _serve(
+        self, connection: _Connection, request: Callable[[], T], answer: "asyncio.Future[T]"
+    ) -> None:
+        try:
+            result = request()
+        except OpFailed as failed:
+            refusal = failed
+            self._send(connection, "answer", lambda: _refuse(answer, refusal))
+        else:
+            self._send(connection, "answer", lambda: _fulfil(answer, result))
+
+    def _watcher(self, connection: _Connection, fired: Callable[[], None]) -> Callable[[], None]:
+        return lambda: self._send(connection, "answer", fired)
+
+
+class SimulatedClient:
+    """A `ZooKeeperClient` of the simulated server."""
+
+    def __init__(
+        self,
+        server: SimulatedZooKeeper,
+        name: str,
+        session_timeout_s: float,
+        connection_timeout_s: float,
+        chroot: str,
+    ) -> None:
+        self.name = name
+        self.session_timeout_s = session_timeout_s
+        self.session_id = 0
+        self.state = SessionState.SUSPENDED
+        self.servers = f"simulation{chroot}"
+        self._server = server
+        self._connection_timeout_s = connection_timeout_s
+        self._chroot = chroot
+        self._connection: _Connection | None = None
+        self._changed: list[Callable[[SessionState], None]] = []
+        self._pending: dict[asyncio.Future[Any], None] = {}
+        self._watches: dict[int, Watch] = {}
+        self._cut = False
+        self._dead = False
+        self._closed = False
+        self._retry: asyncio.TimerHandle | None = None
+
+    def on_state(self, changed: Callable[[SessionState], None]) -> None:
+        self._changed.append(changed)
+
+    async def start(self) -> None:
+        connected = asyncio.Event()
+
+        def see(state: SessionState) -> None:
+            if state is SessionState.CONNECTED:
+                connected.set()
+
+        self._changed.append(see)
+        self._try_to_connect()
+        try:
+            async with asyncio.timeout(self._connection_timeout_s):
+                await connected.wait()
+        except TimeoutError:
+            await self.close()
+            raise StoreError(f"no answer from ZooKeeper at {self.servers}") from None
+        finally:
+            self._changed.remove(see)
+        await self._create_chroot()
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._retry is not None:
+            self._retry.cancel()
+        connection, self._connection = self._connection, None
+        if connection is not None and connection.open and not connection.blocked:
+            self._server._end_session(connection.session_id)
+        self._fail_pending()
+        self.session_id = 0
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat] | None:
+        tree, full = self._server.tree, self._full(path)
+
+        def read() -> tuple[bytes, Stat] | None:
+            self._arm("data", full, watch)
+            node = tree.nodes.get(full)
+            return None if node is None else (node.data, node.stat())
+
+        return await self._ask(read)
+
+    async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
+        return list(await asyncio.gather(*(self.get(path) for path in paths)))
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str] | None:
+        tree, full = self._server.tree, self._full(path)
+
+        def read() -> list[str] | None:
+            node = tree.nodes.get(full)
+            self._arm("data" if node is None else "children", full, watch)
+            return None if node is None else sorted(node.children)
+
+        return await self._ask(read)
+
+    async def multi(self, ops: Sequence[Op]) -> list[Stat | None]:
+        size = sum(_size(op) for op in ops)
+        if size > MAX_REQUEST_BYTES:
+            self._server.drop(self.name)
+            raise ConnectionSuspended(f"a request of {size} bytes ends the connection")
+        full = [op._replace(path=self._full(op.path)) for op in ops]
+
+        def write() -> list[Stat | None]:
+            try:
+                return self._server.tree.write(full, self.session_id)
+            except OpFailed as failed:
+                path = failed.path.removeprefix(self._chroot)
+                raise OpFailed(failed.index, failed.reason, path) from None
+
+        return await self._ask(write)
+
+    # -- one request ----------------------------------------------------------------------------
+
+    async def _ask(self, request: Callable[[], T]) -> T:
+        connection = self._connection
+        if self.state is SessionState.EXPIRED:
+            raise SessionExpired(f"the session of {self.name} has expired")
+        if connection is None or self.state is not SessionState.CONNECTED:
+            raise ConnectionSuspended(f"{self.name} is not connected to ZooKeeper")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._pending[answer] = None
+        server = self._server
+        server._send(connection, "request", lambda: server._serve(connection, request, answer))
+        try:
+            return await answer
+        finally:
+            self._pending.pop(answer, None)
+
+    def _arm(self, kind: WatchKind, path: str, watch: Watch | None) -> None:
+        if watch is None or self._connection is None:
+            return
+        server = self._server
+        server._watch_key += 1
+        key = server._watch_key
+        self._watches[key] = watch
+
+        def fired() -> None:
+            called = self._watches.pop(key, None)
+            if called is not None:
+                called()
+
+        server.tree.watch(kind, path, key, server._watcher(self._connection, fired))
+
+    def _full(self, path: str) -> str:
+        if path == "/":
+            return self._chroot or path
+        return self._chroot + path
+
+    async def _create_chroot(self) -> None:
+        chroot, self._chroot = self._chroot, ""
+        try:
+            names = chroot.split("/")[1:]
+            for depth in range(len(names)):
+                path = "/" + "/".join(names[: depth + 1])
+                try:
+                    await self.multi([Create(path)])
+                except OpFailed as failed:
+                    if failed.reason is not Reason.EXISTS:
+                        raise
+        finally:
+            self._chroot = chroot
+
+    # -- the session ----------------------------------------------------------------------------
+
+    def _try_to_connect(self) -> None:
+        self._retry = None
+        if self._closed or self._dead or self._connection is not None:
+            return
+        if self._cut or not self._server.running:
+            self._connect_later(_RETRY_S)
+            return
+        session_id, known = self._server._connect(self, self.session_id)
+        if not known:
+            self.session_id = 0
+            self._set_state(SessionState.EXPIRED)
+            self._connect_later(self._server._delay())
+            return
+        self.session_id = session_id
+        self._connection = _Connection(self, session_id)
+        self._server._attach(self._connection)
+        self._set_state(SessionState.CONNECTED)
+
+    def _connect_later(self, delay_s: float) -> None:
+        if self._retry is None and not self._closed and not self._dead:
+            loop = asyncio.get_running_loop()
+            self._retry = loop.call_later(delay_s, self._try_to_connect)
+
+    def _broken(self, connection: _Connection) -> None:
+        """The client sees its connection end."""
+        if self._connection is not connection or self._dead:
+            return
+        self._server._closed(connection)
+        self._connection = None
+        self._set_state(SessionState.SUSPENDED)
+        self._fail_pending()
+        watches, self._watches = self._watches, {}
+        for key in watches:
+            self._server.tree.unwatch(key)
+        loop = asyncio.get_running_loop()
+        for watch in watches.values():
+            loop.call_soon(watch)
+        self._connect_later(self._server._delay())
+
+    def _fail_pending(self) -> None:
+        for answer in list(self._pending):
+            if not answer.done():
+                answer.set_exception(ConnectionSuspended(f"{self.name} lost its connection"))
+
+    def _set_state(self, state: SessionState) -> None:
+        if self.state is not state:
+            self.state = state
+            for changed in list(self._changed):
+                changed(state)
+
+
+def _cancel(session: _Session) -> None:
+    if session.timer is not None:
+        session.timer.cancel()
+        session.timer = None
+
+
+def _fulfil(answer: "asyncio.Future[T]", result: T) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _refuse(answer: "asyncio.Future[T]", failed: OpFailed) -> None:
+    if not answer.done():
+        answer.set_exception(failed)
+
+
+def _size(op: Op) -> int:
+    data = op.data if isinstance(op, Create | SetData) else b""
+    return len(op.path) + len(data) + _OP_OVERHEAD_BYTES
