@@ -193,7 +193,8 @@ class FlowLoop:
         known = checkpoint.beginning()
         if known is None:
             known = self._begin(log, held)
-        next_batch = (held.batch_id if held is not None else NO_BATCH) + 1
+        # Batches that were begun are of the topics that there were.
+        next_batch = max(each.batch_id if each else NO_BATCH for each in (held, marker)) + 1
         beginning = adopted(known, log, next_batch, self._on_data_loss)
         if beginning != known:
             checkpoint.save_beginning(beginning)

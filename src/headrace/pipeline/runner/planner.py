@@ -79,7 +79,9 @@ class Plan(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        return not any(each.size for each in self.ranges)
+        """Whether there is nothing to do. A batch whose dead letters are written must be committed,
+        also when its records are gone."""
+        return not self.dead_letters_done and not any(each.size for each in self.ranges)
 
 
 class Planner:
@@ -107,16 +109,30 @@ class Planner:
                 "anew, or restore the table"
             )
         if dead_letters is not None and set_aside == last + 1:
-            return self._again(dead_letters, held)
+            return self._again(log, dead_letters, held)
         return self._following(log, held, last + 1)
 
-    def _again(self, dead_letters: Committed, held: Committed | None) -> Plan:
+    def _again(self, log: Log, dead_letters: Committed, held: Committed | None) -> Plan:
         """The batch whose dead letters are committed and whose rows are not."""
-        ranges = tuple(
-            OffsetRange(each.topic, each.partition, self._start(each, held, 0), end)
-            for each, end in sorted(dead_letters.offsets.items())
-        )
-        return Plan(dead_letters.batch_id, ranges, dead_letters_done=True)
+        self._recreated(log)
+        ranges, lost = [], []
+        for each, end in sorted(dead_letters.offsets.items()):
+            start = self._start(each, held, 0)
+            gone = self._beginning.since.get(each.topic, 0) > dead_letters.batch_id
+            if gone or each not in log.bounds:  # with the topic that it was in
+                before = held.offsets.get(each, end) if held is not None else end
+                lost.append(OffsetRange(each.topic, each.partition, min(before, end), end))
+                start = end
+            else:
+                first, last = log.bounds[each]
+                gap = self._gap(each, start, first, last)
+                if gap is not None:
+                    lost.append(gap)
+                    start = first
+                end = max(start, min(end, last))
+            ranges.append(OffsetRange(each.topic, each.partition, start, end))
+        missing = tuple(each for each in lost if each.size)
+        return Plan(dead_letters.batch_id, tuple(ranges), dead_letters_done=True, lost=missing)
 
     def _following(self, log: Log, held: Committed | None, batch_id: int) -> Plan:
         recreated = self._recreated(log)
