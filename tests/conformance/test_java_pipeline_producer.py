@@ -75,7 +75,7 @@ def test_kafka_keeps_dead_letters_and_gets_them_back_once(helper: Headrace, tmp_
     settings = ProducerSettings(helper.bootstrap_servers)
     batch = BatchInfo("p", 0, (OffsetRange(source, 0, 0, 3),))
     staged = [stage(tmp_path, [Bad(source, 0, at, b"%d" % at) for at in range(3)])]
-    with DeadLetters(topic, settings, f"p-{source}") as letters:
+    with DeadLetters(topic, settings, f"p-{source}", tmp_path) as letters:
         assert letters.write(batch, staged) == 3
         assert letters.write(batch, staged) == 0
         marker = letters.last_marker([TopicPartition(source, 0)])

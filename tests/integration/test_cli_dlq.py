@@ -43,7 +43,7 @@ def topic(helper: Headrace, source: str, tmp_path: Path) -> str:
     ]
     batch = BatchInfo("orders", 3, (OffsetRange(source, 0, 0, 10),), schema_version=2)
     settings = ProducerSettings(helper.bootstrap_servers)
-    with DeadLetters(topic, settings, f"orders-{source}") as letters:
+    with DeadLetters(topic, settings, f"orders-{source}", tmp_path) as letters:
         letters.write(batch, [stage(tmp_path, bad)])
     return topic
 

@@ -47,8 +47,10 @@ def topic(source: str) -> str:
 
 
 @pytest.fixture
-def letters(settings: ProducerSettings, source: str, topic: str) -> Iterator[DeadLetters]:
-    with DeadLetters(topic, settings, f"p-{source}") as letters:
+def letters(
+    settings: ProducerSettings, source: str, topic: str, tmp_path: Path
+) -> Iterator[DeadLetters]:
+    with DeadLetters(topic, settings, f"p-{source}", tmp_path) as letters:
         yield letters
 
 
@@ -253,7 +255,7 @@ def test_letters_of_a_topic_that_was_made_again_are_other_letters(
     run(settings, topic)
     helper._call(lambda client: delete_topics(client, [topic], timeout_s=30))
     helper.wait_for(lambda: topic not in helper.topics(), "the topic is gone")
-    with DeadLetters(topic, settings, f"again-{source}") as anew:
+    with DeadLetters(topic, settings, f"again-{source}", tmp_path / "anew") as anew:
         set_aside(anew, tmp_path, 1, Bad(source, 0, 2, b"new"))
     assert run(settings, topic).total == 1
     assert values(sent(helper, source, 2)) == [b"old", b"new"]

@@ -36,14 +36,14 @@ def topic(source: str) -> str:
 
 
 @pytest.fixture
-def letters(helper: Headrace, source: str, topic: str) -> Iterator[DeadLetters]:
-    with open_letters(helper, source, topic) as letters:
+def letters(helper: Headrace, source: str, topic: str, tmp_path: Path) -> Iterator[DeadLetters]:
+    with open_letters(helper, source, topic, tmp_path) as letters:
         yield letters
 
 
-def open_letters(helper: Headrace, source: str, topic: str) -> DeadLetters:
+def open_letters(helper: Headrace, source: str, topic: str, folder: Path) -> DeadLetters:
     settings = ProducerSettings(helper.bootstrap_servers, batch_bytes=2_000)
-    return DeadLetters(topic, settings, f"pipeline-{source}")
+    return DeadLetters(topic, settings, f"pipeline-{source}", folder / "checkpoint")
 
 
 def batch_of(source: str, batch_id: int, *ends: int) -> BatchInfo:
@@ -93,7 +93,7 @@ def test_a_batch_that_is_marked_is_not_written_again_by_another_run(
 ) -> None:
     staged = [stage(tmp_path, [Bad(source, 0, 1), Bad(source, 0, 2)])]
     assert letters.write(batch_of(source, 0, 3, 0), staged) == 2
-    with open_letters(helper, source, topic) as again:
+    with open_letters(helper, source, topic, tmp_path) as again:
         assert again.write(batch_of(source, 0, 3, 0), staged) == 0
         assert again.write(batch_of(source, 1, 9, 0), [stage(tmp_path, [Bad(source, 0, 8)])]) == 1
     assert [facts_of(each.headers).offset for each in found(helper, topic, 3)] == [1, 2, 8]
@@ -128,7 +128,8 @@ def test_a_write_that_fails_leaves_nothing_and_can_be_done_again(
     helper.create_topic(topic, configs={"max.message.bytes": 3_000})
     small, large = Bad(source, 0, 1), Bad(source, 0, 2, bytes(range(256)) * 100)
     settings = ProducerSettings(helper.bootstrap_servers, batch_bytes=500)
-    with DeadLetters(topic, settings._replace(codec=Codec.NONE), "p-" + source) as strict:
+    plain = settings._replace(codec=Codec.NONE)
+    with DeadLetters(topic, plain, f"p-{source}", tmp_path / "checkpoint") as strict:
         with pytest.raises(ProducerFailed, match=r"max\.message\.bytes"):
             strict.write(batch_of(source, 0, 3, 0), [stage(tmp_path, [small, large])])
         assert strict.last_marker(partitions_of(source)) is None
@@ -140,7 +141,7 @@ def test_a_second_run_of_the_pipeline_shuts_out_the_first(
     helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
 ) -> None:
     letters.write(batch_of(source, 0, 1, 0), [stage(tmp_path, [Bad(source, 0, 0)])])
-    with open_letters(helper, source, topic) as second:
+    with open_letters(helper, source, topic, tmp_path) as second:
         second.last_marker(partitions_of(source))
         with pytest.raises(ProducerFenced):
             letters.write(batch_of(source, 1, 2, 0), [stage(tmp_path, [Bad(source, 0, 1)])])

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.client.client import ClusterClient, Controller
 from headrace.client.offsets import Committed, committed_offsets
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.producer import (
@@ -14,17 +13,11 @@ from headrace.pipeline.producer import (
     TransactionalProducer,
 )
 from headrace.protocol.errors import ErrorCode
-from headrace.protocol.messages.update_features import (
-    FeatureUpdateKey,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
 from headrace.records.codec import Codec
 from headrace.records.record import Record
 from headrace.testing import Broker
 from headrace.testing.helper import Headrace
-
-SAFE_DOWNGRADE = 2
+from support.features import without_second_protocol
 
 
 @pytest.fixture(scope="module", params=["implicit", "explicit"])
@@ -33,21 +26,6 @@ def helper(request: pytest.FixtureRequest) -> Iterator[Headrace]:
         if request.param == "explicit":
             without_second_protocol(broker.headrace)
         yield broker.headrace
-
-
-def without_second_protocol(helper: Headrace) -> None:
-    async def lower(client: ClusterClient) -> int:
-        update = FeatureUpdateKey(
-            feature="transaction.version", max_version_level=1, upgrade_type=SAFE_DOWNGRADE
-        )
-        answer = await client.send(
-            UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update]),
-            UpdateFeaturesResponse,
-            to=Controller(),
-        )
-        return answer.error_code
-
-    assert helper._call(lower) == 0
 
 
 @pytest.fixture

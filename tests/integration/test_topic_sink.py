@@ -1,21 +1,26 @@
 """A topic as a sink: one transaction a batch, recognised when it comes again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from headrace.client.offsets import delete_offsets
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.producer import CommitUncertain, ProducerFenced, ProducerSettings
-from headrace.pipeline.sinks.files import described
-from headrace.pipeline.sinks.outbox import Encoding
+from headrace.pipeline.producer import (
+    CommitUncertain,
+    ProducerFenced,
+    ProducerSettings,
+    TriedAgain,
+)
+from headrace.pipeline.sinks.encoding import Encoding
 from headrace.pipeline.sinks.table import BatchInfo, Committed
 from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
 from headrace.testing import Broker
 from headrace.testing.helper import Headrace
+from support.deliveries import deliver, delivered, place, shaped
 
 KEYED = Encoding("json", ("id",))
 
@@ -59,14 +64,7 @@ def rows(*ids: int) -> pa.RecordBatch:
 
 
 def write(sink: TopicSink, batch: BatchInfo, *tasks: pa.RecordBatch) -> Committed:
-    task = sink.write_task(batch)
-    written = [
-        described(row)
-        for rows_of_task in tasks
-        for report in task(iter([rows_of_task]))
-        for row in report.to_pylist()
-    ]
-    return sink.commit(batch, written)
+    return sink.commit(batch, delivered(sink.write_task(batch), *tasks).written)
 
 
 def values(helper: Headrace, topic: str, count: int) -> list[bytes | None]:
@@ -135,19 +133,53 @@ def test_a_batch_without_rows_still_moves_on(
     assert held.offsets[TopicPartition(source, 1)] == 7
 
 
-def test_a_marker_that_the_broker_forgot_is_known_from_the_checkpoint(
+def test_a_task_that_is_run_again_cannot_write_a_second_time(
     helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
 ) -> None:
+    batch = batch_of(source, 0, 5, 7)
+    delivery = sink.write_task(batch)
+    placed = [place(delivery, shaped(rows(*range(20))), 0)]
+    deliver(delivery, placed)
+    with pytest.raises(TriedAgain):
+        deliver(delivery, placed)
+    write(sink, batch, rows(*range(20)))
+    assert len(values(helper, settings.topic, 20)) == 20
+
+
+def test_a_batch_made_from_different_attempts_is_not_committed(
+    helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
+) -> None:
+    batch = batch_of(source, 0, 5, 7)
+    delivery = sink.write_task(batch)
+    one, other = (place(delivery, shaped(rows(*range(20))), 0) for _ in range(2))
+    torn = [
+        part.filter(pa.array([each.as_py() in wanted for each in part.column("partition")]))
+        for part, wanted in ((one, {0}), (other, {1, 2}))
+    ]
+    with pytest.raises(TriedAgain):
+        sink.commit(batch, deliver(delivery, torn).written)
+    write(sink, batch, rows(*range(20)))
+    assert len(values(helper, settings.topic, 20)) == 20
+
+
+def test_a_task_that_is_left_over_is_shut_out_by_the_next_batch(
+    helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
+) -> None:
+    left = sink.write_task(batch_of(source, 0, 5, 7))
+    placed = [place(left, shaped(rows(*range(20))), 0)]
+    now = sink.write_task(batch_of(source, 0, 5, 7))
+    with pytest.raises(ProducerFenced, match="runs once only"):
+        deliver(replace(left, claims=now.claims), placed)
     write(sink, batch_of(source, 0, 5, 7), rows(1))
+    assert len(values(helper, settings.topic, 1)) == 1
+
+
+def test_a_sink_that_is_closed_leaves_no_transaction_open(
+    helper: Headrace, source: str, settings: TopicSettings, sink: TopicSink
+) -> None:
+    delivered(sink.write_task(batch_of(source, 0, 5, 7)), rows(1, 2, 3))
     sink.close()
-    forget = partitions_of(source)
-    helper._call(lambda c: delete_offsets(c, f"p-{source}.sink", forget, timeout_s=30))
-    again = TopicSink(settings)
-    for _ in range(2):
-        held = again.last_commit(f"p-{source}", partitions_of(source))
-        assert held is not None
-        assert held.batch_id == 0
-        again._take(f"p-{source}")  # now as the writer
-    write(again, batch_of(source, 1, 6, 7), rows(2))
-    again.close()
-    assert len(values(helper, settings.topic, 2)) == 2
+    helper.produce(settings.topic, "after", partition=0)
+    assert [each.value for each in helper.consume(settings.topic, 1, read_committed=True)] == [
+        b"after"
+    ]

@@ -28,6 +28,7 @@ from headrace.pipeline.runner.bad_records import (
     FailedRecord,
     SplitTask,
 )
+from headrace.pipeline.sinks.delivery import Delivery
 from headrace.pipeline.sinks.files import FileTask, described
 from headrace.pipeline.sinks.stores import is_on_disk, path_of
 from headrace.pipeline.sinks.table import SinkError, TaskWriter, WrittenFile
@@ -37,7 +38,7 @@ from headrace.pipeline.spec.sinks import TableSink
 from headrace.pipeline.transform import shape
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _NEWEST: Final = "_newest"
 
@@ -122,11 +123,16 @@ def output_schema(rows: "DataFrame") -> pa.Schema:
     return to_arrow_schema(StructType(fields), timezone="UTC")
 
 
-def write_rows(rows: "DataFrame", flow: Flow, write: TaskWriter, staging: str) -> BatchResult:
+def write_rows(
+    rows: "DataFrame", flow: Flow, write: TaskWriter | Delivery, staging: str
+) -> BatchResult:
     """Runs the job; files of good rows are where the sink wants them, bad records in `staging`."""
-    merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
-    task = SplitTask(write, staging, merges)
-    result = _result(rows.mapInArrow(task, REPORT_DDL).collect())
+    if isinstance(write, Delivery):
+        job = write.run(rows, staging)
+    else:
+        merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
+        job = rows.mapInArrow(SplitTask(write, staging, merges), REPORT_DDL)
+    result = result_of([row.asDict() for row in job.collect()])
     check_seen([Path(each) for each in result.staged], staging)
     if isinstance(write, FileTask) and is_on_disk(write.location):
         base = Path(path_of(write.location))
@@ -148,10 +154,11 @@ def check_seen(files: Sequence[Path], folder: str) -> None:
         )
 
 
-def _result(report: Sequence["Row"]) -> BatchResult:
+def result_of(report: Sequence[Mapping[str, object]]) -> BatchResult:
+    """What tasks have reported, taken together."""
     by_kind: dict[str, list[Mapping[str, object]]] = {}
     for each in report:
-        by_kind.setdefault(each["kind"], []).append(each.asDict())
+        by_kind.setdefault(str(each["kind"]), []).append(each)
     written = tuple(described(row) for row in by_kind.get(FILE, ()))
     bad: Counter[str] = Counter()
     for row in by_kind.get(COUNT, ()):

@@ -1,36 +1,52 @@
-"""What a topic sink has committed, in the checkpoint directory, for when the marker has expired.
+"""What was written to a topic, in the checkpoint directory, for when the marker has expired.
 
-Brokers forget a group's offsets some days after its last commit (`offsets.retention.minutes`). A
-pipeline that rests for longer would begin anew and write everything twice. So the last commit is
-kept here as well, and before each batch the intent to write it: if the marker is gone and it is
-unclear whether the intended batch was committed, the pipeline stops and says so.
+Brokers forget a group's offsets some days after its last commit (`offsets.retention.minutes`), and
+with them the marker. A pipeline that rests for longer would write a batch twice. So what a
+transaction is meant to do is written down here before it begins, and that it was done when it has
+ended. If a run ended in between and the marker is gone, the topic itself is asked: the intent names
+the producer and where the topic ended, and behind that place are its records and how they ended.
 """
 
 import json
 import os
-import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, NamedTuple
 
+from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.offsets import offsets_from_json, offsets_to_json
 from headrace.pipeline.sinks.table import Committed, SinkError
 
-FILE: Final = "commits.json"
-SHORTEST_RETENTION_S: Final = 86_400.0
-"""A marker that was written is surely there for so long."""
+
+class Intent(NamedTuple):
+    """A transaction that is about to begin."""
+
+    batch: Committed
+    """What will be committed if it succeeds."""
+    producer_id: int
+    starts: Mapping[TopicPartition, int]
+    """Where the partitions that it may write to ended."""
 
 
-class Journal(NamedTuple):
+class Entry(NamedTuple):
     """What is known beside the marker."""
 
     done: Committed | None = None
-    intended: int | None = None
-    intended_at_s: float = 0.0
+    intended: Intent | None = None
+
+    @property
+    def unclear(self) -> Intent | None:
+        """A transaction of which only the beginning is known."""
+        last = self.done.batch_id if self.done is not None else -1
+        intended = self.intended
+        return intended if intended is not None and intended.batch.batch_id > last else None
 
 
-def settled(marker: Committed | None, journal: Journal, now_s: float) -> Committed | None:
-    """The last commit, by what the cluster and the directory say; raises `SinkError`. Pure."""
-    done = journal.done
+def settled(
+    marker: Committed | None, known: Entry, was_committed: Callable[[Intent], bool]
+) -> Committed | None:
+    """The last commit, by what the group and the directory say; raises `SinkError`."""
+    done = known.done
     if marker is not None:
         if done is not None and marker.batch_id < done.batch_id:
             raise SinkError(
@@ -39,65 +55,78 @@ def settled(marker: Committed | None, journal: Journal, now_s: float) -> Committ
                 "`headrace pipeline reset` to write everything anew"
             )
         return marker
-    unclear = journal.intended is not None and (done is None or journal.intended > done.batch_id)
-    if unclear and now_s - journal.intended_at_s > SHORTEST_RETENTION_S:
-        raise SinkError(
-            f"batch {journal.intended} was begun and its marker is not there: it was not "
-            "committed, or it was and the broker has forgotten (offsets.retention.minutes). Look "
-            "whether its records are in the topic; then run `headrace pipeline reset`, or restore "
-            "the group's offsets"
-        )
+    unclear = known.unclear
+    if unclear is not None and was_committed(unclear):
+        return unclear.batch
     return done
 
 
-def read_journal(folder: Path) -> Journal:
-    """Raises `SinkError` for a damaged file."""
-    file = folder / FILE
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        done = found["done"]
-        return Journal(
-            None
-            if done is None
-            else Committed(
-                int(done["batch"]), offsets_from_json(json.dumps(done["offsets"])), done["version"]
-            ),
-            found["intended"],
-            float(found["intended_at_s"]),
-        )
-    except FileNotFoundError:
-        return Journal()
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SinkError(f"{file} cannot be read: {error}. Restore it") from None
+class Journal:
+    """One file; a write is on disk, whole, when it returns."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def read(self) -> Entry:
+        """Raises `SinkError` for a damaged file."""
+        try:
+            found = json.loads(self._file.read_text(encoding="utf-8"))
+            done, intended = found["done"], found["intended"]
+            return Entry(
+                None if done is None else _committed(done),
+                None if intended is None else _intent(intended),
+            )
+        except FileNotFoundError:
+            return Entry()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SinkError(f"{self._file} cannot be read: {error}. Restore it") from None
+
+    def intend(self, intent: Intent) -> None:
+        self._write(self.read()._replace(intended=intent))
+
+    def record(self, done: Committed) -> None:
+        self._write(Entry(done))
+
+    def forget(self) -> None:
+        self._file.unlink(missing_ok=True)
+
+    def _write(self, entry: Entry) -> None:
+        done, intended = entry
+        content = {
+            "done": None if done is None else _plain(done),
+            "intended": None
+            if intended is None
+            else {
+                "batch": _plain(intended.batch),
+                "producer_id": intended.producer_id,
+                "starts": json.loads(offsets_to_json(intended.starts)),
+            },
+        }
+        folder = self._file.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f".{self._file.name}.part"
+        with part.open("w", encoding="utf-8") as out:
+            json.dump(content, out)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(self._file)
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
-def write_journal(folder: Path, journal: Journal) -> None:
-    """All or nothing, and durable."""
-    done = journal.done
-    content = {
-        "done": None
-        if done is None
-        else {
-            "batch": done.batch_id,
-            "offsets": json.loads(offsets_to_json(done.offsets)),
-            "version": done.version,
-        },
-        "intended": journal.intended,
-        "intended_at_s": journal.intended_at_s,
-    }
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / f".{FILE}.part"
-    with part.open("w", encoding="utf-8") as out:
-        json.dump(content, out)
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(folder / FILE)
+def _plain(batch: Committed) -> dict[str, object]:
+    offsets = json.loads(offsets_to_json(batch.offsets))
+    return {"batch": batch.batch_id, "offsets": offsets, "version": batch.version}
 
 
-def intend(folder: Path, batch_id: int) -> None:
-    journal = read_journal(folder)
-    write_journal(folder, journal._replace(intended=batch_id, intended_at_s=time.time()))
+def _committed(found: Mapping[str, Any]) -> Committed:
+    offsets = offsets_from_json(json.dumps(found["offsets"]))
+    return Committed(int(found["batch"]), offsets, str(found["version"]))
 
 
-def record(folder: Path, done: Committed) -> None:
-    write_journal(folder, read_journal(folder)._replace(done=done))
+def _intent(found: Mapping[str, Any]) -> Intent:
+    starts = offsets_from_json(json.dumps(found["starts"]))
+    return Intent(_committed(found["batch"]), int(found["producer_id"]), starts)

@@ -19,12 +19,15 @@ from headrace.pipeline.expectations import expect
 from headrace.pipeline.formats.schema import quoted
 from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.select import read_select
-from headrace.pipeline.spec.sinks import TableSink
+from headrace.pipeline.spec.sinks import TableSink, Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _KEPT: Final = f"{ERROR} IS NOT NULL OR {DELETED}"
+
+LARGE_BYTES: Final = 16 << 10
+"""Values below that make no record which is too large for a topic."""
 
 
 class TransformError(ValueError):
@@ -35,7 +38,8 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     """The flow's output columns, then `_record`, `_error` and `_deleted`.
 
     `_record` is null in good rows: nobody needs it any more, and it would be carried to the sink.
-    A merge keeps it, since the last of several rows with one key is the one that counts.
+    A merge keeps it, since the last of several rows with one key is the one that counts; a topic
+    may find large ones too large, which makes them dead letters.
     Raises `TransformError`, and Spark's own errors for SQL that does not fit the columns.
     """
     for number, step in enumerate(flow.transform):
@@ -47,13 +51,16 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     columns = [quoted(name) for name in rows.columns if name not in OWN]
     if not columns:
         raise TransformError("the flow's output has no column")
-    merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
-    return rows.selectExpr(
-        *columns,
-        RECORD if merges else f"CASE WHEN {ERROR} IS NOT NULL THEN {RECORD} END AS {RECORD}",
-        ERROR,
-        DELETED,
-    )
+    return rows.selectExpr(*columns, _kept_record(flow), ERROR, DELETED)
+
+
+def _kept_record(flow: Flow) -> str:
+    if isinstance(flow.sink, TableSink) and flow.sink.mode == "merge":
+        return RECORD
+    wanted = f"{ERROR} IS NOT NULL"
+    if isinstance(flow.sink, Topic):
+        wanted += f" OR octet_length({RECORD}.value) >= {LARGE_BYTES}"
+    return f"CASE WHEN {wanted} THEN {RECORD} END AS {RECORD}"
 
 
 def _sql(rows: "DataFrame", step: SqlStep, name: str, number: int) -> "DataFrame":

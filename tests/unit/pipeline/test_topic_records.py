@@ -1,27 +1,26 @@
 """Rows as records, and what is known about a topic sink's last commit."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.journal import (
-    SHORTEST_RETENTION_S,
-    Journal,
-    intend,
-    read_journal,
-    record,
-    settled,
-)
-from headrace.pipeline.sinks.files import described
-from headrace.pipeline.sinks.outbox import Encoding, OutboxTask
-from headrace.pipeline.sinks.table import Committed, SinkError
+from headrace.pipeline.journal import Entry, Intent, Journal, settled
+from headrace.pipeline.producer import ProducerFenced, ProducerSettings, TriedAgain
+from headrace.pipeline.producer.appender import Identity
+from headrace.pipeline.sinks.claims import Claims
+from headrace.pipeline.sinks.delivery import Delivery, check_delivered
+from headrace.pipeline.sinks.encoding import Encoding
+from headrace.pipeline.sinks.table import Committed, SinkError, WrittenFile
+from headrace.records.arrow.partitioning import partitions_for_keys
 from headrace.records.partitioner import partition_for_key
+from support.deliveries import place, shaped
 
 
 def test_a_value_is_all_columns_as_json() -> None:
@@ -72,50 +71,155 @@ def test_rows_that_cannot_become_records_are_refused(
         encoding.check(pa.RecordBatch.from_pydict(columns).schema)
 
 
+PARTS = 4
+
+
+def delivery(folder: Path, **changes: object) -> Delivery:
+    given = Delivery(
+        topic="t",
+        partitions=PARTS,
+        tasks=2,
+        batch_id=0,
+        identity=Identity("id", 1, 0, implicit=True),
+        settings=ProducerSettings("127.0.0.1:1"),
+        claims=Claims.fresh(folder, "0-0"),
+        encoding=Encoding(),
+        max_record_bytes=1 << 20,
+    )
+    return replace(given, **changes)  # type: ignore[arg-type]
+
+
+def records_of(placed: pa.Table) -> list[dict[str, object]]:
+    return [row for row in placed.to_pylist() if row["report"] is None]
+
+
 def test_a_tasks_records_have_the_partitions_of_kafkas_producers(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_pydict({"key": [f"k{at}" for at in range(50)] + [None] * 2500})
-    task = OutboxTask(str(tmp_path), Encoding(), 4)
-    (report,) = task(iter([rows]))
-    (file,) = [described(row) for row in report.to_pylist()]
-    table = pq.read_table(tmp_path / file.path).to_pylist()
-    keyed = [row for row in table if row["key"] is not None]
-    assert [row["partition"] for row in keyed] == [
-        partition_for_key(f"k{at}".encode(), 4) for at in range(50)
+    found = records_of(place(delivery(tmp_path), shaped(rows), 0))
+    assert [row["partition"] for row in found if row["key"] is not None] == [
+        partition_for_key(f"k{at}".encode(), PARTS) for at in range(50)
     ]
-    assert {row["partition"] for row in table if row["key"] is None} == {0, 1, 2}
+    assert [row["place"] for row in found] == list(range(2550))
+    assert {row["partition"] for row in found if row["key"] is None} == {0, 1, 2}
+
+
+def test_small_batches_without_keys_do_not_all_go_to_one_partition(tmp_path: Path) -> None:
+    rows = shaped(pa.RecordBatch.from_pydict({"value": ["x"] * 3}))
+    used = set()
+    for batch_id in range(PARTS):
+        for row in records_of(place(delivery(tmp_path, batch_id=batch_id), rows, 0)):
+            used.add(row["partition"])
+    assert used == set(range(PARTS))
+
+
+def test_partitions_of_many_keys_are_those_of_one() -> None:
+    random = Random(1)
+    keys = [None if at % 9 == 0 else random.randbytes(at % 23) for at in range(500)]
+    found = partitions_for_keys(pa.array(keys, pa.binary()).slice(7), 5, without_key=3)
+    assert found.tolist() == [3 if key is None else partition_for_key(key, 5) for key in keys[7:]]
+
+
+@pytest.mark.parametrize("compressible", [True, False])
+def test_what_a_topic_cannot_take_is_a_bad_record(tmp_path: Path, compressible: bool) -> None:
+    value = b"x" * 5000 if compressible else Random(1).randbytes(5000)
+    record = {"topic": "s", "partition": 0, "offset": 7, "key": None, "value": value}
+    rows = shaped(pa.RecordBatch.from_pydict({"value": [value, b"y"]}), [record, None])
+    to = delivery(tmp_path, max_record_bytes=1000, on_error="dead_letter", encoding=Encoding("raw"))
+    placed = place(to, rows, 0, str(tmp_path / "staging"))
+    kinds = {json.loads(row["report"])["kind"] for row in placed.to_pylist() if row["report"]}
+    assert len(records_of(placed)) == (2 if compressible else 1)
+    assert ("staged" in kinds) is not compressible
+
+
+def test_a_large_row_that_comes_from_no_record_stops_the_flow(tmp_path: Path) -> None:
+    rows = shaped(pa.RecordBatch.from_pydict({"value": [Random(1).randbytes(5000)]}))
+    to = delivery(tmp_path, max_record_bytes=1000, on_error="dead_letter", encoding=Encoding("raw"))
+    said = [row["report"] for row in place(to, rows, 0).to_pylist() if row["report"]]
+    (failed,) = [json.loads(each) for each in said if json.loads(each)["kind"] == "failed"]
+    assert "max.message.bytes" in failed["stats"]
+
+
+def test_a_partition_is_written_by_one_attempt_only(tmp_path: Path) -> None:
+    claims = Claims.fresh(tmp_path, "0-0")
+    claims.take(0)
+    claims.take(1)
+    with pytest.raises(TriedAgain, match="begun by an attempt"):
+        claims.take(0)
+    claims.failed({1}, ProducerFenced("somebody else writes"))
+    with pytest.raises(ProducerFenced, match="somebody else writes"):
+        claims.take(1)
+
+
+def test_an_attempt_that_comes_late_finds_no_claims(tmp_path: Path) -> None:
+    late = Claims.fresh(tmp_path, "0-0")
+    Claims.fresh(tmp_path, "0-1").take(0)
+    with pytest.raises(SinkError, match="share"):
+        late.take(0)
+
+
+def written(partition: int, attempts: list[tuple[int, str]]) -> WrittenFile:
+    return WrittenFile(str(partition), 1, 1, {}, json.dumps(attempts))
+
+
+def test_a_batch_is_whole_only_if_all_partitions_come_from_the_same_attempts(
+    tmp_path: Path,
+) -> None:
+    same = [written(at, [(0, "a"), (1, "b")]) for at in range(PARTS)]
+    check_delivered(delivery(tmp_path), same)
+    check_delivered(delivery(tmp_path), [])
+    other = [*same[:-1], written(PARTS - 1, [(0, "a"), (1, "c")])]
+    twice = [written(at, [(0, "a"), (0, "b")]) for at in range(PARTS)]
+    for torn in (same[:-1], [*same, same[0]], other, twice):
+        with pytest.raises(TriedAgain):
+            check_delivered(delivery(tmp_path), torn)
 
 
 DONE = Committed(3, {TopicPartition("t", 0): 9}, "v")
 
 
+INTENT = Intent(Committed(4, {TopicPartition("t", 0): 12}, "v"), 1, {TopicPartition("o", 0): 2})
+
+
+def committed(_: Intent) -> bool:
+    return True
+
+
+def aborted(_: Intent) -> bool:
+    return False
+
+
 def test_the_marker_is_believed_before_the_checkpoint() -> None:
-    newer = Committed(4, {TopicPartition("t", 0): 12}, "v")
-    assert settled(newer, Journal(DONE, 4, 0.0), 1e9) == newer
+    newer = Committed(4, {TopicPartition("t", 0): 12}, "marker")
+    assert settled(newer, Entry(DONE, INTENT), aborted) == newer
 
 
 def test_a_marker_that_expired_is_replaced_by_the_checkpoint() -> None:
-    assert settled(None, Journal(DONE, 3, 0.0), 1e9) == DONE
-    assert settled(None, Journal(), 1e9) is None
+    assert settled(None, Entry(DONE), committed) == DONE
+    assert settled(None, Entry(), committed) is None
 
 
-def test_an_intended_batch_without_marker_was_not_committed_if_it_is_new() -> None:
-    assert settled(None, Journal(DONE, 4, 100.0), 200.0) == DONE
-    assert settled(None, Journal(None, 0, 100.0), 200.0) is None
+def test_what_was_begun_and_has_no_marker_is_looked_up_in_the_topic() -> None:
+    assert settled(None, Entry(DONE, INTENT), committed) == INTENT.batch
+    assert settled(None, Entry(DONE, INTENT), aborted) == DONE
+    assert settled(None, Entry(None, INTENT), aborted) is None
 
 
-def test_what_is_unclear_stops_the_pipeline() -> None:
-    with pytest.raises(SinkError, match="begun"):
-        settled(None, Journal(DONE, 4, 0.0), SHORTEST_RETENTION_S + 1)
+def test_a_marker_behind_the_checkpoint_stops_the_pipeline() -> None:
     with pytest.raises(SinkError, match="lost data"):
-        settled(Committed(2, {}, "v"), Journal(DONE, 3, 0.0), 0.0)
+        settled(Committed(2, {}, "v"), Entry(DONE), aborted)
 
 
 def test_the_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert read_journal(tmp_path) == Journal()
-    record(tmp_path, DONE)
-    intend(tmp_path, 4)
-    found = read_journal(tmp_path)
-    assert (found.done, found.intended) == (DONE, 4)
-    (tmp_path / "commits.json").write_text("{")
+    file = tmp_path / "x" / "commits.json"
+    journal = Journal(file)
+    assert journal.read() == Entry()
+    journal.record(DONE)
+    journal.intend(INTENT)
+    assert journal.read() == Entry(DONE, INTENT)
+    journal.record(INTENT.batch)
+    assert journal.read() == Entry(INTENT.batch)
+    file.write_text("{")
     with pytest.raises(SinkError, match="Restore it"):
-        read_journal(tmp_path)
+        journal.read()
+    journal.forget()
+    assert journal.read() == Entry()

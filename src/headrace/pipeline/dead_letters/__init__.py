@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from headrace.pipeline.dead_letters.writing import DeadLetters
 from headrace.pipeline.producer import producer_settings
+from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.spec.flow import Flow
 
 __all__ = ["DeadLetters", "open_dead_letters"]
@@ -12,4 +13,5 @@ __all__ = ["DeadLetters", "open_dead_letters"]
 def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetters:
     """The dead letters of a flow that has a topic for them."""
     assert flow.dead_letter is not None, "the spec names a topic for dead letters"
-    return DeadLetters(flow.dead_letter.topic, producer_settings(kafka), flow.id)
+    checkpoint = Checkpoint(flow.checkpoint).path
+    return DeadLetters(flow.dead_letter.topic, producer_settings(kafka), flow.id, checkpoint)

@@ -2,11 +2,13 @@
 
 The dead letters of a batch are one transaction, however many they are. With them goes the marker:
 the batch's end offsets and its id, committed for the group `<pipeline>.dead-letters`. So either all
-of a batch's dead letters are in the topic and the marker says so, or none are.
+of a batch's dead letters are in the topic and the marker says so, or none are. A journal in the
+checkpoint directory knows it too, for when brokers have forgotten the group.
 """
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
@@ -15,11 +17,14 @@ from headrace.client.errors import ClientError
 from headrace.client.offsets import delete_offsets
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.dead_letters.staged import staged_letters
+from headrace.pipeline.journal import Intent, Journal, settled
 from headrace.pipeline.marker import last_marked, marker_of
 from headrace.pipeline.producer import ProducerFailed, ProducerSettings, TransactionalProducer
+from headrace.pipeline.producer.outcome import ends_of, was_committed
 from headrace.pipeline.sinks.table import BatchInfo, Committed
 from headrace.pipeline.topics import ensure_topic
 
+JOURNAL: Final = "dead-letters.json"
 TOPIC_CONFIGS: Final[Mapping[str, str]] = {
     # Dead letters wait for a person: they do not go away by themselves, ...
     "cleanup.policy": "delete",
@@ -36,10 +41,13 @@ def marker_group(pipeline: str) -> str:
 class DeadLetters:
     """One pipeline's dead letters. Whoever opens them last shuts out everybody before."""
 
-    def __init__(self, topic: str, settings: ProducerSettings, pipeline: str) -> None:
+    def __init__(
+        self, topic: str, settings: ProducerSettings, pipeline: str, checkpoint: Path
+    ) -> None:
         self.topic = topic
         self.group = marker_group(pipeline)
         self._settings = settings
+        self._journal = Journal(checkpoint / JOURNAL)
         self._producer: TransactionalProducer | None = None
         self._partitions = 0
 
@@ -64,7 +72,8 @@ class DeadLetters:
 
         A transaction that an earlier run has left is over when this returns.
         """
-        return last_marked(self.group, self._ready().offsets(self.group, partitions))
+        marker = last_marked(self.group, self._ready().offsets(self.group, partitions))
+        return settled(marker, self._journal.read(), self._was_committed)
 
     def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
         """One transaction with the batch's bad records and its marker; how many they were.
@@ -77,8 +86,10 @@ class DeadLetters:
             return 0
         producer = self._ready()
         partitions = self._partition_count(producer)
+        done = Committed(batch.batch_id, batch.ends, f"{self.topic}@{batch.batch_id}")
         written = 0
         try:
+            self._journal.intend(Intent(done, producer.identity.producer_id, self._ends(producer)))
             now_ms = time.time_ns() // 1_000_000
             for partition, letter in staged_letters(batch, staged, now_ms):
                 producer.produce(self.topic, partition % partitions, [letter])
@@ -89,10 +100,11 @@ class DeadLetters:
             # The next call takes the transactional id anew, which aborts what is open.
             self.close()
             raise
+        self._journal.record(done)
         return written
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
-        """Deletes the marker, for a pipeline that is to begin anew."""
+        """Deletes the marker and the journal, for a pipeline that is to begin anew."""
         found = self._ready().offsets(self.group, partitions)
 
         async def delete(client: ClusterClient) -> None:
@@ -101,6 +113,7 @@ class DeadLetters:
 
         if found:
             self._ready().call(delete)
+        self._journal.forget()
 
     def _ready(self) -> TransactionalProducer:
         if self._producer is None:
@@ -112,6 +125,21 @@ class DeadLetters:
                 raise
             self._producer = producer
         return self._producer
+
+    def _ends(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
+        timeout_s = self._settings.delivery_timeout_s
+        try:
+            return producer.call(
+                lambda client: ends_of(client, self.topic, self._partitions, timeout_s)
+            )
+        except ClientError as error:
+            raise ProducerFailed(f"the dead-letter topic {self.topic}: {error}") from error
+
+    def _was_committed(self, intent: Intent) -> bool:
+        timeout_s = self._settings.delivery_timeout_s
+        return self._ready().call(
+            lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
+        )
 
     def _partition_count(self, producer: TransactionalProducer) -> int:
         if not self._partitions:

@@ -1,6 +1,11 @@
 """Records into topics, in transactions: all of them or none, each once."""
 
-from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, ProducerFenced
+from headrace.pipeline.producer.errors import (
+    CommitUncertain,
+    ProducerFailed,
+    ProducerFenced,
+    TriedAgain,
+)
 from headrace.pipeline.producer.settings import ProducerSettings, producer_settings
 from headrace.pipeline.producer.transactional import TransactionalProducer
 
@@ -10,5 +15,6 @@ __all__ = [
     "ProducerFenced",
     "ProducerSettings",
     "TransactionalProducer",
+    "TriedAgain",
     "producer_settings",
 ]

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from headrace.client.client import ClusterClient, Leader
-from headrace.client.errors import ClientError, code_of_number
+from headrace.client.errors import ClientError, DeadlineExceeded, code_of_number
 from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.producer.errors import ProducerFailed, failure
+from headrace.pipeline.producer.errors import NotAcknowledged, ProducerFailed, failure
 from headrace.pipeline.producer.settings import ProducerSettings
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import (
@@ -191,7 +191,9 @@ class Appender:
                 code_of=lambda got: _partition(got).error_code,
             )
         except ClientError as error:
-            raise ProducerFailed(f"{what} was not acknowledged: {error}") from error
+            passing = error.retriable or isinstance(error, DeadlineExceeded)
+            kind = NotAcknowledged if passing else ProducerFailed
+            raise kind(f"{what} was not acknowledged: {error}") from error
         code = code_of_number(_partition(answer).error_code)
         if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             said = _partition(answer).error_message

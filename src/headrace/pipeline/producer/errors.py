@@ -47,6 +47,24 @@ class CommitUncertain(ProducerFailed):
     """The answer to a commit did not come: only the marker in the cluster knows how it ended."""
 
 
+class NotAcknowledged(ProducerFailed):
+    """The brokers did not answer, or could not take records, for as long as was allowed."""
+
+
+class TriedAgain(ProducerFailed):
+    """A task was run again in a transaction that it had begun to write in: all must be redone."""
+
+
+_NAMED: Final[Mapping[str, type[ProducerFailed]]] = {
+    each.__name__: each for each in (ProducerFailed, ProducerFenced, NotAcknowledged, TriedAgain)
+}
+
+
+def failure_named(name: str, message: str) -> ProducerFailed:
+    """An error that came as text, from another process."""
+    return _NAMED.get(name, ProducerFailed)(message)
+
+
 def failure(code: ErrorCode, what: str) -> ProducerFailed:
     """The error that a code means for the transaction."""
     if code in _FENCED:

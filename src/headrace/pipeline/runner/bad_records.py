@@ -6,7 +6,7 @@ Runs in Spark's workers, so everything here is picklable and opens its files whe
 import json
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -34,6 +34,11 @@ FAILED: Final = "failed"
 """A bad record that the flow must stop for; `stats` says which."""
 
 
+ERROR_ARROW: Final = pa.struct(
+    [("class", pa.string()), ("message", pa.string()), ("action", pa.string())]
+)
+
+
 class FailedRecord(NamedTuple):
     """A record that stops the flow, and why. Its content is not shown: it may be confidential."""
 
@@ -57,22 +62,22 @@ class SplitTask:
     merges: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        split = _Split(self.staging, self.merges)
+        split = Split(self.staging, {DELETED} if self.merges else set())
         try:
             for described in self.write(split.good(batches)):
                 kind = pa.repeat(pa.scalar(FILE), described.num_rows)
                 yield pa.RecordBatch.from_arrays([kind, *described.columns], schema=REPORT)
         finally:
             split.close()
-        yield split.report()
+        yield pa.RecordBatch.from_pylist(split.lines(), schema=REPORT)
 
 
-class _Split:
+class Split:
     """One task's bad records."""
 
-    def __init__(self, staging: str, merges: bool) -> None:
+    def __init__(self, staging: str, kept: Collection[str]) -> None:
         self._staging = staging
-        self._kept = {DELETED} if merges else set()
+        self._kept = set(kept)
         self._counts: Counter[str] = Counter()
         self._skipped = 0
         self._staged_rows = 0
@@ -81,18 +86,29 @@ class _Split:
         self._writer: pq.ParquetWriter | None = None
 
     def good(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The good rows without the tool's columns; ends at a record that stops the flow."""
+        """The good rows, with those of the tool's columns that are kept.
+
+        Ends at a record that stops the flow.
+        """
         for batch in batches:
             errors = batch.column(batch.schema.get_field_index(ERROR))
             good = batch
             if errors.null_count < len(errors):
                 bad = pc.is_valid(errors)
                 self._take(batch.filter(bad))
-                if self._failed is not None:
-                    return
                 good = batch.filter(pc.invert(bad))
+            if self._failed is not None:
+                return
             own = {RECORD, ERROR, DELETED} - self._kept
             yield good.select([name for name in good.schema.names if name not in own])
+
+    def refuse(self, record: pa.Array, error: str, message: str, action: str) -> None:
+        """Makes a row that was good so far a bad one; `record` may be null."""
+        if action == "dead_letter" and record.null_count:
+            action = "fail"
+        said = {"class": error, "message": message, "action": action}
+        errors = pa.array([said], ERROR_ARROW)
+        self._take(pa.RecordBatch.from_arrays([record, errors], names=[RECORD, ERROR]))
 
     def _take(self, bad: pa.RecordBatch) -> None:
         errors = bad.column(bad.schema.get_field_index(ERROR))
@@ -129,6 +145,8 @@ class _Split:
     def _stage(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
             return
+        errors = rows.column(ERROR).cast(ERROR_ARROW)
+        rows = pa.RecordBatch.from_arrays([rows.column(RECORD), errors], names=[RECORD, ERROR])
         if self._writer is None:
             self._path = Path(self._staging) / f"{uuid.uuid4().hex}.parquet"
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,21 +158,23 @@ class _Split:
         if self._writer is not None:
             self._writer.close()
 
-    def report(self) -> pa.RecordBatch:
-        rows = [_line(COUNT, path=name, rows=count) for name, count in self._counts.items()]
+    def lines(self) -> list[dict[str, object]]:
+        """What there is to report, as rows of `REPORT`."""
+        rows = [line(COUNT, path=name, rows=count) for name, count in self._counts.items()]
         if self._skipped:
-            rows.append(_line(SKIPPED, rows=self._skipped))
+            rows.append(line(SKIPPED, rows=self._skipped))
         if self._path is not None:
             size = self._path.stat().st_size
-            rows.append(_line(STAGED, path=str(self._path), rows=self._staged_rows, size=size))
+            rows.append(line(STAGED, path=str(self._path), rows=self._staged_rows, size=size))
         if self._failed is not None:
-            rows.append(_line(FAILED, stats=json.dumps(self._failed)))
-        return pa.RecordBatch.from_pylist(rows, schema=REPORT)
+            rows.append(line(FAILED, stats=json.dumps(self._failed)))
+        return rows
 
 
-def _line(
+def line(
     kind: str, *, path: str = "", rows: int = 0, size: int = 0, stats: str = ""
 ) -> dict[str, object]:
+    """A row of `REPORT`."""
     return {
         "kind": kind,
         "path": path,

@@ -9,7 +9,13 @@ from typing import Final, NamedTuple
 
 from headrace.client.errors import ClientError, DeadlineExceeded
 from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
-from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed
+from headrace.pipeline.producer.errors import (
+    CommitUncertain,
+    NotAcknowledged,
+    ProducerFailed,
+    ProducerFenced,
+    TriedAgain,
+)
 from headrace.pipeline.source.settings import DataLost, ReadFailed
 
 # What Spark says when a process or a machine has gone, not when the work is wrong.
@@ -27,6 +33,13 @@ _PASSING: Final = (
     "INVALID_HANDLE.SESSION_CHANGED",
 )
 _GONE: Final = ("SparkContext was shut down", "Answer from Java side is empty", "Py4JNetworkError")
+_PRODUCING: Final = {
+    # What tasks that write to a topic raise, and whether it passes.
+    NotAcknowledged.__name__: True,
+    TriedAgain.__name__: True,
+    ProducerFenced.__name__: False,
+    ProducerFailed.__name__: False,
+}
 _RAISED: Final = re.compile(r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*): (.*)$", re.MULTILINE)
 _NOISE: Final = ("org.apache.spark", "java.", "py4j", "pyspark", "scala.", "Caused by")
 MAX_MESSAGE: Final = 2000
@@ -68,7 +81,7 @@ def _reading(error: ReadFailed) -> Failure:
 def _producing(error: ProducerFailed) -> Failure:
     """A broker that does not answer may come back; what it has refused stays refused."""
     cause = error.__cause__
-    if isinstance(error, CommitUncertain):
+    if isinstance(error, CommitUncertain | TriedAgain):
         return Failure(str(error), passing=True, unreachable=True)
     if isinstance(cause, ClientError):
         return Failure(str(error), passing=_is_passing(cause), unreachable=True)
@@ -94,6 +107,8 @@ def _sparks(error: BaseException) -> Failure:
             return Failure(message)
         if name == "ReadFailed":
             return Failure(message, passing="is damaged" not in message)
+        if name in _PRODUCING:
+            return Failure(message, passing=_PRODUCING[name], unreachable=_PRODUCING[name])
         shown = message if name in ("SinkError", "FormatError") else f"{name}: {message}"
         return Failure(shown[:MAX_MESSAGE], passing=_passes(text, name))
     return Failure(text.strip()[:MAX_MESSAGE], passing=_passes(text, ""))

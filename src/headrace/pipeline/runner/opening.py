@@ -102,7 +102,7 @@ def iceberg_catalog(sink: spec.Iceberg, warehouse: str, checkpoint: str) -> dict
 
 def _topic_sink(flow: Flow, sink: spec.Topic, given: Mapping[str, str]) -> TableSink:
     from headrace.pipeline.producer import producer_settings
-    from headrace.pipeline.sinks.outbox import Encoding
+    from headrace.pipeline.sinks.encoding import Encoding
     from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
 
     kafka = {**flow.kafka_settings(sink.kafka), **given}
@@ -119,6 +119,7 @@ def _topic_sink(flow: Flow, sink: spec.Topic, given: Mapping[str, str]) -> Table
             producer_settings(kafka),
             Checkpoint(flow.checkpoint).path,
             Encoding(sink.value, tuple(sink.key)),
+            flow.on_error,
         )
     )
 

@@ -8,12 +8,15 @@ recognised and skipped.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import pyarrow as pa
 
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.offsets import OffsetRange
+
+if TYPE_CHECKING:
+    from headrace.pipeline.sinks.delivery import Delivery
 
 TaskWriter = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Runs in Spark's tasks: rows in, descriptions of written files out. Must be picklable."""
@@ -102,7 +105,7 @@ class TableSink(Protocol):
         """Makes the table, or checks and evolves it, for rows of this schema."""
         ...
 
-    def write_task(self, batch: BatchInfo) -> TaskWriter:
+    def write_task(self, batch: BatchInfo) -> "TaskWriter | Delivery":
         """What tasks do with their rows; nothing that it writes is visible before `commit`."""
         ...
 

@@ -1,24 +1,25 @@
 """A topic as a sink: every batch is one transaction.
 
-With the records goes the marker: the batch's end offsets and its id, committed for the group
-`<pipeline>.sink`. Tasks make files of records; the driver, which alone writes to the topic, sends
-those that are reported, in their order, and commits. So a task may be killed, run twice or come
-late, and a driver that is killed leaves a transaction that the next run aborts.
+The driver begins the transaction, tasks write records in it (`delivery`), and the driver adds the
+marker, the batch's end offsets and its id as those of the group `<pipeline>.sink`, and commits: if
+every partition was written by one attempt of one task, and by nobody else. A driver that is killed
+leaves a transaction that the next run aborts, and tasks that are left over are shut out by it.
 """
 
 import shutil
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from headrace.client.client import ClusterClient
+from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.errors import ClientError
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline import journal
+from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.pipeline.journal import Entry, Intent, Journal, settled
 from headrace.pipeline.marker import last_marked, marker_of
 from headrace.pipeline.producer import (
     CommitUncertain,
@@ -26,22 +27,22 @@ from headrace.pipeline.producer import (
     ProducerSettings,
     TransactionalProducer,
 )
-from headrace.pipeline.sinks.outbox import Encoding, OutboxTask
-from headrace.pipeline.sinks.table import (
-    BatchInfo,
-    Committed,
-    MaintenanceReport,
-    TaskWriter,
-    WrittenFile,
-)
+from headrace.pipeline.producer.outcome import ends_of, was_committed
+from headrace.pipeline.sinks.claims import CLAIMS, Claims
+from headrace.pipeline.sinks.delivery import Delivery, check_delivered
+from headrace.pipeline.sinks.encoding import Encoding
+from headrace.pipeline.sinks.table import BatchInfo, Committed, MaintenanceReport, WrittenFile
 from headrace.pipeline.source.admin import LogAdmin
 from headrace.pipeline.topics import ensure_topic
-from headrace.records.record import Record
 
-OUTBOX: Final = "outbox"
 JSON: Final = Encoding()
-ROWS_AT_A_TIME: Final = 2000
 NO_CONFIGS: Final[Mapping[str, str]] = {}
+JOURNAL: Final = "commits.json"
+ROWS_PER_TASK: Final = 20_000
+TASKS_OF_UNKNOWN: Final = 16
+"""At most, where nobody knows how many rows a batch has."""
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+NO_LIMIT: Final = 2**31 - 1
 
 
 def sink_group(pipeline: str) -> str:
@@ -57,6 +58,8 @@ class TopicSettings:
     checkpoint: Path
     """Spark's workers must see it under the same path."""
     encoding: Encoding = JSON
+    on_error: str = "fail"
+    """What becomes of records that are too large for the topic."""
 
 
 class TopicSink:
@@ -64,35 +67,42 @@ class TopicSink:
 
     def __init__(self, settings: TopicSettings) -> None:
         self._settings = settings
+        self._journal = Journal(settings.checkpoint / JOURNAL)
         self._producer: TransactionalProducer | None = None
-        self._partitions = 0
+        self._delivery: Delivery | None = None
+        self._max_record_bytes: int | None = None
 
     def close(self) -> None:
+        """Readers of the topic do not have to wait for a transaction that nobody will end."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.close()
+            try:
+                with suppress(ProducerFailed):
+                    producer.abort()
+            finally:
+                producer.close()
 
     def last_commit(self, pipeline: str, partitions: Sequence[TopicPartition]) -> Committed | None:
         """What is in the topic; None if the pipeline never wrote to it."""
         group = sink_group(pipeline)
-        known = journal.read_journal(self._settings.checkpoint)
-        wanted = self._marked(partitions)
+        known = self._journal.read()
+        wanted = partitions or [self._own_marker]
         if self._producer is None:
             admin = LogAdmin(self._settings.producer.reading())
             found = {each: at for each, at in admin.committed(group).items() if each in wanted}
-            marker = last_marked(group, found)
-            if known.done is not None and (marker is None or marker.batch_id < known.done.batch_id):
-                return known.done  # the marker of the last commit may not be readable yet
-            return marker
+            return _later(last_marked(group, found), known)
         marker = last_marked(group, self._producer.offsets(group, wanted))
-        return journal.settled(marker, known, time.time())
+        return settled(marker, known, self._was_committed)
 
     def prepare(self, schema: pa.Schema) -> None:
-        """Makes the topic if it is missing, and checks that rows can become records."""
+        """Checks that rows can become records."""
         self._settings.encoding.check(schema)
 
-    def write_task(self, batch: BatchInfo) -> TaskWriter:
-        """From here on the topic is this run's: whoever wrote to it before is shut out."""
+    def write_task(self, batch: BatchInfo) -> Delivery:
+        """Begins the batch's transaction; tasks must not write before.
+
+        From here on the topic is this run's: whoever wrote to it before is shut out.
+        """
         first = self._producer is None
         producer = self._take(batch.pipeline)
         if first:
@@ -100,35 +110,55 @@ class TopicSink:
             if (held.batch_id if held is not None else -1) != batch.batch_id - 1:
                 # Not an error: what an earlier run had under way is decided only now.
                 raise CommitUncertain(f"batch {batch.batch_id} is planned anew")
-        self._partitions = self._partition_count(producer)
-        outbox = self._settings.checkpoint / OUTBOX
-        shutil.rmtree(outbox, ignore_errors=True)
-        folder = outbox / str(batch.batch_id)
-        folder.mkdir(parents=True)
-        return OutboxTask(str(folder), self._settings.encoding, self._partitions)
+        settings, timeout_s = self._settings, self._settings.producer.delivery_timeout_s
+        topic = settings.topic
+        try:
+            count = producer.call(lambda c: ensure_topic(c, topic, NO_CONFIGS, timeout_s))
+            limit = self._limit(producer)
+            identity = producer.begin(TopicPartition(topic, at) for at in range(count))
+            starts = producer.call(lambda c: ends_of(c, topic, count, timeout_s))
+        except ClientError as error:
+            raise ProducerFailed(f"the topic {topic}: {error}") from error
+        self._journal.intend(Intent(self._done(batch), identity.producer_id, starts))
+        batch_bytes = min(settings.producer.batch_bytes, limit * 9 // 10)
+        self._delivery = Delivery(
+            topic=topic,
+            partitions=count,
+            tasks=_tasks(batch, count),
+            batch_id=batch.batch_id,
+            identity=identity,
+            settings=settings.producer._replace(batch_bytes=batch_bytes),
+            claims=Claims.fresh(settings.checkpoint, f"{batch.batch_id}-{identity.epoch}"),
+            encoding=settings.encoding,
+            max_record_bytes=limit,
+            on_error=settings.on_error,
+        )
+        return self._delivery
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
-        """Sends the files' records and the marker in one transaction, once."""
+        """Adds the marker to what tasks have written and ends the transaction, once."""
         producer = self._take(batch.pipeline)
         held = self.last_commit(batch.pipeline, list(batch.ends))
         if held is not None and held.batch_id >= batch.batch_id:
             return held
-        folder = self._settings.checkpoint / OUTBOX / str(batch.batch_id)
-        journal.intend(self._settings.checkpoint, batch.batch_id)
+        delivery, self._delivery = self._delivery, None
         try:
-            for file in written:
-                for partition, records in _records(folder / file.path):
-                    producer.produce(self._settings.topic, partition, records)
-            ends = batch.ends or {TopicPartition(self._settings.topic, 0): batch.batch_id}
+            if delivery is not None:
+                check_delivered(delivery, written)
+            ends = batch.ends or {self._own_marker: batch.batch_id}
             producer.send_offsets(sink_group(batch.pipeline), ends, marker_of(batch.batch_id))
             producer.commit()
+        except CommitUncertain:
+            # Taking the id anew might abort what is about to be committed: the next batch looks.
+            self._producer = None
+            producer.close()
+            raise
         except BaseException:
-            # The next batch takes the transactional id anew, which aborts what is open.
             self.close()
             raise
-        done = Committed(batch.batch_id, batch.ends, f"{self._settings.topic}@{batch.batch_id}")
-        journal.record(self._settings.checkpoint, done)
-        shutil.rmtree(self._settings.checkpoint / OUTBOX, ignore_errors=True)
+        done = self._done(batch)
+        self._journal.record(done)
+        shutil.rmtree(self._settings.checkpoint / CLAIMS, ignore_errors=True)
         return done
 
     def compact(self) -> MaintenanceReport:
@@ -139,9 +169,13 @@ class TopicSink:
         """A topic is looked after by its brokers."""
         return MaintenanceReport()
 
-    def _marked(self, partitions: Sequence[TopicPartition]) -> Sequence[TopicPartition]:
-        """Where the marker is: with the source's partitions, or, if it has none, with the topic."""
-        return partitions or [TopicPartition(self._settings.topic, 0)]
+    @property
+    def _own_marker(self) -> TopicPartition:
+        """Where the marker of a batch is that was not read from partitions."""
+        return TopicPartition(self._settings.topic, 0)
+
+    def _done(self, batch: BatchInfo) -> Committed:
+        return Committed(batch.batch_id, batch.ends, f"{self._settings.topic}@{batch.batch_id}")
 
     def _take(self, pipeline: str) -> TransactionalProducer:
         if self._producer is None:
@@ -154,23 +188,45 @@ class TopicSink:
             self._producer = producer
         return self._producer
 
-    def _partition_count(self, producer: TransactionalProducer) -> int:
+    def _was_committed(self, intent: Intent) -> bool:
+        assert self._producer is not None, "an earlier run's transaction has ended"
         timeout_s = self._settings.producer.delivery_timeout_s
-        try:
-            return producer.call(
-                lambda client: ensure_topic(client, self._settings.topic, NO_CONFIGS, timeout_s)
-            )
-        except ClientError as error:
-            raise ProducerFailed(f"the topic {self._settings.topic}: {error}") from error
+        return self._producer.call(
+            lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
+        )
+
+    def _limit(self, producer: TransactionalProducer) -> int:
+        """The largest batch that the topic takes, as far as this user may know."""
+        if self._max_record_bytes is None:
+            self._max_record_bytes = producer.call(self._ask_limit)
+        return self._max_record_bytes
+
+    async def _ask_limit(self, client: ClusterClient) -> int:
+        topic = Resource(ResourceKind.TOPIC, self._settings.topic)
+        timeout_s = self._settings.producer.delivery_timeout_s
+        found = await describe_configs(
+            client, [topic], timeout_s=timeout_s, names=[MAX_MESSAGE_BYTES]
+        )
+        entries = found.get(topic)
+        if entries is None or isinstance(entries, Refusal):
+            return NO_LIMIT
+        values = [
+            int(each.value) for each in entries if each.name == MAX_MESSAGE_BYTES and each.value
+        ]
+        return next(iter(values), NO_LIMIT)
 
 
-def _records(path: Path) -> Iterator[tuple[int, list[Record]]]:
-    """A file's records by partition, a piece at a time."""
-    now_ms = time.time_ns() // 1_000_000
-    with pq.ParquetFile(path) as file:
-        for rows in file.iter_batches(batch_size=ROWS_AT_A_TIME):
-            pieces: dict[int, list[Record]] = {}
-            columns = (column.to_pylist() for column in rows.columns)
-            for partition, key, value in zip(*columns, strict=True):
-                pieces.setdefault(partition, []).append(Record(0, now_ms, key, value))
-            yield from pieces.items()
+def _later(marker: Committed | None, known: Entry) -> Committed | None:
+    """For those who only look: the marker of the last commit may not be readable yet."""
+    done = known.done
+    if done is not None and (marker is None or marker.batch_id < done.batch_id):
+        return done
+    return marker
+
+
+def _tasks(batch: BatchInfo, partitions: int) -> int:
+    """Of the step that writes: few for few records, since each costs a moment."""
+    if not batch.ranges:
+        return min(partitions, TASKS_OF_UNKNOWN)
+    wanted = -(-sum(each.size for each in batch.ranges) // ROWS_PER_TASK)
+    return max(1, min(partitions, wanted))

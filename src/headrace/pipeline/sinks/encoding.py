@@ -1,12 +1,7 @@
-"""A task's rows as records: key, value and partition, in files that the driver sends.
-
-Tasks write files and not to the topic, so one that runs twice, or wakes up late, changes nothing:
-what the driver sends are the files of the attempts that succeeded.
-"""
+"""How rows become records: keys and values."""
 
 import base64
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -14,15 +9,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from headrace.pipeline.sinks.files import FileTask
 from headrace.pipeline.sinks.table import SinkError
-from headrace.records.partitioner import partition_for_key
 
 KEY: Final = "key"
 VALUE: Final = "value"
-SCHEMA: Final = pa.schema([("partition", pa.int32()), (KEY, pa.binary()), (VALUE, pa.binary())])
-STRIPE_ROWS: Final = 1000
-"""Records without keys stay with a partition for so many."""
 
 
 @dataclass(frozen=True)
@@ -59,39 +49,6 @@ class Encoding:
         left_out = () if self.key else (KEY,)
         columns = [name for name in rows.schema.names if name not in left_out]
         return [_json(row) for row in rows.select(columns).to_pylist()]
-
-
-@dataclass(frozen=True)
-class OutboxTask:
-    """Picklable: what Spark sends to its workers."""
-
-    location: str
-    encoding: Encoding
-    partitions: int
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = FileTask(self.location, "records", SCHEMA)
-        yield from files(self._records(batches))
-
-    def _records(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        without_key = 0
-        for rows in batches:
-            partitions = []
-            keys = self.encoding.keys(rows)
-            for key in keys:
-                if key is None:
-                    partitions.append(without_key // STRIPE_ROWS % self.partitions)
-                    without_key += 1
-                else:
-                    partitions.append(partition_for_key(key, self.partitions))
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array(partitions, pa.int32()),
-                    pa.array(keys, pa.binary()),
-                    pa.array(self.encoding.values(rows), pa.binary()),
-                ],
-                schema=SCHEMA,
-            )
 
 
 def _check_raw(schema: pa.Schema, name: str, why: str) -> None:
