@@ -12,7 +12,9 @@ from headrace.cli.profiles import DEFAULT_SERVERS, SERVERS
 from headrace.cli.session import Session
 
 if TYPE_CHECKING:
+    from headrace.pipeline.inflow.place import Inflow
     from headrace.pipeline.runner.parts import Parts
+    from headrace.pipeline.sinks.table import TableSink
     from headrace.pipeline.spec.flow import Flow
     from headrace.pipeline.spec.pipeline import PipelineSpec
 
@@ -84,15 +86,53 @@ def chosen(spec: "PipelineSpec", name: str | None) -> list["Flow"]:
     return [names[name]]
 
 
+def reads_topics(flow: "Flow") -> bool:
+    from headrace.pipeline.spec.sources import TopicSource
+
+    return isinstance(flow.source, TopicSource)
+
+
+def running(flow: "Flow") -> bool:
+    """Whether a run holds the flow at this moment."""
+    from headrace.pipeline.runner.checkpoint import Checkpoint
+
+    return Checkpoint(flow.checkpoint).is_locked()
+
+
 @contextmanager
 def opened(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["Parts"]:
-    """A flow's log, table and dead letters; their errors become one sentence."""
+    """A flow's log, table and dead letters."""
     with installed():
-        from headrace.pipeline.runner.failures import failure_of
         from headrace.pipeline.runner.parts import open_parts
+    with explained(flow), closing(open_parts(flow, given(session, spec))) as parts:
+        yield parts
+
+
+@contextmanager
+def opened_inflow(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["Inflow"]:
+    """A flow's files or table, and its topic."""
+    with installed():
+        from headrace.pipeline.inflow.place import open_inflow
+    with explained(flow), closing(open_inflow(flow, given(session, spec))) as inflow:
+        yield inflow
+
+
+@contextmanager
+def opened_sink(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["TableSink"]:
+    """A flow's table alone: no broker is asked."""
+    with installed():
+        from headrace.pipeline.runner.opening import open_sink
+    with explained(flow):
+        yield open_sink(flow, given(session, spec))
+
+
+@contextmanager
+def explained(flow: "Flow") -> Iterator[None]:
+    """Errors of a flow's parts become one sentence."""
+    from headrace.pipeline.runner.failures import failure_of
+
     try:
-        with closing(open_parts(flow, given(session, spec))) as parts:
-            yield parts
+        yield
     except CommandFailed:
         raise
     except Exception as error:

@@ -51,7 +51,7 @@ def added_files(version: int, lines: list[str]) -> list[str]:
         if removed is not None and removed.get("dataChange", True):
             raise NotAppended(
                 f"version {version} of the table deletes or changes rows, and a topic can only be "
-                f"added to. Start behind it: start: {version + 1}, in a pipeline of another name"
+                f"added to. Go on behind it: `headrace pipeline reset SPEC --to {version + 1}`"
             )
         added = action.get("add")
         if added is None or not added.get("dataChange", True):

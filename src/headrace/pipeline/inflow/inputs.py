@@ -1,15 +1,39 @@
 """What a flow reads from, as batches of files: a folder, or a Delta table's versions."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
-from headrace.pipeline.inflow.files import list_files, next_files
+from headrace.pipeline.inflow.files import Found, list_files, next_files
 from headrace.pipeline.inflow.intent import Intent
 from headrace.pipeline.spec.sources import DeltaSource, FileSource, TopicSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class Standing(NamedTuple):
+    """How far reading has come: in files of a folder, in versions of a table."""
+
+    unit: str
+    location: str
+    held: int
+    """Files that were read, or the last version."""
+    end: int
+    """Files that are there, or the newest version."""
+    lag: int
+
+
+class Target(NamedTuple):
+    """Where a person lets a flow read on: `beginning`, `end`, a `version`, or files since a
+    `time` in seconds."""
+
+    kind: Literal["beginning", "end", "version", "time"]
+    value: float = 0.0
+
+
+class NotMovable(Exception):
+    """There is no such place in this source: which ones there are."""
 
 
 class Input(Protocol):
@@ -23,6 +47,14 @@ class Input(Protocol):
         """The rows of a batch."""
         ...
 
+    def standing(self, before: Iterable[Intent]) -> Standing:
+        """What is there beside what was read."""
+        ...
+
+    def moved(self, batch_id: int, to: Target) -> Intent:
+        """The empty batch after which reading goes on there; raises `NotMovable`."""
+        ...
+
 
 class Folder:
     """New files of a folder. A file is read once, by its path: it must not change."""
@@ -32,10 +64,35 @@ class Folder:
 
     def next_intent(self, batch_id: int, before: Iterable[Intent]) -> Intent | None:
         source = self._source
-        read = {path for intent in before for path in intent.files}
-        found = list_files(source.files, source.storage_options.resolved() or None)
-        chosen = next_files(found, read, source.max_files_per_batch, source.max_bytes_per_batch)
+        chosen = next_files(
+            self._found(), _known(before), source.max_files_per_batch, source.max_bytes_per_batch
+        )
         return Intent(batch_id, tuple(chosen)) if chosen else None
+
+    def _found(self) -> list[Found]:
+        return list_files(self._source.files, self._source.storage_options.resolved() or None)
+
+    def standing(self, before: Iterable[Intent]) -> Standing:
+        known = _known(before)
+        found = [each.path for each in self._found()]
+        waiting = sum(path not in known for path in found)
+        return Standing("files", self._source.files, len(found) - waiting, len(found), waiting)
+
+    def moved(self, batch_id: int, to: Target) -> Intent:
+        """From the beginning, all files are read again; from the end, none that is there now."""
+        match to.kind:
+            case "beginning":
+                passed: list[str] = []
+            case "end":
+                passed = [each.path for each in self._found()]
+            case "time":
+                passed = [each.path for each in self._found() if each.modified_s < to.value]
+            case _:
+                raise NotMovable(
+                    f"{self._source.files} is a folder of files: it can be read from beginning, "
+                    "from end, or from s@TIME, the files that were modified since"
+                )
+        return Intent(batch_id, (), passed=tuple(passed), is_anew=True)
 
     def read(self, spark: "SparkSession", intent: Intent) -> "DataFrame":
         source = self._source
@@ -71,7 +128,7 @@ class Table:
         if start < versions[0] or (wanted and wanted[0] != start):
             raise NotAppended(
                 f"version {start} of {self._source.delta} is no longer in its log. Start with one "
-                f"that is (start: {versions[0]}), in a pipeline of another name"
+                f"that is: `headrace pipeline reset SPEC --to {versions[0]}`"
             )
         wanted = wanted[: self._source.max_versions_per_batch]
         if read is None and not wanted:
@@ -80,6 +137,29 @@ class Table:
             return None
         files = tuple(path for version in wanted for path in self._log.added(version))
         return Intent(batch_id, files, through=wanted[-1])
+
+    def standing(self, before: Iterable[Intent]) -> Standing:
+        read = max((intent.through for intent in before), default=None)
+        versions = self._log.versions() or [-1]
+        held = self._start(versions) - 1 if read is None else read
+        newest = versions[-1]
+        return Standing("versions", self._source.delta, held, newest, max(0, newest - held))
+
+    def moved(self, batch_id: int, to: Target) -> Intent:
+        versions = self._log.versions()
+        match to.kind:
+            case "beginning":
+                through = -1
+            case "end":
+                through = versions[-1] if versions else -1
+            case "version":
+                through = int(to.value) - 1
+            case _:
+                raise NotMovable(
+                    f"{self._source.delta} is a Delta table: it can be read from beginning, from "
+                    "end, or from the number of a version"
+                )
+        return Intent(batch_id, (), through=through, is_anew=True)
 
     def _start(self, versions: list[int]) -> int:
         match self._source.start:
@@ -93,6 +173,10 @@ class Table:
     def read(self, spark: "SparkSession", intent: Intent) -> "DataFrame":
         reader = spark.read.option("basePath", self._source.delta).option("mergeSchema", "true")
         return reader.parquet(*intent.files)
+
+
+def _known(before: Iterable[Intent]) -> set[str]:
+    return {path for intent in before for path in (*intent.files, *intent.passed)}
 
 
 def schema_text(schema: str) -> str:

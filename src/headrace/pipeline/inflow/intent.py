@@ -7,12 +7,12 @@ the very same input, so whether the last commit went through or not, no row is l
 
 import json
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "inflow"
+NO_BATCH: Final = -1
 
 
 class BadIntent(Exception):
@@ -28,6 +28,10 @@ class Intent:
     """Paths of files, complete."""
     through: int = -1
     """Of a table: the last version that was read."""
+    passed: tuple[str, ...] = ()
+    """Paths of files that are not to be read; somebody has said so."""
+    is_anew: bool = False
+    """What earlier batches have read does not count any more; somebody has said so."""
 
 
 class Intents:
@@ -45,8 +49,9 @@ class Intents:
             self._known[batch_id] = _read(file)
         return self._known[batch_id]
 
-    def until(self, batch_id: int) -> Iterator[Intent]:
-        """The intents up to and with that batch; raises `BadIntent` if one is missing."""
+    def until(self, batch_id: int) -> list[Intent]:
+        """What was read up to and with that batch; raises `BadIntent` if it is not known."""
+        counting: list[Intent] = []
         for each in range(batch_id + 1):
             found = self.get(each)
             if found is None:
@@ -55,7 +60,10 @@ class Intents:
                     "topic holds that batch. Restore the checkpoint directory, or give the "
                     "pipeline another name to read everything anew"
                 )
-            yield found
+            if found.is_anew:
+                counting = []
+            counting.append(found)
+        return counting
 
     def save(self, intent: Intent) -> None:
         """On disk when this returns."""
@@ -65,6 +73,8 @@ class Intents:
             "batch": intent.batch_id,
             "files": list(intent.files),
             "through": intent.through,
+            "passed": list(intent.passed),
+            "anew": intent.is_anew,
         }
         with part.open("w", encoding="utf-8") as out:
             json.dump(content, out)
@@ -80,6 +90,12 @@ class Intents:
 def _read(file: Path) -> Intent:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        return Intent(int(found["batch"]), tuple(map(str, found["files"])), int(found["through"]))
+        return Intent(
+            int(found["batch"]),
+            tuple(map(str, found["files"])),
+            int(found["through"]),
+            tuple(map(str, found["passed"])),
+            bool(found["anew"]),
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadIntent(f"{file} cannot be read: {error}. Restore it") from None

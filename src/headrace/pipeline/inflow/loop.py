@@ -8,12 +8,12 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headrace.pipeline.batch_job import output_schema, write_rows
 from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, RECORD, RECORD_TYPE
 from headrace.pipeline.inflow.inputs import Input, open_input
-from headrace.pipeline.inflow.intent import Intent, Intents
+from headrace.pipeline.inflow.intent import NO_BATCH, Intent, Intents
 from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.runner.events import Event, Kind, Report
 from headrace.pipeline.runner.failures import failure_of
@@ -31,8 +31,6 @@ from headrace.pipeline.transform import shape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-NO_BATCH: Final = -1
 
 
 class InflowLoop:
