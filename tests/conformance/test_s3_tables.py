@@ -1,0 +1,132 @@
+"""Tables in a bucket of a real S3 server: as exact as on disk, on one machine and on a cluster."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.sinks.delta import DeltaSink
+from headrace.pipeline.sinks.table import BatchInfo, SinkError, TableSettings
+from support.cli import Cli
+from support.every_sink import TABLES, EverySink
+from support.s3_server import SECRET_KEY, SECRET_VARIABLE, S3Server
+from support.spark_cluster import SMALL, SparkCluster
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+SCHEMA = pa.schema([("writer", pa.int64()), ("batch", pa.int64())])
+COMMITS = 15
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with S3Server(tmp_path_factory.mktemp("s3")) as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SECRET_VARIABLE, SECRET_KEY)
+
+
+@pytest.fixture
+def flows(server: S3Server, bootstrap: str, name: str, tmp_path: Path) -> EverySink:
+    home = tmp_path / "spec"
+    store = server.store(name, home / "checkpoint" / "iceberg" / "catalog.db")
+    return EverySink(home, bootstrap, name, flows=TABLES, store=store, spark=SMALL)
+
+
+def test_tables_are_exact_after_a_killed_driver_and_after_upkeep(
+    flows: EverySink, bootstrap: str, tmp_path: Path
+) -> None:
+    flows.feed(1600)
+    killed = flows.run("local[2]")
+    try:
+        killed.await_events("batch", 5)
+    finally:
+        killed.kill()
+    again = flows.run("local[2]")
+    assert again.wait() == 0, again.tail()
+    flows.check()
+
+    cli = Cli(bootstrap, tmp_path)
+    printed = cli.ok("pipeline", "compact", str(flows.spec), "--vacuum")
+    flows.check()
+    status = cli.ok("pipeline", "status", str(flows.spec), "--format", "json")
+    assert [each["lag"] for each in json.loads(status)] == [0] * len(TABLES)
+    printed += status + cli.ok("pipeline", "history", str(flows.spec))
+    assert SECRET_KEY not in printed + killed.tail() + again.tail()
+    assert not [file for file in flows.home.rglob("*") if file.is_file() and _holds_secret(file)]
+
+    flows.feed(200)
+    more = flows.run("local[2]")
+    assert more.wait() == 0, more.tail()
+    flows.check()
+
+
+def _holds_secret(file: Path) -> bool:
+    return SECRET_KEY.encode() in file.read_bytes()
+
+
+def test_tables_are_exact_on_a_cluster_that_loses_a_worker(
+    flows: EverySink, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    flows.feed(1600)
+    with SparkCluster(tmp_path_factory.mktemp("spark")) as cluster:
+        broken = flows.run(cluster.url)
+        try:
+            broken.await_events("batch", 3)
+            cluster.kill_worker()
+            assert broken.wait() == 0, broken.tail()
+        finally:
+            broken.kill()
+    flows.check()
+
+
+def test_of_two_writers_to_a_delta_table_none_overwrites_the_other(
+    server: S3Server, name: str
+) -> None:
+    """Two pipelines commit to one table at once; every commit of both is in its log."""
+    store = server.store(name, Path("unused"))
+    table = f"{store.base}/shared"
+    settings = TableSettings(table, storage_options=dict(store.delta))
+    DeltaSink(settings).prepare(SCHEMA)
+
+    def write(writer: int) -> None:
+        sink = DeltaSink(settings)
+        sink.prepare(SCHEMA)
+        for number in range(COMMITS):
+            batch = BatchInfo(f"p{writer}", number, (OffsetRange("t", writer, number, number + 1),))
+            rows = pa.RecordBatch.from_pylist([{"writer": writer, "batch": number}], schema=SCHEMA)
+            (described,) = sink.write_task(batch)(iter([rows]))
+            sink.commit(batch, [_written(row) for row in described.to_pylist()])
+
+    with ThreadPoolExecutor(2) as both:
+        list(both.map(write, range(2)))
+    rows = DeltaTable(table, storage_options=dict(store.delta)).to_pyarrow_table().to_pylist()
+    found = sorted((row["writer"], row["batch"]) for row in rows)
+    assert found == [(writer, number) for writer in range(2) for number in range(COMMITS)]
+
+
+def _written(row: dict[str, object]) -> object:
+    from headrace.pipeline.sinks.files import described
+
+    return described(row)
+
+
+def test_a_bucket_that_is_missing_or_a_key_that_is_wrong_is_told(
+    server: S3Server, name: str
+) -> None:
+    store = server.store(name, Path("unused"))
+    missing = TableSettings("s3://no-such-bucket/t", storage_options=dict(store.delta))
+    with pytest.raises(SinkError, match="no-such-bucket"):
+        DeltaSink(missing).prepare(SCHEMA)
+    wrong = {**store.delta, "AWS_SECRET_ACCESS_KEY": "a-wrong-one"}
+    with pytest.raises(SinkError) as told:
+        DeltaSink(TableSettings(f"{store.base}/t", storage_options=wrong)).prepare(SCHEMA)
+    assert "a-wrong-one" not in str(told.value)

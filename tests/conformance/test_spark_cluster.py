@@ -1,0 +1,41 @@
+"""Pipelines on a standalone Spark cluster: a master and two workers from PySpark's own jars.
+
+The executors run in other processes and other folders than the driver. One of the workers is
+killed with its executors while batches are on their way.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.every_sink import EverySink
+from support.spark_cluster import SMALL, SparkCluster
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+def test_every_sink_is_exact_and_a_worker_killed_on_the_way_changes_nothing(
+    cluster: SparkCluster, bootstrap: str, name: str, tmp_path: Path
+) -> None:
+    flows = EverySink(tmp_path / "spec", bootstrap, name, spark=SMALL)
+    flows.feed(800)
+    whole = flows.run(cluster.url)
+    assert whole.wait() == 0, whole.tail()
+    flows.check()
+
+    flows.feed(2400, files=3)
+    broken = flows.run(cluster.url)
+    try:
+        broken.await_events("batch", 4)
+        cluster.kill_worker()
+        assert broken.wait() == 0, broken.tail()
+    finally:
+        broken.kill()
+    flows.check()
