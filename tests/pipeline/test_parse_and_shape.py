@@ -22,7 +22,8 @@ COLUMNS = (
 )
 SCHEMA = (
     "id BIGINT NOT NULL, i INT, d DOUBLE, f FLOAT, s STRING, b BOOLEAN, ts TIMESTAMP, dt DATE, "
-    "dec DECIMAL(6,2), arr ARRAY<INT>, st STRUCT<x: INT, y: STRING>, m MAP<STRING, INT>"
+    "dec DECIMAL(6,2), arr ARRAY<INT>, st STRUCT<x: INT, y: STRING>, m MAP<STRING, INT>, "
+    "ds ARRAY<DOUBLE>, sts ARRAY<STRUCT<q: DOUBLE>>, md MAP<STRING, DOUBLE>"
 )
 MERGE = "{format: delta, table: t, mode: merge, key: [id]}"
 
@@ -62,6 +63,8 @@ GOOD = [
     b'{"id":1,"s":"12","st":{"x":7,"y":"3"},"q":{"s":12}}',
     b'{"id":1,"s" : "12","ts": "2026-01-01T00:00:00Z","q":[{"s":12,"ts":5}]}',
     b'{"id":1,"q":' + b"[" * 400 + b"]" * 400 + b"}",
+    b'{"id":1,"s":"\\ud83d\\ude00 \\\\ud800","dt":"9999-12-31","ds":[1.5,null],"m":{"a":1}}',
+    b'\r\n{"_record":[null,null],"_end":false,"_corrupt":"x","id":1}',
 ]
 BAD = {
     b"": "NotJson",
@@ -77,6 +80,17 @@ BAD = {
     b'{"id":1,}': "NotJson",
     b"{'id':1}": "NotJson",
     b'{"id":1} xyz': "NotJson",
+    b'{"id":1}}': "NotJson",
+    b'{"id":1}} xyz': "NotJson",
+    b'{"id":1}} {"id":2': "NotJson",
+    b'{"id":1},"x":5': "NotJson",
+    b'{"id":1},"r":{"id":2}': "NotJson",
+    b'{"id":1},{"id":2}': "NotJson",
+    b'{"id":1},null': "NotJson",
+    b'{"id":1}],"x":[1': "NotJson",
+    b'\xef\xbb\xbf{"id":1}': "NotJson",
+    b'{"id":1,"s":"\\ud800"}': "NotJson",
+    b'{"id":1,"s":"\\uDC00x"}': "NotJson",
     b'{"id":1}{"id":2}': "NotJson",
     b'{"id":1},': "NotJson",
     b'{"id":1}\x00': "NotJson",
@@ -105,6 +119,10 @@ BAD = {
     b'{"id":1,"s": {"a":1}}': "SchemaMismatch",
     b'{"id":1,"d":1e999}': "OutOfRange",
     b'{"id":1,"f":1e300}': "OutOfRange",
+    b'{"id":1,"ds":[1.5,-1e999]}': "OutOfRange",
+    b'{"id":1,"sts":[{"q":1e999}]}': "OutOfRange",
+    b'{"id":1,"md":{"a":1e999}}': "OutOfRange",
+    b'{"id":1,"m":{"a":1,"b":3,"a":2}}': "DuplicateKey",
     b'{"id":1,"d":"NaN"}': "SchemaMismatch",
     b'{"id":1,"id":2}': "DuplicateKey",
     b'{"i":1}': "MissingField",
@@ -119,13 +137,13 @@ def test_good_records_are_rows_and_every_bad_one_has_its_class(
     values = [*GOOD, *BAD, None]
     rows = run(spark, flow_of(tmp_path), records(spark, values))
     found = {value: row["_error"] and row["_error"]["class"] for value, row in zip(values, rows)}  # noqa: B905
-    assert found == {**dict.fromkeys(GOOD), **BAD, None: None}
+    assert found == {**dict.fromkeys(GOOD), **BAD, None: "NoValue"}
     good = rows[: len(GOOD)]
     assert all(row["id"] == 1 and row["_record"] is None for row in good)
     assert rows[3]["s"] == '\u00e4\U0001f600 "s": 5'
     bad = rows[len(GOOD)]
     assert (bytes(bad["_record"]["value"]), bad["_record"]["offset"]) == (b"", len(GOOD))
-    assert {row["_error"]["action"] for row in rows[len(GOOD) : -1]} == {"dead_letter"}
+    assert {row["_error"]["action"] for row in rows[len(GOOD) :]} == {"dead_letter"}
     assert (
         "OBJECT<d: STRING, id: BIGINT>"
         in rows[values.index(b'{"id":1,"d":"1.5"}')]["_error"]["message"]
@@ -251,5 +269,5 @@ def test_avro_is_decoded_in_tasks(spark: "SparkSession", tmp_path: Path) -> None
         None,
         "NotAvro",
         "NotAvro",
-        None,
+        "NoValue",
     ]

@@ -11,7 +11,7 @@ import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
 
 from headrace.pipeline.formats.decoder import Undecodable
-from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
+from headrace.pipeline.formats.errors import FormatError, RegistryError
 from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.formats.registry import (
     Access,
@@ -128,12 +128,12 @@ class AvroDecoder(NamedTuple):
     access: Access | None
 
     def decode(self, data: bytes) -> dict[str, object]:
-        """Raises `Undecodable` for a bad record, `RegistryUnreachable` where it cannot know."""
+        """Raises `Undecodable` for a bad record, `RegistryError` where it cannot know."""
         try:
             writer, body = self._writer(data)
             source = io.BytesIO(body)
             row = fastavro.schemaless_reader(source, writer, _reader_of(self.reader))  # type: ignore[arg-type]
-        except RegistryUnreachable:
+        except RegistryError:
             raise
         except (NoPrefix, EOFError, UnicodeDecodeError, IndexError) as error:
             reason = "it ends too early" if isinstance(error, EOFError) else str(error)

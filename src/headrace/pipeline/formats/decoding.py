@@ -47,7 +47,7 @@ class Decoding(NamedTuple):
 def decode(records: "DataFrame", wanted: Iterable[tuple[Side, Prepared, int, str]]) -> "DataFrame":
     """The records with a struct<columns, error, message> for each side that is wanted."""
     sides = [Decoding(*each) for each in wanted]
-    with_headers = "headers" in records.columns
+    with_headers, with_damage = (name in records.columns for name in ("headers", "damage"))
     made = "".join(
         f", {each.column} struct<columns: {type_text(each.prepared.columns)}, "
         "error: string, message: string>"
@@ -66,8 +66,9 @@ def decode(records: "DataFrame", wanted: Iterable[tuple[Side, Prepared, int, str
         )
     )
     names = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
-    chosen = records.select(*names, *(["headers"] if with_headers else []))
-    return chosen.mapInArrow(task, source_schema(with_headers=with_headers) + made)
+    names += ["headers"] * with_headers + ["damage"] * with_damage
+    columns = source_schema(with_headers=with_headers, with_damage=with_damage)
+    return records.select(*names).mapInArrow(task, columns + made)
 
 
 def _decoder(prepared: Prepared) -> Decoder:

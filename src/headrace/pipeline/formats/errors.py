@@ -5,5 +5,9 @@ class FormatError(ValueError):
     """A schema or a registry that a person must correct: what it is, and what to do."""
 
 
-class RegistryUnreachable(FormatError):
+class RegistryError(FormatError):
+    """The schema registry refuses, or is none: no record can be blamed for that."""
+
+
+class RegistryUnreachable(RegistryError):
     """The schema registry does not answer; the batch must be tried again, not thrown away."""

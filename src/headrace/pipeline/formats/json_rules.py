@@ -3,32 +3,55 @@
 `from_json` is the fastest reader there is in Spark, but it is lenient: it stops reading after the
 first object, takes any value for a string and a number for a time, gives infinity for a number
 that is too large, repairs invalid UTF-8, and knows no required fields. So the record is read
-inside an object of our own (what follows it then breaks the syntax), and cheap checks on the
-result find the rest. What costs a second reading is done for bad records only.
+inside a text of our own, `{"_record":[RECORD,null],"_end":true}`. What follows the object in the
+record then breaks the syntax, lengthens the array, or hides the end, which is looked for. Cheap
+checks on the result find the rest. What costs a second reading is done for bad records only.
 """
 
 import json
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 from headrace.pipeline.formats.problems import BadRecord, Check, literal
 from headrace.pipeline.formats.schema import (
+    ArrayOf,
     Column,
+    MapOf,
     Primitive,
     Struct,
+    Type,
     quoted,
     required_paths,
     type_text,
 )
 from headrace.pipeline.spec.formats import Json
 
-_ROOT: Final = "r"
+_ROOT: Final = "_record"
+_END: Final = "_end"
 _CORRUPT: Final = "_corrupt"
+_BEFORE: Final = f'{{"{_ROOT}":['
+_BEHIND: Final = f',null],"{_END}":true}}'
+_ELEMENTS: Final = 2
+"""The record and the null behind it."""
 # Types that JSON writes as a string; `from_json` takes other things for them.
 _AS_STRING: Final = frozenset({"string", "timestamp", "timestamp_ntz", "date", "binary"})
 # The checks of single columns are generated code, which must stay small to be fast.
 MAX_CHECKED_COLUMNS: Final = 60
+_ESCAPES: Final = (r"\ud", r"\uD")
+_LONE_SURROGATE: Final = (
+    r"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F])"
+)
+_YEARS: Final = {
+    "date": ("DATE'0001-01-01'", "DATE'9999-12-31'"),
+    "timestamp": ("TIMESTAMP'0001-01-01 00:00:00Z'", "TIMESTAMP'9999-12-31 23:59:59.999999Z'"),
+    "timestamp_ntz": (
+        "TIMESTAMP_NTZ'0001-01-01 00:00:00'",
+        "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
+    ),
+}
+"""What most readers of tables can hold, Python's among them: the first and the last."""
 MAX_SHOWN: Final = 300
 """Characters of a record's own schema in a message."""
 
@@ -38,9 +61,9 @@ def parsed(given: Json, columns: Struct, side: str, limit_bytes: int) -> str:
     text = f"CAST({side} AS STRING)"
     wrapped = (
         f"CASE WHEN octet_length({side}) <= {limit_bytes} "
-        f"THEN concat('{{\"{_ROOT}\":', {text}, '}}') END"
+        f"THEN concat({literal(_BEFORE)}, {text}, {literal(_BEHIND)}) END"
     )
-    ddl = f"{_ROOT} {type_text(columns)}, {_CORRUPT} string"
+    ddl = f"{_ROOT} array<{type_text(columns)}>, {_END} boolean, {_CORRUPT} string"
     options = {
         "mode": "PERMISSIVE",
         "columnNameOfCorruptRecord": _CORRUPT,
@@ -56,7 +79,12 @@ def parsed(given: Json, columns: Struct, side: str, limit_bytes: int) -> str:
 
 
 def field(struct: str, column: Column) -> str:
-    return f"{struct}.{_ROOT}.{quoted(column.name)}"
+    return _at(struct, (column.name,))
+
+
+def _at(struct: str, path: tuple[str, ...]) -> str:
+    """A field of the record, by the names of the structs it is in."""
+    return ".".join((f"get({struct}.{_ROOT}, 0)", *(quoted(step) for step in path)))
 
 
 def checks(
@@ -64,14 +92,20 @@ def checks(
 ) -> Iterator[Check]:
     """What may be wrong with one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
-    broken = f"({struct}.{_CORRUPT} IS NOT NULL OR {struct}.{_ROOT} IS NULL)"
+    broken = (
+        f"({struct}.{_CORRUPT} IS NOT NULL OR {struct}.{_END} IS NULL "
+        f"OR size({struct}.{_ROOT}) <> {_ELEMENTS} OR get({struct}.{_ROOT}, 0) IS NULL)"
+    )
     yield Check(
         f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")
     )
     yield Check(
         f"{broken} AND NOT {_is_object(text)}",
         BadRecord.NOT_JSON,
-        literal(f"{prefix}is no JSON object, or is nested too deep"),
+        literal(
+            f"{prefix}is no JSON object, or is nested too deep, or has a number of more than "
+            "1,000 digits"
+        ),
     )
     shown = f"left(schema_of_variant(try_parse_json({text})), {MAX_SHOWN})"
     yield Check(
@@ -79,7 +113,13 @@ def checks(
         BadRecord.SCHEMA_MISMATCH,
         f"concat({literal(f'{prefix}does not fit the schema: it is ')}, {shown})",
     )
-    yield from _infinite(columns, struct, prefix)
+    yield Check(
+        f"({' OR '.join(f'contains({text}, {literal(each)})' for each in _ESCAPES)}) "
+        f"AND rlike({text}, {literal(_LONE_SURROGATE)})",
+        BadRecord.NOT_JSON,
+        literal(f"{prefix}has half of a surrogate pair, which is no character"),
+    )
+    yield from _out_of_range(columns, struct, prefix)
     yield from _missing(columns, struct, prefix)
     yield from _not_strings(columns, struct, text, prefix)
     if given.duplicate_keys == "error":
@@ -88,29 +128,83 @@ def checks(
 
 
 def _is_object(text: str) -> str:
-    """Nothing but an object, as a strict reader sees it. Costs a second reading.
+    """Nothing but one object, as a strict reader sees it. Costs a second reading.
 
     Inside an array, because this reader, too, stops after the first value.
     """
-    found = f"schema_of_variant(try_parse_json(concat('[', {text}, ']')))"
-    return f"coalesce({found} LIKE 'ARRAY<OBJECT<%', false)"
+    found = f"try_parse_json(concat('[', {text}, ']'))"
+    alone = f"variant_get({found}, '$[1]', 'variant') IS NULL"
+    return f"(coalesce(schema_of_variant({found}) LIKE 'ARRAY<OBJECT<%', false) AND {alone})"
 
 
-def _infinite(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
-    """A number that is too large for a double becomes infinity; JSON itself has none."""
-    for each in columns.columns:
-        if each.type in (Primitive("double"), Primitive("float")):
+class _Leaf(NamedTuple):
+    """A value in the record, behind structs and at most one array or map."""
+
+    path: tuple[str, ...]
+    type: Primitive
+    many: Literal["", "array", "map"] = ""
+    """Where there are several values, what holds them."""
+
+
+def _leaves(kind: Type, path: tuple[str, ...] = (), *, in_array: bool = False) -> Iterator[_Leaf]:
+    match kind:
+        case Primitive():
+            yield _Leaf(path, kind, "array" if in_array else "")
+        case Struct(columns):
+            for each in columns:
+                yield from _leaves(each.type, (*path, each.name), in_array=in_array)
+        case ArrayOf(item) if not in_array:
+            yield from _leaves(item, path, in_array=True)
+        case MapOf(Primitive() as value) if not in_array:
+            yield _Leaf(path, value, "map")
+
+
+def _out_of_range(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
+    """What Spark's types can hold, and readers of the table cannot, or not as it was meant."""
+    for leaf in _leaves(columns):
+        name, value = ".".join(leaf.path), _at(struct, leaf.path)
+        if leaf.type.name in ("double", "float"):
+            # A number that is too large becomes infinity; JSON itself has none.
             yield Check(
-                f"abs({field(struct, each)}) = double('Infinity')",
+                _is_infinite(leaf, value),
                 BadRecord.OUT_OF_RANGE,
-                literal(f"{prefix}{each.name} is no finite number"),
+                literal(f"{prefix}{name} is no finite number"),
+            )
+        elif leaf.type.name in _YEARS and not leaf.many:
+            first, last = _YEARS[leaf.type.name]
+            yield Check(
+                f"({value} < {first} OR {value} > {last})",
+                BadRecord.OUT_OF_RANGE,
+                literal(f"{prefix}{name} is outside of the years 1 to 9999"),
+            )
+    yield from _doubled_keys(columns, struct, prefix)
+
+
+def _is_infinite(leaf: _Leaf, value: str) -> str:
+    if not leaf.many:
+        return f"abs({value}) = double('Infinity')"
+    values = f"map_values({value})" if leaf.many == "map" else value
+    kind = leaf.type.name
+    both = (f"array_contains({values}, {kind}('{sign}Infinity'))" for sign in ("", "-"))
+    return f"({' OR '.join(both)})"
+
+
+def _doubled_keys(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
+    """A map that has a key twice cannot be read from a table again."""
+    for each in columns.columns:
+        if isinstance(each.type, MapOf):
+            keys = f"map_keys({field(struct, each)})"
+            yield Check(
+                f"size({keys}) <> size(array_distinct({keys}))",
+                BadRecord.DUPLICATE_KEY,
+                literal(f"{prefix}{each.name} has a key twice"),
             )
 
 
 def _missing(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
     for path in required_paths(columns):
         yield Check(
-            f"{struct}.{_ROOT}.{'.'.join(quoted(step) for step in path)} IS NULL",
+            f"{_at(struct, path)} IS NULL",
             BadRecord.MISSING_FIELD,
             literal(f"{prefix}{'.'.join(path)} is required"),
         )

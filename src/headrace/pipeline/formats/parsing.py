@@ -7,7 +7,7 @@ from headrace.pipeline.columns import DELETED, ERROR, RECORD
 from headrace.pipeline.formats import csv_rules, json_rules
 from headrace.pipeline.formats.prepared import Prepared, Schemas, Side
 from headrace.pipeline.formats.problems import BadRecord, Check, literal, problem, verdict
-from headrace.pipeline.formats.schema import Column, quoted, type_text
+from headrace.pipeline.formats.schema import Column, quoted, required_paths, type_text
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw
 from headrace.pipeline.spec.sinks import TableSink
@@ -36,6 +36,8 @@ class _Plan(NamedTuple):
     prepared: Prepared
     limit_bytes: int
     action: str
+    absent: str = ""
+    """The `_error` of a record that has nothing on this side; empty = that is fine."""
 
     @property
     def parsed(self) -> str:
@@ -53,9 +55,10 @@ def parse(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
     """
     source = flow.source
     assert isinstance(source, TopicSource)
-    plans = [_Plan("value", schemas.value, source.max_record_bytes, flow.on_error)]
+    limit = source.max_record_bytes
+    plans = [_Plan("value", schemas.value, limit, flow.on_error, _no_value(flow, schemas.value))]
     if schemas.key is not None:
-        plans.append(_Plan("key", schemas.key, source.max_record_bytes, flow.on_error))
+        plans.append(_Plan("key", schemas.key, limit, flow.on_error, _no_key(flow, schemas.key)))
     headers = "headers" if "headers" in records.columns else _NO_HEADERS
     packed = f"struct({', '.join(_RECORD_COLUMNS)}, {headers}) AS {RECORD}"
     decoded = [plan for plan in plans if isinstance(plan.prepared.format, Avro | Protobuf)]
@@ -64,11 +67,14 @@ def parse(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
         from headrace.pipeline.formats.decoding import decode
 
         rows = decode(records, [(p.side, p.prepared, p.limit_bytes, p.parsed) for p in decoded])
-    rows = rows.selectExpr(packed, *(f"{_parsed(plan)} AS {plan.parsed}" for plan in plans))
+    damage = ["damage"] if "damage" in records.columns else []
+    parsed = (f"{_parsed(plan)} AS {plan.parsed}" for plan in plans)
+    rows = rows.selectExpr(packed, *parsed, *damage)
+    error = _error(plans, flow)
     return rows.selectExpr(
         *_columns(plans),
         RECORD,
-        f"{_error(plans, flow)} AS {ERROR}",
+        f"{_unless_damaged(error, flow) if damage else error} AS {ERROR}",
         f"{RECORD}.value IS NULL AS {DELETED}",
     )
 
@@ -127,7 +133,39 @@ def _error(plans: list[_Plan], flow: Flow) -> str:
     return wanted[0] if len(wanted) == 1 else f"coalesce({', '.join(wanted)})"
 
 
+def _unless_damaged(error: str, flow: Flow) -> str:
+    """A batch of the log that cannot be read is no record; its bytes are set aside, or skipped."""
+    action = "skip" if flow.dead_letter is None else "dead_letter"
+    found = problem(BadRecord.DAMAGED_BATCH, "damage", action)
+    return f"CASE WHEN damage IS NOT NULL THEN {found} ELSE {error} END"
+
+
+def _no_value(flow: Flow, prepared: Prepared) -> str:
+    """A merge deletes by it, and raw bytes may be none; otherwise there is nothing to be a row."""
+    source = flow.source
+    assert isinstance(source, TopicSource)
+    merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
+    if merges or isinstance(prepared.format, Raw) or source.on_null_value == "keep":
+        return ""
+    message = literal("has no value (null); see on_null_value")
+    action = "skip" if source.on_null_value == "skip" else flow.on_error
+    return problem(BadRecord.NO_VALUE, message, action)
+
+
+def _no_key(flow: Flow, prepared: Prepared) -> str:
+    if not any(required_paths(prepared.columns)):
+        return ""
+    return problem(BadRecord.MISSING_FIELD, literal("there is no key"), flow.on_error)
+
+
 def _side_error(plan: _Plan) -> str:
+    if not plan.absent:
+        return _content_error(plan)
+    absent = f"{RECORD}.{plan.side} IS NULL"
+    return f"CASE WHEN {absent} THEN {plan.absent} ELSE {_content_error(plan)} END"
+
+
+def _content_error(plan: _Plan) -> str:
     content = f"{RECORD}.{plan.side}"
     given = plan.prepared.format
     if isinstance(given, Avro | Protobuf):

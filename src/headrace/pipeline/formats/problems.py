@@ -22,6 +22,8 @@ class BadRecord(StrEnum):
     TOO_LARGE = "TooLarge"
     UNKNOWN_SCHEMA_ID = "UnknownSchemaId"
     MISSING_KEY = "MissingKey"
+    NO_VALUE = "NoValue"
+    DAMAGED_BATCH = "DamagedBatch"
     EXPECTATION_FAILED = "ExpectationFailed"
 
 

@@ -18,7 +18,7 @@ from google.protobuf.descriptor_pool import Default, DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
 from headrace.pipeline.formats.decoder import Undecodable
-from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
+from headrace.pipeline.formats.errors import FormatError, RegistryError
 from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.formats.proto_text import parse_proto
 from headrace.pipeline.formats.registry import (
@@ -224,13 +224,13 @@ class ProtobufDecoder(NamedTuple):
     access: Access | None
 
     def decode(self, data: bytes) -> dict[str, object]:
-        """Raises `Undecodable` for a bad record, `RegistryUnreachable` where it cannot know."""
+        """Raises `Undecodable` for a bad record, `RegistryError` where it cannot know."""
         make, wanted = _reader_of(self.reader)
         try:
             message = make()
             message.ParseFromString(self._body(data, wanted))
             return _row(message)
-        except RegistryUnreachable:
+        except RegistryError:
             raise
         except NoSuchSchema as error:
             raise Undecodable(BadRecord.UNKNOWN_SCHEMA_ID, str(error)) from None

@@ -1,18 +1,25 @@
 """A Confluent-compatible schema registry, asked once for each schema and process."""
 
 import base64
+import http.client
 import json
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from headrace.pipeline.formats.errors import FormatError, RegistryUnreachable
+from headrace.pipeline.formats.errors import FormatError, RegistryError, RegistryUnreachable
 from headrace.pipeline.spec.formats import Registry
 
-TIMEOUT_S: Final = 10
+TIMEOUT_S: Final = 10.0
+"""For a connection and for each piece of an answer; twice that for all of it."""
+PIECE_BYTES: Final = 1 << 16
+TIMED_OUT: Final = 408
+TOO_MANY: Final = 429
+SERVER_ERROR: Final = 500
 MAX_ANSWER_BYTES: Final = 16 * 2**20
 _PREFIX_BYTES: Final = 5
 MAX_DEPTH: Final = 20
@@ -95,7 +102,8 @@ class RegistryClient:
                 f"the registry {self._access.url} has no version {version} of the subject "
                 f"{subject}; set registry.subject, or register the schema"
             ) from None
-        return self._registered(answer, int(str(answer.get("id", 0))))
+        found = answer.get("id", 0)
+        return self._registered(answer, found if isinstance(found, int) else 0)
 
     def _registered(self, answer: Mapping[str, object], schema_id: int) -> Registered:
         references: dict[str, str] = {}
@@ -111,42 +119,71 @@ class RegistryClient:
         if depth > MAX_DEPTH:
             raise FormatError("schemas that refer to each other in a circle")
         for each in listed if isinstance(listed, list) else []:
-            if each["name"] in into:
+            try:
+                name, subject, version = each["name"], str(each["subject"]), each["version"]
+            except (TypeError, KeyError):
+                raise FormatError(
+                    f"the registry {self._access.url} names no schema: {each!r}"
+                ) from None
+            if name in into:
                 continue
-            subject = urllib.parse.quote(each["subject"], safe="")
-            found = self._get(f"/subjects/{subject}/versions/{each['version']}")
+            found = self._get(
+                f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/{version}"
+            )
             self._collect(found, into, depth + 1)
-            into[each["name"]] = str(found["schema"])
+            into[name] = str(found.get("schema"))
 
     def _get(self, path: str) -> dict[str, object]:
         request = urllib.request.Request(self._access.url + path)  # noqa: S310 - http(s) by the spec
         request.add_header("Accept", "application/vnd.schemaregistry.v1+json, application/json")
         if self._access.authorization:
             request.add_header("Authorization", self._access.authorization)
+        url = self._access.url
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
-                found = json.loads(answer.read(MAX_ANSWER_BYTES))
+                text = _read(answer)
         except urllib.error.HTTPError as error:
             with error:
                 raise self._refused(path, error.code) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise RegistryUnreachable(
-                f"the schema registry {self._access.url} does not answer: {error}; check the URL "
+                f"the schema registry {url} does not answer: {error}; check the URL "
                 "and that it runs"
             ) from None
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
         if not isinstance(found, dict):
-            raise RegistryUnreachable(f"{self._access.url} is no schema registry")
+            raise RegistryError(f"{url}{path} gives no JSON object: it is no schema registry")
         return found
 
     def _refused(self, path: str, code: int) -> Exception:
         if code == 404:
             return NoSuchSchema(path)
+        url = self._access.url
         if code in (401, 403):
-            return RegistryUnreachable(
-                f"the schema registry {self._access.url} refuses access ({code}); "
-                "check registry.auth"
+            return RegistryError(
+                f"the schema registry {url} refuses access ({code}); check registry.auth"
             )
-        return RegistryUnreachable(f"the schema registry {self._access.url} answers {code}")
+        if code < SERVER_ERROR and code not in (TIMED_OUT, TOO_MANY):
+            return RegistryError(f"the schema registry {url}{path} answers {code}; check the URL")
+        return RegistryUnreachable(f"the schema registry {url} answers {code}; check its log")
+
+
+def _read(answer: http.client.HTTPResponse) -> bytes:
+    """All of it; a registry that sends a byte now and then does not hold up a batch for good."""
+    deadline = time.monotonic() + 2 * TIMEOUT_S
+    pieces: list[bytes] = []
+    size = 0
+    while piece := answer.read1(PIECE_BYTES):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_ANSWER_BYTES:
+            raise ValueError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer does not end")
+    return b"".join(pieces)
 
 
 _clients: dict[Access, RegistryClient] = {}

@@ -25,7 +25,7 @@ from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.offsets import OffsetRange, limited
 from headrace.pipeline.source import rows
 from headrace.pipeline.source.admin import LogAdmin
-from headrace.pipeline.source.options import SourceOptions, read_options
+from headrace.pipeline.source.options import DAMAGE, SourceOptions, read_options
 from headrace.pipeline.source.planning import (
     batch_ranges,
     checked,
@@ -56,8 +56,10 @@ class HeadraceSource(DataSource):
         return "headrace"
 
     def schema(self) -> str:
-        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return rows.schema(with_headers=headers)
+        return rows.schema(with_headers=self._has("includeHeaders"), with_damage=self._has(DAMAGE))
+
+    def _has(self, name: str) -> bool:
+        return str(self.options.get(name, "false")).lower() == "true"
 
     def reader(self, schema: StructType) -> "BatchReader":
         return BatchReader(read_options(dict(self.options), streaming=False))
@@ -169,4 +171,6 @@ def _read(wanted: OffsetRange, options: SourceOptions) -> Iterator[pa.RecordBatc
         return
     read = read_range(wanted, options.read, fail_on_data_loss=options.fail_on_data_loss)
     for records in read:
-        yield rows.to_batch(records, wanted.topic, wanted.partition)
+        yield rows.to_batch(
+            records, wanted.topic, wanted.partition, with_damage=options.read.with_damage
+        )

@@ -14,7 +14,7 @@ from headrace.client.errors import ClientError, code_of_number
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.outcomes import Refusal
 from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.source.settings import DataLost, ReadFailed, ReadSettings
+from headrace.pipeline.source.settings import BEHIND_DAMAGE, DataLost, ReadFailed, ReadSettings
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
     FetchPartition,
@@ -25,7 +25,7 @@ from headrace.protocol.messages.fetch import (
 )
 from headrace.records.arrow.decoder import Aborted
 from headrace.records.batch import headers
-from headrace.records.errors import RecordError
+from headrace.records.errors import CorruptBatch, RecordError
 
 FETCH_BY_NAME: Final = 12
 READ_COMMITTED: Final = 1
@@ -40,6 +40,8 @@ class Chunk(NamedTuple):
     data: memoryview
     aborted: tuple[Aborted, ...] | None
     start: int
+    end: int
+    """Behind the last batch: where the next chunk begins."""
 
 
 class Fetcher:
@@ -86,11 +88,11 @@ class Fetcher:
             self._replica = data.preferred_read_replica
             return None, offset
         records = memoryview(data.records or b"")
-        next_offset = self._end_of(records, offset)
+        next_offset = self._end_of(records, offset, data.high_watermark)
         if next_offset == offset:
             return None, await self._nothing(data, offset)
         self._empty = 0
-        return Chunk(records, self._aborted(data), offset), next_offset
+        return Chunk(records, self._aborted(data), offset, next_offset), next_offset
 
     async def _answer(self, offset: int) -> FetchResponse:
         if self._replica is not None:
@@ -141,14 +143,29 @@ class Fetcher:
             code_of=_code,
         )
 
-    def _end_of(self, records: memoryview, offset: int) -> int:
+    def _end_of(self, records: memoryview, offset: int, high_watermark: int) -> int:
+        """Where the batches end, if they follow each other as those of a log do.
+
+        Base offsets are not covered by the checksum: one that is damaged would be a gap, or
+        records under offsets that are not theirs. What else is wrong with a batch the decoder finds
+        out; here it only must not lead astray.
+        """
         end = offset
         try:
-            for _, header in headers(records, partial_tail=True):
-                end = max(end, header.next_offset)
+            for at, (_, header) in enumerate(headers(records, partial_tail=True)):
+                first = header.base_offset
+                if not (end if at else 0) <= first < high_watermark:
+                    raise CorruptBatch(
+                        f"a batch that begins at offset {first} is damaged: the log goes from "
+                        f"there to {high_watermark}"
+                    )
+                end = max(end, first) + 1 if header.last_offset_delta < 0 else header.next_offset
+                end = min(end, high_watermark)
         except RecordError as error:
-            raise ReadFailed(f"{self._wanted.of}: what follows offset {end}: {error}") from error
-        return end
+            raise ReadFailed(
+                f"{self._wanted.of}: what follows offset {end} is damaged: {error}. {BEHIND_DAMAGE}"
+            ) from error
+        return max(end, offset)
 
     async def _nothing(self, data: FetchPartitionData, offset: int) -> int:
         """Where to read on after an answer without records."""

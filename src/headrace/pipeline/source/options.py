@@ -28,6 +28,8 @@ from headrace.pipeline.source.settings import ReadSettings
 T = TypeVar("T")
 
 KAFKA: Final = "kafka."
+DAMAGE: Final = "headrace.damage"
+"""The runner's own: a column `damage`, and a row for each batch that is damaged."""
 CHOICES: Final = ("subscribe", "subscribepattern", "assign", "headrace.ranges")
 KNOWN: Final = {
     name.lower(): name
@@ -48,6 +50,7 @@ KNOWN: Final = {
         "includeHeaders",
         "failOnDataLoss",
         "headrace.ranges",
+        DAMAGE,
     )
 }
 # Options of Spark's source that change how it works inside and mean nothing here.
@@ -178,6 +181,7 @@ def _read_settings(options: Mapping[str, str]) -> ReadSettings:
         api_timeout_s=_number(kafka, "default.api.timeout.ms", 2 * request_ms) / 1000,
         read_committed=isolation == "read_committed",
         with_headers=_flag(options, "includeHeaders", default=False),
+        with_damage=_flag(options, DAMAGE, default=False),
         rack=kafka.get("client.rack", ""),
     )
 

@@ -16,22 +16,31 @@ from queue import Empty, Full, Queue
 from random import SystemRandom
 from typing import Final
 
+import pyarrow as pa
+
 from headrace.client.client import ClusterClient
 from headrace.clock import SystemClock
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.source.fetching import Chunk, Fetcher
-from headrace.pipeline.source.settings import ReadFailed, ReadSettings
-from headrace.records.arrow.columns import RecordArrays
-from headrace.records.arrow.decoder import DamagedBatch, decode_batches
+from headrace.pipeline.source.settings import BEHIND_DAMAGE, ReadFailed, ReadSettings
+from headrace.records.arrow.columns import HEADER, RecordArrays
+from headrace.records.arrow.decoder import Damaged, DamagedBatch, decode_batches
+from headrace.records.batch import NO_TIMESTAMP
 
 CHUNKS_AHEAD: Final = 2
 QUEUE_LOOK_S: Final = 0.2
+MAX_DAMAGE_BYTES: Final = 16 << 20
+"""Of a damaged batch, kept to be looked at."""
 
 
 def read_range(
     wanted: OffsetRange, settings: ReadSettings, *, fail_on_data_loss: bool = True
 ) -> Iterator[RecordArrays]:
-    """The records of the range in chunks; raises `ReadFailed`."""
+    """The records of the range in chunks; raises `ReadFailed`.
+
+    Where the settings ask for it, a damaged batch is a chunk of one row, with its bytes as the
+    value.
+    """
     fetching = _Fetching(wanted, settings, fail_on_data_loss=fail_on_data_loss)
     try:
         for chunk in fetching:
@@ -39,19 +48,41 @@ def read_range(
                 decoded = decode_batches(
                     chunk.data,
                     start=chunk.start,
-                    end=wanted.end,
+                    end=min(chunk.end, wanted.end),
                     aborted=chunk.aborted,
                     with_headers=settings.with_headers,
+                    skip_damaged=settings.with_damage,
                 )
             except DamagedBatch as damaged:
                 raise ReadFailed(
                     f"{wanted.of}: the batch at offset {damaged.offset} is damaged "
-                    f"({damaged.reason}); restore the partition, or start behind it"
+                    f"({damaged.reason}). Set on_corrupt: skip in the source of a pipeline to go "
+                    f"on without it. {BEHIND_DAMAGE}"
                 ) from damaged
             if len(decoded.records):
                 yield decoded.records
+            for each in decoded.damaged:
+                yield _as_record(each, with_headers=settings.with_headers)
     finally:
         fetching.stop()
+
+
+def _as_record(damaged: Damaged, *, with_headers: bool) -> RecordArrays:
+    shown = damaged.data[:MAX_DAMAGE_BYTES]
+    told = f"offsets {damaged.start} to {damaged.end - 1} cannot be read: {damaged.reason}"
+    if len(shown) < len(damaged.data):
+        told += f" (the first {len(shown)} of {len(damaged.data)} bytes are kept)"
+    return RecordArrays(
+        key=pa.nulls(1, pa.binary()),
+        value=pa.array([shown], pa.binary()),
+        offset=pa.array([damaged.start], pa.int64()),
+        timestamp_ms=pa.array([NO_TIMESTAMP], pa.int64()),
+        timestamp_type=pa.array([0], pa.int32()),
+        headers=pa.nulls(1, pa.list_(HEADER)) if with_headers else None,
+        key_bytes=0,
+        value_bytes=len(shown),
+        damage=pa.array([told], pa.string()),
+    )
 
 
 class _Fetching:

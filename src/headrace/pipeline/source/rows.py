@@ -3,6 +3,7 @@
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.records.arrow.columns import HEADER, RecordArrays
 
@@ -11,15 +12,21 @@ SCHEMA: Final = (
     "timestamp timestamp, timestampType int"
 )
 HEADERS: Final = ", headers array<struct<key: string, value: binary>>"
+DAMAGE: Final = ", damage string"
 _MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
+YEARS_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
+"""The years 1 to 9999. A producer may send any number for a time; what is outside is null, as no
+type of Spark, Arrow and Python could carry it all the way."""
 
 
-def schema(*, with_headers: bool) -> str:
-    """As Spark's DDL."""
-    return SCHEMA + HEADERS if with_headers else SCHEMA
+def schema(*, with_headers: bool, with_damage: bool = False) -> str:
+    """As Spark's DDL; `damage` says what is wrong with a row that is no record but a batch."""
+    return SCHEMA + (HEADERS if with_headers else "") + (DAMAGE if with_damage else "")
 
 
-def to_batch(records: RecordArrays, topic: str, partition: int) -> pa.RecordBatch:
+def to_batch(
+    records: RecordArrays, topic: str, partition: int, *, with_damage: bool = False
+) -> pa.RecordBatch:
     """The records as rows of that schema."""
     count = len(records)
     columns = {
@@ -28,9 +35,21 @@ def to_batch(records: RecordArrays, topic: str, partition: int) -> pa.RecordBatc
         "topic": pa.repeat(pa.scalar(topic), count),
         "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
         "offset": records.offset,
-        "timestamp": records.timestamp_ms.cast(pa.timestamp("ms", tz="UTC")).cast(_MICROSECONDS),
+        "timestamp": _times(records.timestamp_ms),
         "timestampType": records.timestamp_type,
     }
     if records.headers is not None:
         columns["headers"] = records.headers.cast(pa.list_(HEADER))
+    if with_damage:
+        whole = records.damage is None
+        columns["damage"] = pa.nulls(count, pa.string()) if whole else records.damage
     return pa.RecordBatch.from_pydict(columns)
+
+
+def _times(milliseconds: pa.Array) -> pa.Array:
+    first, last = YEARS_MS
+    found = pc.min_max(milliseconds)
+    if len(milliseconds) and (found["min"].as_py() < first or found["max"].as_py() > last):
+        known = pc.and_(pc.greater_equal(milliseconds, first), pc.less_equal(milliseconds, last))
+        milliseconds = pc.if_else(known, milliseconds, pa.scalar(None, pa.int64()))
+    return milliseconds.cast(pa.timestamp("ms", tz="UTC")).cast(_MICROSECONDS)

@@ -1,8 +1,13 @@
 """How to reach a cluster and read from it, and what can go wrong there."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.client.security import PLAINTEXT, Security
+
+BEHIND_DAMAGE: Final = (
+    "Restore the partition from a replica or a backup, or read on behind the damage: "
+    "`headrace pipeline reset SPEC --to OFFSET`, or startingOffsets"
+)
 
 
 class ReadFailed(Exception):
@@ -27,4 +32,6 @@ class ReadSettings(NamedTuple):
     """For an answer at all, with every attempt that it takes: a new leader has to be elected."""
     read_committed: bool = True
     with_headers: bool = False
+    with_damage: bool = False
+    """Whether a damaged batch is a row of its own, and not an error."""
     rack: str = ""

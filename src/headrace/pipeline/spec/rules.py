@@ -98,6 +98,10 @@ def _source(flow: _Parts) -> Iterator[Problem]:
             re.compile(source.pattern)
         except re.error as error:
             yield Problem((*at, "pattern"), f"is no pattern: {error}")
+    if "on_null_value" in source.model_fields_set and getattr(flow.sink, "mode", "") == "merge":
+        yield Problem(
+            (*at, "on_null_value"), "with mode: merge a null value deletes a row", "take it out"
+        )
     if isinstance(source.start, StartOffsets) and source.topics:
         for topic in source.start.offsets:
             if topic not in source.topics:

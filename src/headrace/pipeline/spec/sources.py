@@ -60,6 +60,12 @@ class TopicSource(Part):
     """A larger value is a bad record (TooLarge)."""
     on_data_loss: Literal["fail", "continue"] = "fail"
     """What to do when records were deleted before they were read, or the topic was recreated."""
+    on_corrupt: Literal["fail", "skip"] = "fail"
+    """What to do with a batch of records that is damaged in the log: stop, or go on behind it. What
+    is skipped is told with its offsets, and its bytes go to the dead letters, if there are any."""
+    on_null_value: Literal["error", "skip", "keep"] = "error"
+    """Whether a record without a value (a tombstone) is bad, left out, or a row of nulls. With
+    `mode: merge` it deletes, and with `format: raw` it is a null."""
 
 
 class FileSource(Part):

@@ -146,6 +146,7 @@ class RecordArrays:
     """Records as Arrow arrays of one length."""
 
     __slots__ = (
+        "damage",
         "headers",
         "key",
         "key_bytes",
@@ -167,6 +168,7 @@ class RecordArrays:
         headers: pa.Array | None,
         key_bytes: int,
         value_bytes: int,
+        damage: pa.Array | None = None,
     ) -> None:
         self.key = key
         self.value = value
@@ -178,6 +180,8 @@ class RecordArrays:
         """Lists of (key, value), or None if headers were not asked for."""
         self.key_bytes = key_bytes
         self.value_bytes = value_bytes
+        self.damage = damage
+        """What is wrong with rows that are no records but whole batches that cannot be read."""
 
     def __len__(self) -> int:
         return len(self.offset)

@@ -2,10 +2,11 @@
 
 Guarantees: a record is returned if and only if its offset is asked for and, for a reader of
 committed data, its transaction was not aborted; control records never are. A damaged batch raises
-`DamagedBatch` with the place and the reason; nothing is skipped in silence.
+`DamagedBatch` with the place and the reason, or is listed with its bytes for a reader that goes on
+behind it; nothing is skipped in silence.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from headrace.records.arrow.columns import SMALLEST_RECORD_BYTES, Columns, RecordArrays
@@ -38,15 +39,33 @@ class DamagedBatch(Exception):
         self.reason = reason
 
 
+class Damaged(NamedTuple):
+    """What could not be read: the offsets from `start` up to `end`, and the batch as it is."""
+
+    start: int
+    end: int
+    reason: str
+    data: bytes
+
+
 class Decoded(NamedTuple):
     """Records, and where to read on: behind the last whole batch."""
 
     records: RecordArrays
     next_offset: int
+    damaged: Sequence[Damaged] = ()
+
+
+class _Frame(NamedTuple):
+    """A batch as its first bytes announce it, and where the next one begins."""
+
+    pos: int
+    header: BatchHeader
+    following: int
 
 
 class _Piece(NamedTuple):
-    header: BatchHeader
+    frame: _Frame
     payload: Buffer
 
 
@@ -58,48 +77,102 @@ def decode_batches(
     aborted: Iterable[Aborted] | None = None,
     with_headers: bool = False,
     max_batch_bytes: int = MAX_DECOMPRESSED_BYTES,
+    skip_damaged: bool = False,
 ) -> Decoded:
     """The records with start <= offset < end from whole batches; a part of one at the end is left.
 
-    `aborted` is None for a reader of uncommitted data.
+    `aborted` is None for a reader of uncommitted data. With `skip_damaged`, what cannot be read is
+    listed in the result; bytes that are not even the beginning of a batch raise all the same, as
+    nobody knows what follows them.
     """
     view = memoryview(data)
+    filtering = None if aborted is None else _AbortedRecords(sorted(aborted, key=_first_offset))
+    damage = _Damage(view, start, end, skips=skip_damaged)
     pieces: list[_Piece] = []
     next_offset = start
-    filtering = None if aborted is None else _AbortedRecords(sorted(aborted, key=_first_offset))
+    for frame in _frames(view, start, end):
+        next_offset = max(next_offset, frame.following)
+        try:
+            payload = _payload(view, frame, start, filtering, max_batch_bytes)
+        except RecordError as error:
+            damage.found(frame, str(error))
+            if filtering is not None and frame.header.is_control:
+                filtering.ended(frame.header.producer_id)  # later records are not to be hidden
+            continue
+        if payload is not None:
+            pieces.append(_Piece(frame, payload))
+    records = _fill(pieces, start, end, with_headers, damage)
+    return Decoded(records, min(next_offset, end), tuple(damage.listed))
+
+
+class _Damage:
+    """Raises for a damaged batch, or takes note of it."""
+
+    def __init__(self, view: memoryview, start: int, end: int, *, skips: bool) -> None:
+        self._view = view
+        self._start = start
+        self._end = end
+        self._skips = skips
+        self.listed: list[Damaged] = []
+
+    def found(self, frame: _Frame, reason: str) -> None:
+        first = max(frame.header.base_offset, self._start)
+        if not self._skips:
+            raise DamagedBatch(first, reason)
+        batch = bytes(self._view[frame.pos : frame.pos + frame.header.size])
+        self.listed.append(Damaged(first, min(frame.following, self._end), reason, batch))
+
+
+def _frames(view: memoryview, start: int, end: int) -> Iterator[_Frame]:
+    """The whole batches that begin before `end`.
+
+    Where a batch ends is told by the next one: its own header may be what is damaged.
+    """
     try:
-        for pos, header in headers(view, partial_tail=True):
-            if header.base_offset >= end:
-                next_offset = max(next_offset, end)
-                break
-            next_offset = max(next_offset, header.next_offset)
-            if header.next_offset <= start:
-                continue
-            check_batch(view, pos, header)
-            if _is_hidden(view[pos : pos + header.size], header, filtering):
-                continue
-            packed = view[pos + HEADER_SIZE : pos + header.size]
-            codec = header.codec
-            payload = (
-                packed
-                if codec is Codec.NONE
-                else decompress(codec, packed, max_bytes=max_batch_bytes)
-            )
-            pieces.append(_Piece(header, payload))
+        found = list(headers(view, partial_tail=True))
     except RecordError as error:
-        raise DamagedBatch(next_offset, str(error)) from error
-    return Decoded(_fill(pieces, start, end, with_headers), min(next_offset, end))
+        raise DamagedBatch(start, str(error)) from error
+    for i, (pos, header) in enumerate(found):
+        if header.base_offset >= end:
+            return
+        following = found[i + 1][1].base_offset if i + 1 < len(found) else header.next_offset
+        yield _Frame(pos, header, max(following, header.base_offset + 1))
 
 
-def _fill(pieces: Sequence[_Piece], start: int, end: int, with_headers: bool) -> RecordArrays:
-    rows = sum(piece.header.record_count for piece in pieces)
-    size_bytes = sum(len(piece.payload) for piece in pieces)
-    for header, payload in pieces:
-        if not 0 <= header.record_count * SMALLEST_RECORD_BYTES <= len(payload):
-            reason = f"{header.record_count} records are announced in {len(payload)} bytes"
-            raise DamagedBatch(header.base_offset, reason)
+def _payload(
+    view: memoryview,
+    frame: _Frame,
+    start: int,
+    filtering: "_AbortedRecords | None",
+    max_batch_bytes: int,
+) -> Buffer | None:
+    """The batch's records, unpacked; None if there is nothing in it to be seen."""
+    pos, header = frame.pos, frame.header
+    check_batch(view, pos, header)
+    if header.next_offset <= start or _is_hidden(view[pos : pos + header.size], header, filtering):
+        return None
+    packed = view[pos + HEADER_SIZE : pos + header.size]
+    codec = header.codec
+    if codec is Codec.NONE:
+        return packed
+    return decompress(codec, packed, max_bytes=max_batch_bytes)
+
+
+def _fill(
+    pieces: Sequence[_Piece], start: int, end: int, with_headers: bool, damage: _Damage
+) -> RecordArrays:
+    whole = []
+    for piece in pieces:
+        count, size_bytes = piece.frame.header.record_count, len(piece.payload)
+        if 0 <= count * SMALLEST_RECORD_BYTES <= size_bytes:
+            whole.append(piece)
+        else:
+            damage.found(piece.frame, f"{count} records are announced in {size_bytes} bytes")
+    rows = sum(piece.frame.header.record_count for piece in whole)
+    size_bytes = sum(len(piece.payload) for piece in whole)
     columns = Columns(rows, size_bytes, with_headers=with_headers)
-    for header, payload in pieces:
+    for frame, payload in whole:
+        header = frame.header
         appended = header.timestamp_type is TimestampType.LOG_APPEND_TIME
         status, index = columns.fill(
             payload,
@@ -111,9 +184,9 @@ def _fill(pieces: Sequence[_Piece], start: int, end: int, with_headers: bool) ->
             start=start,
             end=end,
         )
-        if status != DONE:
+        if status != DONE:  # nothing of the batch is kept
             reason = f"record {index} of the batch cannot be read: {REASONS[status]}"
-            raise DamagedBatch(header.base_offset, reason)
+            damage.found(frame, reason)
     return columns.arrays()
 
 
