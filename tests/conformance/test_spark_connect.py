@@ -1,0 +1,68 @@
+"""Pipelines through Spark Connect: the driver has no JVM, the server is a standalone cluster's.
+
+The same specs as everywhere else; a worker of the cluster is killed on the way.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.every_sink import EverySink
+from support.spark_cluster import ConnectServer, SparkCluster
+
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(1800)]
+
+LIMIT_BYTES = 14_000
+RECORD_BYTES = 30
+"""About; the first batch, of 10,000 records, tells the pipeline."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with SparkCluster(tmp_path_factory.mktemp("spark")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def url(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with ConnectServer(tmp_path_factory.mktemp("connect"), cluster.url) as server:
+        yield server.url
+
+
+def test_every_sink_is_exact_and_a_worker_killed_on_the_way_changes_nothing(
+    url: str, cluster: SparkCluster, bootstrap: str, name: str, tmp_path: Path
+) -> None:
+    flows = EverySink(tmp_path / "spec", bootstrap, name)
+    flows.feed(400)
+    whole = flows.run(url)
+    assert whole.wait() == 0, whole.tail()
+    flows.check()
+
+    flows.feed(2000, files=3)
+    broken = flows.run(url)
+    try:
+        broken.await_events("batch", 4)
+        cluster.kill_worker()
+        assert broken.wait() == 0, broken.tail()
+    finally:
+        broken.kill()
+    flows.check()
+
+
+def test_batches_are_limited_by_bytes(url: str, bootstrap: str, name: str, tmp_path: Path) -> None:
+    flows = EverySink(
+        tmp_path / "spec",
+        bootstrap,
+        name,
+        flows=["delta"],
+        batch_records=1_000_000,
+        source={"max_bytes_per_batch": LIMIT_BYTES},
+    )
+    flows.feed(11_500)
+    run = flows.run(url)
+    assert run.wait() == 0, run.tail()
+    flows.check()
+    first, *others = (each["offsets_read"] for each in run.events if each["kind"] == "batch")
+    assert first == 10_000
+    assert max(others) <= 1.5 * LIMIT_BYTES / RECORD_BYTES
