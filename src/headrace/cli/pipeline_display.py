@@ -1,10 +1,11 @@
 """What `pipeline run` shows: a live screen on a terminal, a line of JSON an event elsewhere."""
 
 import json
+import os
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -12,20 +13,33 @@ from typing import TYPE_CHECKING, Final
 from headrace.cli.output import write
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table
+    from rich.text import Text
 
     from headrace.pipeline.runner.events import Event, Report
 
 RATE_WINDOW_S: Final = 30.0
 REFRESHES_PER_SECOND: Final = 4
-MAX_PARTITIONS: Final = 16
 MAX_NOTES: Final = 5
+ROOMY_LINES: Final = 20
+"""On a terminal of fewer, long lines are cut."""
+FEWEST_LINES: Final = 1
+"""Of partitions, however small the terminal is."""
+GAP: Final = 3
+SHOW_CURSOR: Final = "\x1b[?25h"
+UNSAID: Final = frozenset({"idle", "begun"})
+COLORS: Final = {"failed": "red", "retry": "yellow", "warning": "yellow", "stopping": "yellow"}
+
+
+def is_live_terminal() -> bool:
+    """Whether a screen can be drawn and drawn again where output goes."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def print_line(event: "Event") -> None:
     """One event as one line; that nothing has happened is not said."""
-    if event.kind == "idle":
+    if event.kind in UNSAID:
         return
     write(json.dumps(event.facts(), ensure_ascii=False) + "\n")
     sys.stdout.flush()
@@ -37,65 +51,82 @@ class FlowState:
 
     state: str = "starting"
     rows: int = 0
-    bad: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
     dead_letters: int = 0
+    begun: "Event | None" = None
+    """The batch that is under way."""
     last: "Event | None" = None
     """The last batch."""
     position: "Event | None" = None
     """The last event with offsets."""
-    recent: deque[tuple[float, int]] = field(default_factory=deque)
+    recent: deque["Event"] = field(default_factory=deque)
 
     def take(self, event: "Event") -> None:
-        self.state = "running" if event.kind in ("started", "batch", "upkeep") else event.kind
+        working = event.kind in ("started", "begun", "batch", "upkeep")
+        if self.state != "stopping" or not working:
+            self.state = "running" if working else event.kind.replace("_", " ")
+        self.begun = event if event.kind == "begun" else None
         if event.offsets:
             self.position = event
         if event.kind == "batch":
             self.last = event
             self.rows += event.rows
-            self.bad += sum(event.bad.values())
+            self.bad.update(event.bad)
             self.dead_letters += event.dead_letters
-            self.recent.append((event.time_s, event.rows))
+            self.recent.append(event)
 
     def rows_per_s(self, now_s: float) -> float:
         """Over the last half minute, idle time included."""
-        while self.recent and self.recent[0][0] < now_s - RATE_WINDOW_S:
+        while self.recent and self.recent[0].time_s < now_s - RATE_WINDOW_S:
             self.recent.popleft()
         if not self.recent:
             return 0.0
-        first = self.recent[0][0] - (self.last.seconds if self.last is not None else 0.0)
-        return sum(rows for _, rows in self.recent) / max(0.1, now_s - first)
+        first = self.recent[0].time_s - self.recent[0].seconds
+        return sum(event.rows for event in self.recent) / max(0.1, now_s - first)
 
 
 class Display:
-    """The live screen."""
+    """The live screen. It fits the terminal: of many partitions, those with most lag are shown."""
 
-    def __init__(self) -> None:
-        self.flows: dict[str, FlowState] = {}
-        self._notes: deque[str] = deque(maxlen=MAX_NOTES)
+    def __init__(self, flows: Sequence[str] = ()) -> None:
+        self.flows = {name: FlowState() for name in flows}
+        self._notes: deque[tuple[str, str]] = deque(maxlen=MAX_NOTES)
+        self._began_s = time.time()
 
     def __call__(self, event: "Event") -> None:
         self.flows.setdefault(event.flow, FlowState()).take(event)
         if event.message:
             at = time.strftime("%H:%M:%S", time.localtime(event.time_s))
-            self._notes.append(f"{at} {event.flow}: {event.kind}: {event.message}")
+            flow = f"{event.flow}: " if len(self.flows) > 1 else ""
+            note = f"{at} {flow}{event.kind.replace('_', ' ')}: {event.message}"
+            self._notes.append((note, COLORS.get(event.kind, "")))
 
-    def render(self) -> "Group":
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
         from rich.console import Group
-        from rich.table import Table
         from rich.text import Text
 
-        parts: list[Table | Text] = []
         now_s = time.time()
-        for name, flow in self.flows.items():
-            parts.append(Text(f"{name}  {flow.state}", style="bold"))
-            facts = Table(box=None, show_header=False, pad_edge=False)
-            for label, value in _facts(flow, now_s):
-                facts.add_row(label, Text(value))
-            parts.append(facts)
-            parts.append(_partitions(flow))
-        parts.extend(Text(note) for note in self._notes)
-        parts.append(Text("Ctrl-C finishes the batch and stops.", style="dim"))
-        return Group(*parts)
+        notes = [Text(f"  {text}", style=style) for text, style in self._notes]
+        wraps = console.size.height >= ROOMY_LINES
+        heads = [_head(name, flow, now_s, wraps=wraps) for name, flow in self.flows.items()]
+        width = options.max_width
+        used = sum(_lines(console, options, each) for each in (*heads, *notes))
+        shown = [flow for flow in self.flows.values() if flow.position is not None]
+        free = console.size.height - used - 2 * len(self.flows) - 2
+        for head, flow in zip(heads, self.flows.values(), strict=True):
+            yield head
+            if flow.position is not None:
+                yield _partitions(flow.position, width, max(FEWEST_LINES, free // len(shown)))
+        yield Group(*notes)
+        yield Text(self._hint(), style="dim")
+
+    def _hint(self) -> str:
+        states = {flow.state for flow in self.flows.values()}
+        if "starting" in states:
+            return f"Spark is starting, {time.time() - self._began_s:.0f} s ..."
+        if "stopping" in states:
+            return "Ctrl-C again stops at once; nothing is lost then either."
+        return "Ctrl-C finishes the batch and stops."
 
     @contextmanager
     def shown(self) -> Iterator["Report"]:
@@ -103,36 +134,90 @@ class Display:
         from rich.live import Live
 
         with Live(
-            get_renderable=self.render,
-            console=Console(),
+            self,
+            console=Console(highlight=False),
             refresh_per_second=REFRESHES_PER_SECOND,
-            transient=False,
+            vertical_overflow="crop",
         ):
             yield self
 
 
+def leave_screen() -> None:
+    """Before the process ends at once: gives the terminal its cursor back."""
+    if sys.stdout.isatty():
+        os.write(sys.stdout.fileno(), f"{SHOW_CURSOR}\n".encode())
+
+
+def _head(name: str, flow: FlowState, now_s: float, *, wraps: bool) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False, expand=True)
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, no_wrap=not wraps)
+    title = Text.assemble((name, "bold"), "  ", (flow.state, COLORS.get(flow.state, "green")))
+    whole = Table.grid(expand=True)
+    whole.add_row(title)
+    for label, value in _facts(flow, now_s):
+        table.add_row(f"  {label}", Text(value, overflow="ellipsis"))
+    whole.add_row(table)
+    return whole
+
+
 def _facts(flow: FlowState, now_s: float) -> Iterator[tuple[str, str]]:
-    yield "  rows", f"{flow.rows:,}  ({flow.rows_per_s(now_s):,.0f}/s)"
-    yield "  bad records", f"{flow.bad:,}  ({flow.dead_letters:,} to the dead letters)"
+    yield "rows", f"{flow.rows:,}   {flow.rows_per_s(now_s):,.0f}/s"
+    if flow.bad:
+        kinds = ", ".join(f"{count:,} {error}" for error, count in flow.bad.most_common())
+        letters = f"   {flow.dead_letters:,} dead letters" if flow.dead_letters else ""
+        yield "bad records", f"{flow.bad.total():,}{letters}   {kinds}"
     if flow.last is not None:
         phases = "  ".join(f"{name} {spent:.2f}" for name, spent in flow.last.phases.items())
-        yield "  batch", f"{flow.last.batch_id}: {flow.last.seconds:.2f} s  ({phases})"
+        last = flow.last
+        yield (
+            "last batch",
+            f"{last.batch_id}: {last.rows:,} rows in {last.seconds:.2f} s   {phases}",
+        )
+    if flow.begun is not None:
+        seconds = max(0.0, now_s - flow.begun.time_s)
+        what = f"{flow.begun.offsets_read:,} offsets, {seconds:.0f} s"
+        yield "this batch", f"{flow.begun.batch_id}: {what}"
     if flow.position is not None:
         lag = sum(flow.position.lag.values())
-        yield "  table", f"version {flow.position.version}, lag {lag:,}"
+        partitions = len(flow.position.offsets)
+        of = "1 partition" if partitions == 1 else f"{partitions:,} partitions"
+        yield "table", f"version {flow.position.version} holds {of}, lag {lag:,}"
 
 
-def _partitions(flow: FlowState) -> "Table":
+def _partitions(position: "Event", width: int, lines: int) -> "Text | Table":
+    """As many as fit, side by side where the terminal is wide; those with most lag come first."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    for header in ("  PARTITION", "OFFSET", "LAG"):
-        table.add_column(header, justify="left" if "PART" in header else "right")
-    if flow.position is None:
+    most = sorted(position.offsets.items(), key=lambda each: (-position.lag.get(each[0], 0), each))
+    cells = [(str(at), f"{offset:,}", f"{position.lag.get(at, 0):,}") for at, offset in most]
+    headers = ("PARTITION", "HELD UP TO", "LAG")
+    widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
+    columns = max(1, (width - 2 + GAP) // (sum(widths) + 2 * len(widths) + GAP))
+    columns = min(columns, -(-len(cells) // lines))
+    fit = columns * lines
+    hidden = cells[fit:]
+    if not hidden:
+        cells = [cell for _, cell in sorted(zip(most, cells, strict=True))]
+    table = Table.grid(padding=(0, 2))
+    table.add_column(width=0)
+    for _ in range(columns):
+        for at, header in enumerate(headers):
+            table.add_column(header, justify="left" if at == 0 else "right", no_wrap=True)
+    rows = -(-min(len(cells), fit) // columns)
+    table.add_row("", *headers * columns, style="dim")
+    for row in range(rows):
+        line = [cells[at] for at in range(row, min(len(cells), fit), rows)]
+        table.add_row("", *(text for cell in line for text in cell))
+    if not hidden:
         return table
-    offsets = sorted(flow.position.offsets.items())
-    for each, offset in offsets[:MAX_PARTITIONS]:
-        table.add_row(f"  {each}", f"{offset:,}", f"{flow.position.lag.get(each, 0):,}")
-    if len(offsets) > MAX_PARTITIONS:
-        table.add_row(f"  and {len(offsets) - MAX_PARTITIONS} more", "", "")
+    lag = sum(position.lag.get(at, 0) for at, _ in most[fit:])
+    table.add_row("", f"{len(hidden):,} more", "", f"{lag:,}", style="dim")
     return table
+
+
+def _lines(console: "Console", options: "ConsoleOptions", part: "Text | Table") -> int:
+    return len(console.render_lines(part, options, pad=False))

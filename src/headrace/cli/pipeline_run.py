@@ -1,6 +1,5 @@
 """`headrace pipeline run`: batch after batch, shown as they land."""
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
@@ -9,8 +8,8 @@ import typer
 
 from headrace.cli.commands import command
 from headrace.cli.exits import CommandFailed, ExitCode
-from headrace.cli.output import Format, remark
-from headrace.cli.pipeline_display import Display, print_line
+from headrace.cli.output import Format, remark, write
+from headrace.cli.pipeline_display import Display, is_live_terminal, leave_screen, print_line
 from headrace.cli.pipeline_flows import (
     FlowName,
     Master,
@@ -72,14 +71,23 @@ def run_flows(
         from headrace.pipeline.runner.application import Application
         from headrace.pipeline.runner.checkpoint import CheckpointError
         from headrace.pipeline.runner.session import NoSpark
+        from headrace.pipeline.runner.summary import RunSummary
     with ExitStack() as shown:
         listeners: list[Report] = []
         if metrics_port is not None:
             listeners.append(_metrics(metrics_port))
-        live = session.output.form is Format.TEXT and sys.stdout.isatty()
-        listeners.append(shown.enter_context(Display().shown()) if live else print_line)
+        summary = RunSummary()
+        listeners.append(summary)
+        live = session.output.form is Format.TEXT and is_live_terminal()
+        if live:
+            shown.callback(lambda: write(f"{summary}\n"))  # below the last screen
+            listeners.append(shown.enter_context(Display([flow.id for flow in flows]).shown()))
+        else:
+            listeners.append(print_line)
         try:
-            failed = Application(spec, settings, listeners, flows=flows).run()
+            failed = Application(
+                spec, settings, listeners, flows=flows, before_exit=leave_screen
+            ).run()
         except (NoSpark, CheckpointError) as error:
             raise CommandFailed(str(error)) from error
     for each in failed:

@@ -3,9 +3,9 @@
 Works against any Kafka: it knows the protocol and the client, nothing of the broker. Needs
 `pip install headrace[pipeline]`.
 
-What is exported is a spec in Python: `Pipeline(pipeline="orders", source=TopicSource(...), ...)`
-is what a YAML file says, and `load_spec` reads one. Imported on first use, because tasks on Spark
-import this package too and need none of it.
+What is exported is a pipeline in Python: `Pipeline(pipeline="orders", source=..., sink=...)` is
+what a YAML file says, `Pipeline.load` reads one, `run` runs it. Imported on first use: tasks on
+Spark import this package too and need none of it.
 """
 
 from importlib import import_module
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         FlowSpec,
         Iceberg,
         Json,
+        Maintenance,
         Parquet,
         Protobuf,
         PythonStep,
@@ -32,9 +33,8 @@ if TYPE_CHECKING:
         SqlStep,
         Topic,
         TopicSource,
-        load_spec,
     )
-    from headrace.pipeline.spec import PipelineSpec as Pipeline
+    from headrace.pipeline.whole import Pipeline, PipelineFailed
 
 __all__ = [
     "Avro",
@@ -47,8 +47,10 @@ __all__ = [
     "FlowSpec",
     "Iceberg",
     "Json",
+    "Maintenance",
     "Parquet",
     "Pipeline",
+    "PipelineFailed",
     "Protobuf",
     "PythonStep",
     "Raw",
@@ -57,12 +59,11 @@ __all__ = [
     "SqlStep",
     "Topic",
     "TopicSource",
-    "load_spec",
 ]
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    spec = import_module("headrace.pipeline.spec")
-    return getattr(spec, "PipelineSpec" if name == "Pipeline" else name)
+    whole = name in ("Pipeline", "PipelineFailed")
+    return getattr(import_module(f"headrace.pipeline.{'whole' if whole else 'spec'}"), name)

@@ -1,6 +1,7 @@
 """A run's events as a screen, as lines and as metrics say the same."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from prometheus_client import generate_latest
@@ -30,18 +31,59 @@ IDLE = Event("orders", Kind.IDLE, lag={TopicPartition("t", 0): 0})
 RETRY = Event("orders", Kind.RETRY, message="no broker answers")
 
 
+def screen(display: Display, width: int = 120, height: int = 40) -> str:
+    console = Console(width=width, height=height, highlight=False)
+    with console.capture() as captured:
+        console.print(display)
+    return captured.get()
+
+
 def test_the_screen_shows_rows_bad_records_phases_version_and_lag() -> None:
-    display = Display()
+    display = Display(["orders"])
+    assert "Spark is starting" in screen(display)
     for event in (Event("orders", Kind.STARTED), BATCH, BATCH, RETRY):
         display(event)
-    console = Console(width=100)
-    with console.capture() as captured:
-        console.print(display.render())
-    text = captured.get()
-    for part in ("orders  retry", "2,468", "6  (4 to the dead letters)", "plan 0.25  write 0.50"):
+    text = screen(display)
+    for part in (
+        "orders  retry",
+        "2,468",
+        "6   4 dead letters   6 NotJson",
+        "plan 0.25  write 0.50",
+    ):
         assert part in text
-    for part in ("version 8, lag 41", "t-0", "1,300", "no broker answers"):
+    for part in ("version 8 holds 1 partition, lag 41", "t-0", "1,300", "no broker answers"):
         assert part in text
+
+
+def test_a_batch_under_way_is_shown_and_so_is_that_the_run_ends_after_it() -> None:
+    display = Display(["orders"])
+    for event in (Event("orders", Kind.STARTED), BATCH):
+        display(event)
+    display(Event("orders", Kind.BEGUN, batch_id=8, offsets_read=4000))
+    assert "this batch   8: 4,000 offsets" in screen(display)
+    assert "Ctrl-C finishes the batch and stops." in screen(display)
+    display(Event("orders", Kind.STOPPING, message="the batch is finished first"))
+    assert "Ctrl-C again stops at once" in screen(display)
+    display(BATCH)
+    assert "orders  stopping" in screen(display)
+    display(Event("orders", Kind.STOPPED))
+    assert "orders  stopped" in screen(display)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60), (60, 15), (300, 20)])
+def test_two_hundred_partitions_fit_any_terminal_those_with_most_lag_first(
+    width: int, height: int
+) -> None:
+    offsets = {TopicPartition("orders", each): 1000 * each for each in range(200)}
+    lag = {each: each.partition for each in offsets}
+    display = Display(["orders"])
+    display(replace(BATCH, offsets=offsets, lag=lag))
+    text = screen(display, width, height)
+    assert len(text.splitlines()) <= height
+    assert "orders-199" in text
+    assert "holds 200 partitions, lag 19,900" in text
+    if "orders-0 " not in text:
+        assert " more " in text
 
 
 def test_a_line_is_json_and_nothing_is_said_of_nothing(capsys: pytest.CaptureFixture[str]) -> None:

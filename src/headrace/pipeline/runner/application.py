@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.5
 SPARK_LOG: Final = "spark.log"
 SHELL_SIGNAL: Final = 128
+STOPPING: Final = "the batch that is under way is finished first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,11 @@ class Application:
         *,
         flows: Sequence[Flow] | None = None,
         spark: "SparkSession | None" = None,
+        before_exit: Callable[[], None] | None = None,
     ) -> None:
+        """`before_exit` is called when a second signal ends the process where it is."""
         self._spec = spec
+        self._before_exit = before_exit
         self._flows = tuple(spec.resolved() if flows is None else flows)
         self._settings = settings
         self._listeners = tuple(listeners)
@@ -174,8 +178,12 @@ class Application:
 
         def asked(number: int, frame: object) -> None:
             if self._stop.is_set():
+                if self._before_exit is not None:
+                    self._before_exit()
                 os._exit(SHELL_SIGNAL + number)
             self._stop.set()
+            for flow in self._flows:
+                self._tell(Event(flow.id, Kind.STOPPING, message=STOPPING))
 
         before = {each: signal.signal(each, asked) for each in (signal.SIGTERM, signal.SIGINT)}
         try:

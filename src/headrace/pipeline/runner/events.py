@@ -14,12 +14,16 @@ class Kind(StrEnum):
     """What has happened."""
 
     STARTED = "started"
+    BEGUN = "begun"
+    """A batch is on its way; `offsets_read` is what it will read."""
     BATCH = "batch"
     IDLE = "idle"
     RETRY = "retry"
     WARNING = "warning"
     UPKEEP = "upkeep"
     FAILED = "failed"
+    STOPPING = "stopping"
+    """Somebody asked for an end; the batch is finished first."""
     STOPPED = "stopped"
     CAUGHT_UP = "caught_up"
 

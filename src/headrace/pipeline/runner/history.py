@@ -18,7 +18,7 @@ from headrace.pipeline.runner.events import Event, Kind
 
 SPOOL_EVENTS: Final = 500
 APP: Final = "headrace/history"
-UNWRITTEN: Final = frozenset({Kind.IDLE})
+UNWRITTEN: Final = frozenset({Kind.IDLE, Kind.BEGUN})
 SCHEMA: Final = pa.schema(
     [
         ("time", pa.timestamp("us", tz="UTC")),
