@@ -20,6 +20,7 @@ from headrace.pipeline.formats.schema import quoted
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.runner.bad_records import (
     COUNT,
+    DAMAGED,
     FAILED,
     FILE,
     REPORT_DDL,
@@ -32,9 +33,11 @@ from headrace.pipeline.sinks.delivery import Delivery
 from headrace.pipeline.sinks.files import FileTask, described
 from headrace.pipeline.sinks.stores import is_on_disk, path_of
 from headrace.pipeline.sinks.table import SinkError, TaskWriter, WrittenFile
+from headrace.pipeline.source.options import DAMAGE
 from headrace.pipeline.source.ranges import ranges_to_json
 from headrace.pipeline.spec.flow import Flow, PythonStep
 from headrace.pipeline.spec.sinks import TableSink
+from headrace.pipeline.spec.sources import TopicSource
 from headrace.pipeline.transform import shape
 
 if TYPE_CHECKING:
@@ -55,6 +58,8 @@ class BatchResult(NamedTuple):
     skipped: int
     dead_letters: int
     failed: FailedRecord | None
+    damaged: tuple[str, ...] = ()
+    """Batches of the log that were left out: where, which offsets, and why."""
 
 
 def read_records(
@@ -66,6 +71,8 @@ def read_records(
         .option("headrace.ranges", ranges_to_json(ranges))
         .option("includeHeaders", str(needs_headers(flow)).lower())
     )
+    if isinstance(flow.source, TopicSource) and flow.source.on_corrupt == "skip":
+        reader = reader.option(DAMAGE, "true")
     for name, value in kafka.items():
         reader = reader.option(f"kafka.{name}", value)
     return reader.load()
@@ -172,6 +179,7 @@ def result_of(report: Sequence[Mapping[str, object]]) -> BatchResult:
         skipped=sum(_int(row["rows"]) for row in by_kind.get(SKIPPED, ())),
         dead_letters=sum(_int(row["rows"]) for row in by_kind.get(STAGED, ())),
         failed=min(failed, default=None),
+        damaged=tuple(sorted(f"{row['path']}: {row['stats']}" for row in by_kind.get(DAMAGED, ()))),
     )
 
 

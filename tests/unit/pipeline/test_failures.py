@@ -33,6 +33,9 @@ def caused(error: Exception, cause: Exception) -> Exception:
     [
         caused(ReadFailed("cannot be asked"), ConnectionFailed("refused")),
         PythonException(IN_A_TASK.format(error="ReadFailed: t-0: the leader is gone")),
+        DataLost("gone"),
+        PythonException(IN_A_TASK.format(error="DataLost: t-0: offsets were deleted")),
+        PythonException(IN_A_TASK.format(error="RegistryUnreachable: it does not answer")),
         PythonException("Python worker exited unexpectedly (crashed): EOF"),
         PythonException("ExecutorLostFailure (executor 1 exited)"),
         caused(ProducerFailed("no answer"), ConnectionFailed("refused")),
@@ -47,13 +50,14 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
     "error",
     [
         caused(ReadFailed("cannot be asked"), AuthenticationFailed("no")),
-        DataLost("gone"),
         PlanError("recreated"),
         SinkError("a column of another type"),
         ProducerFenced("another run"),
         ProducerFailed("INVALID_RECORD To do: keys"),
-        PythonException(IN_A_TASK.format(error="DataLost: t-0: offsets were deleted")),
         PythonException(IN_A_TASK.format(error="ReadFailed: t-0: the batch at 5 is damaged")),
+        PythonException(IN_A_TASK.format(error="ZeroDivisionError: division by zero")),
+        PythonException(IN_A_TASK.format(error="RegistryError: it refuses access")),
+        PythonException("Lost task 0.0: SparkArithmeticException: [DIVIDE_BY_ZERO] Division"),
         AnalysisException("[UNRESOLVED_COLUMN] there is no column x"),
         OSError(28, "No space left on device"),
     ],
@@ -67,6 +71,37 @@ def test_the_line_that_matters_is_found() -> None:
     assert raised_in(text) == ("DataLost", "t-0: offsets were deleted")
     assert failure_of(PythonException(text)).message == "t-0: offsets were deleted"
     assert raised_in("no traceback: here") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        (
+            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'headrace'",
+            "there is no module headrace on Spark's workers",
+        ),
+        (
+            'java.io.IOException: Cannot run program "/opt/x/python": error=2, No such file',
+            "there is no /opt/x/python on Spark's workers",
+        ),
+        (
+            "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: headrace. Make sure",
+            "does not find the data source headrace",
+        ),
+    ],
+)
+def test_what_workers_lack_is_told_with_what_to_install(text: str, lacking: str) -> None:
+    failure = failure_of(PythonException(text))
+    assert lacking in failure.message
+    assert "install 'headrace[pipeline]' there" in failure.message
+    assert not failure.passing
+
+
+def test_files_in_a_bucket_that_spark_cannot_read_are_told_as_such() -> None:
+    failure = failure_of(
+        PythonException('UnsupportedFileSystemException: No FileSystem for scheme "s3"')
+    )
+    assert "has no S3 client" in failure.message
 
 
 def test_a_cluster_that_cannot_be_reached_is_known_as_such() -> None:

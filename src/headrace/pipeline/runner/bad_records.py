@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.pipeline.columns import DELETED, ERROR, RECORD
+from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.sinks.files import DESCRIPTION, DESCRIPTION_DDL
 from headrace.pipeline.sinks.table import TaskWriter
 
@@ -30,6 +31,8 @@ COUNT: Final = "count"
 """So many bad records (`rows`) of an error class (`path`)."""
 SKIPPED: Final = "skipped"
 """So many bad records that the flow leaves out."""
+DAMAGED: Final = "damaged"
+"""A batch of the log (`path` is its partition) that is left out; `stats` says which offsets."""
 FAILED: Final = "failed"
 """A bad record that the flow must stop for; `stats` says which."""
 
@@ -81,6 +84,7 @@ class Split:
         self._counts: Counter[str] = Counter()
         self._skipped = 0
         self._staged_rows = 0
+        self._damaged: list[dict[str, object]] = []
         self._failed: FailedRecord | None = None
         self._path: Path | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -123,8 +127,16 @@ class Split:
             if pc.any(chosen).as_py():
                 self._fail(bad.filter(chosen), wanted)
                 return
+        self._note_damage(bad, errors)
         self._skipped += pc.sum(pc.equal(actions, "skip")).as_py() or 0
         self._stage(bad.filter(pc.equal(actions, "dead_letter")).select([RECORD, ERROR]))
+
+    def _note_damage(self, bad: pa.RecordBatch, errors: pa.Array) -> None:
+        """Whole batches that nobody can read: which, even where they are only skipped."""
+        damaged = bad.filter(pc.equal(pc.struct_field(errors, "class"), BadRecord.DAMAGED_BATCH))
+        for row in damaged.select([RECORD, ERROR]).to_pylist():
+            of = f"{row[RECORD]['topic']}-{row[RECORD]['partition']}"
+            self._damaged.append(line(DAMAGED, path=of, rows=1, stats=row[ERROR]["message"]))
 
     def _fail(self, bad: pa.RecordBatch, action: str) -> None:
         error = bad.column(bad.schema.get_field_index(ERROR))[0].as_py()
@@ -161,6 +173,7 @@ class Split:
     def lines(self) -> list[dict[str, object]]:
         """What there is to report, as rows of `REPORT`."""
         rows = [line(COUNT, path=name, rows=count) for name, count in self._counts.items()]
+        rows += self._damaged
         if self._skipped:
             rows.append(line(SKIPPED, rows=self._skipped))
         if self._path is not None:

@@ -27,7 +27,6 @@ _PASSING: Final = (
     "Connection reset",
     "Connection aborted",
     "StatusCode.UNAVAILABLE",
-    "Lost task",
     "executor lost",
     "Executor heartbeat timed out",
     "INVALID_HANDLE.SESSION_CHANGED",
@@ -41,6 +40,20 @@ _PRODUCING: Final = {
     ProducerFailed.__name__: False,
 }
 _RAISED: Final = re.compile(r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*): (.*)$", re.MULTILINE)
+_CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] .*")
+_OWN: Final = frozenset({"SinkError", "FormatError", "RegistryError", "RegistryUnreachable"})
+"""Errors that say everything themselves."""
+_REACHING: Final = frozenset(
+    {
+        "RegistryUnreachable",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "BrokenPipeError",
+        "TimeoutError",
+    }
+)
+"""What a task raises when something that it asks does not answer."""
 _NOISE: Final = ("org.apache.spark", "java.", "py4j", "pyspark", "scala.", "Caused by")
 MAX_MESSAGE: Final = 2000
 
@@ -58,7 +71,9 @@ def failure_of(error: BaseException) -> Failure:
     match error:
         case RegistryUnreachable():
             return Failure(str(error), passing=True, unreachable=True)
-        case DataLost() | FormatError():
+        case DataLost():
+            return Failure(str(error), passing=True)  # the next plan knows what to make of it
+        case FormatError():
             return Failure(str(error))
         case ReadFailed():
             return _reading(error)
@@ -100,24 +115,45 @@ def _sparks(error: BaseException) -> Failure:
     text = str(error)
     if any(sign in text or sign in type(error).__name__ for sign in _GONE):
         return Failure("Spark's own process has gone; its log says why")
+    lacking = _lacking(text)
+    if lacking is not None:
+        return Failure(lacking)
     raised = raised_in(text)
     if raised is not None:
         name, message = raised
-        if name == "DataLost":
-            return Failure(message)
-        if name == "ReadFailed":
+        if name in ("DataLost", "ReadFailed"):
             return Failure(message, passing="is damaged" not in message)
         if name in _PRODUCING:
             return Failure(message, passing=_PRODUCING[name], unreachable=_PRODUCING[name])
-        shown = message if name in ("SinkError", "FormatError") else f"{name}: {message}"
-        return Failure(shown[:MAX_MESSAGE], passing=_passes(text, name))
-    return Failure(text.strip()[:MAX_MESSAGE], passing=_passes(text, ""))
+        reaching = name in _REACHING
+        shown = message if name in _OWN else f"a task failed with {name}: {message}"
+        return Failure(shown[:MAX_MESSAGE], passing=reaching, unreachable=reaching)
+    condition = _CONDITION.search(text)
+    shown = condition[0].partition(" SQLSTATE")[0] if condition else text.strip()
+    return Failure(shown[:MAX_MESSAGE], passing=any(sign in text for sign in _PASSING))
 
 
-def _passes(text: str, name: str) -> bool:
-    if name in ("SinkError", "FormatError", "OSError"):
-        return False
-    return any(sign in text for sign in _PASSING)
+def _lacking(text: str) -> str | None:
+    """What Spark's workers would need to have installed; None if that is not what is wrong."""
+    advice = (
+        "the workers need the Python and the packages of this machine: install "
+        "'headrace[pipeline]' there in the same version, and name their Python by "
+        "spark.pyspark.python under spark: if its path differs"
+    )
+    module = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
+    if module is not None:
+        return f"there is no module {module[1]} on Spark's workers: {advice}"
+    if "DATA_SOURCE_NOT_FOUND" in text and "headrace" in text:
+        return f"Spark does not find the data source headrace: {advice}"
+    if "No FileSystem for scheme" in text or "S3AFileSystem not found" in text:
+        return (
+            "Spark itself reads the files of this source, and has no S3 client: read them from "
+            "disk, or give it Hadoop's (spark.jars.packages under spark:)"
+        )
+    program = re.search(r'Cannot run program "([^"]+)"', text)
+    if program is not None:
+        return f"there is no {program[1]} on Spark's workers: {advice}"
+    return None
 
 
 def raised_in(text: str) -> tuple[str, str] | None:

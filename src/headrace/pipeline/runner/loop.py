@@ -41,6 +41,7 @@ from headrace.pipeline.runner.planner import (
 )
 from headrace.pipeline.runner.upkeep import Upkeep
 from headrace.pipeline.sinks.table import BatchInfo, Committed
+from headrace.pipeline.spec.sinks import Topic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +52,8 @@ LONGEST_PAUSE_S: Final = 30.0
 INFERENCE_RECORDS: Final = 10_000
 UNKNOWN_SIZE_RECORDS: Final = 10_000
 """Where bytes are limited and no batch has told yet how large records are."""
+TRANSACTION_BYTES: Final = 256 << 20
+"""Of a batch that goes to a topic, unless the spec says otherwise: readers see it when it ends."""
 
 
 class FlowFailed(Exception):
@@ -122,6 +125,9 @@ class FlowLoop:
         self._goal: dict[TopicPartition, int] | None = None
         self._schemas: Schemas | None = None
         self._sink_ready = False
+        self._max_bytes = parts.source.max_bytes_per_batch
+        if self._max_bytes is None and isinstance(flow.sink, Topic):
+            self._max_bytes = TRANSACTION_BYTES
         self._record_bytes: float | None = None
         self._in_group: Mapping[TopicPartition, int] = {}
 
@@ -208,11 +214,11 @@ class FlowLoop:
     def _max_records(self) -> int:
         """What a batch may hold; bytes are judged by the batch before, the first one is small."""
         source = self._parts.source
-        if source.max_bytes_per_batch is None:
+        if self._max_bytes is None:
             return source.max_records_per_batch
         if self._record_bytes is None:
             return min(source.max_records_per_batch, UNKNOWN_SIZE_RECORDS)
-        fitting = int(source.max_bytes_per_batch / max(1.0, self._record_bytes))
+        fitting = int(self._max_bytes / max(1.0, self._record_bytes))
         return max(1, min(source.max_records_per_batch, fitting))
 
     def _begin(self, log: Log, held: Committed | None) -> Beginning:
@@ -228,11 +234,13 @@ class FlowLoop:
 
     def _run_batch(self, plan: Plan, log: Log, phases: Phases) -> Committed:
         flow, parts = self._flow, self._parts
+        offsets = sum(each.size for each in plan.ranges)
+        self._report(Event(flow.id, Kind.BEGUN, batch_id=plan.batch_id, offsets_read=offsets))
         with phases("prepare"):
             staging = parts.checkpoint.fresh_staging(plan.batch_id)
             records = read_records(self._spark, flow, plan.ranges, parts.kafka)
             size = None
-            if parts.source.max_bytes_per_batch is not None:
+            if self._max_bytes is not None:
                 records, size = observed(records)
             rows, batch = self._rows(records, plan)
         with phases("write"):
@@ -253,6 +261,8 @@ class FlowLoop:
         with phases("group"):
             self._show_group(committed.offsets)
         parts.checkpoint.clear_staging()
+        for each in result.damaged:
+            self._tell(Kind.WARNING, message=each)
         self._landed(plan, result, committed, log, phases)
         return committed
 
