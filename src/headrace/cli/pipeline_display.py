@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 from headrace.cli.output import write
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table
-    from rich.text import Text
 
     from headrace.pipeline.runner.events import Event, Report
 
@@ -110,7 +109,8 @@ class Display:
         wraps = console.size.height >= ROOMY_LINES
         heads = [_head(name, flow, now_s, wraps=wraps) for name, flow in self.flows.items()]
         width = options.max_width
-        used = sum(_lines(console, options, each) for each in (*heads, *notes))
+        above: list[RenderableType] = [*heads, *notes]
+        used = sum(len(console.render_lines(each, options, pad=False)) for each in above)
         shown = [flow for flow in self.flows.values() if flow.position is not None]
         free = console.size.height - used - 2 * len(self.flows) - 2
         for head, flow in zip(heads, self.flows.values(), strict=True):
@@ -188,7 +188,7 @@ def _facts(flow: FlowState, now_s: float) -> Iterator[tuple[str, str]]:
         yield "table", f"version {flow.position.version} holds {of}, lag {lag:,}"
 
 
-def _partitions(position: "Event", width: int, lines: int) -> "Text | Table":
+def _partitions(position: "Event", width: int, lines: int) -> "Table":
     """As many as fit, side by side where the terminal is wide; those with most lag come first."""
     from rich.table import Table
 
@@ -217,7 +217,3 @@ def _partitions(position: "Event", width: int, lines: int) -> "Text | Table":
     lag = sum(position.lag.get(at, 0) for at, _ in most[fit:])
     table.add_row("", f"{len(hidden):,} more", "", f"{lag:,}", style="dim")
     return table
-
-
-def _lines(console: "Console", options: "ConsoleOptions", part: "Text | Table") -> int:
-    return len(console.render_lines(part, options, pad=False))

@@ -22,14 +22,12 @@ class Progress:
     rows: int = 0
     dead_letters: int = 0
     read: int = 0
-    last_batch_s: float = 0.0
 
     def add(self, event: Event) -> None:
         if event.kind is Kind.BATCH:
             self.batches += 1
             self.rows += event.rows
             self.dead_letters += event.dead_letters
-            self.last_batch_s = event.seconds
         if event.offsets:
             self.read = sum(event.offsets.values())
 

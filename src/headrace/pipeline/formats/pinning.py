@@ -4,7 +4,6 @@ A schema is pinned before the first record is read with it, so that a record mea
 a restart; a changed schema file becomes a new version, and rows say which one they were read by.
 """
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -21,10 +20,6 @@ class Pinned(NamedTuple):
     version: int
     format: str
     text: str
-
-    @property
-    def fingerprint(self) -> str:
-        return hashlib.sha256(f"{self.format}\n{self.text}".encode()).hexdigest()
 
 
 def latest(checkpoint: str, side: str) -> Pinned | None:
