@@ -191,6 +191,28 @@ def test_a_batch_removes_only_its_own_leftovers(tmp_path: Path) -> None:
     assert kind.rows().column("id").to_pylist() == [1, 2]
 
 
+def test_what_a_lost_worker_has_written_is_gone_with_the_commit_or_the_next_batch(
+    tmp_path: Path,
+) -> None:
+    """Tools that read every file of the folder see each row once."""
+    kind = Kind("parquet", tmp_path)
+    sink = kind.sink()
+    sink.prepare(SCHEMA)
+    first = batch(0, 0, 2)
+    task = sink.write_task(first)
+    lost, done = (
+        [each for out in task(iter([rows(1, 2)])) for each in out.to_pylist()] for _ in "ab"
+    )
+    sink.commit(first, [described(row) for row in done])
+    assert [file.name for file in (tmp_path / "t").glob("*.parquet")] == [done[0]["path"]]
+    list(task(iter([rows(1, 2)])))  # thought dead, it was only slow
+    second = batch(1, 2, 3)
+    sink.commit(second, write(sink, second, rows(3)))
+    found = duckdb.sql(f"select id from '{tmp_path}/t/*.parquet' order by id").fetchall()
+    assert found == [(1,), (2,), (3,)]
+    assert lost[0]["path"] != done[0]["path"]
+
+
 def test_a_parquet_folder_cannot_be_merged_into(tmp_path: Path) -> None:
     with pytest.raises(SinkError, match="format: delta or iceberg"):
         ParquetSink(TableSettings(str(tmp_path), mode=Mode.MERGE, key=("id",)))

@@ -81,24 +81,28 @@ class ParquetSink:
     def write_task(self, batch: BatchInfo) -> TaskWriter:
         assert self._schema is not None, "prepare comes first"
         settings = self._settings
-        prefix = task_prefix(batch.pipeline, batch.batch_id)
-        self._remove_unfinished(prefix)
+        self._remove_uncounted(batch.pipeline, (batch.batch_id - 1, batch.batch_id))
         return FileTask(
             settings.location,
-            prefix,
+            task_prefix(batch.pipeline, batch.batch_id),
             self._schema,
             settings.partition_by,
             target_file_bytes=settings.target_file_bytes,
             storage_options=settings.storage_options,
         )
 
-    def _remove_unfinished(self, prefix: str) -> None:
-        """What an earlier try at this batch has left; the batch is not in any manifest."""
+    def _remove_uncounted(self, pipeline: str, batches: Sequence[int]) -> None:
+        """Deletes what tries at these batches have left that came to nothing.
+
+        A worker that was thought lost may still have written a file of the batch before.
+        """
+        prefixes = {task_prefix(pipeline, each) for each in batches}
         counted = set(files_of(self._manifests.read()))
         for info in self._data_files():
-            mine = info.base_name.rpartition("-")[0] == prefix
+            mine = info.base_name.rpartition("-")[0] in prefixes
             if mine and self._relative(info) not in counted:
-                self._store.delete_file(info.path)
+                with suppress(FileNotFoundError):
+                    self._store.delete_file(info.path)
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
         """Whoever commits in between, compaction for one, is looked at before another try."""
@@ -113,6 +117,7 @@ class ParquetSink:
 
         done = self._write(swap)
         if isinstance(done, Manifest):
+            self._remove_uncounted(batch.pipeline, (batch.batch_id,))
             return Committed(done.batch_id, done.offsets, str(done.sequence))
         return done
 
