@@ -119,7 +119,7 @@ class ZooKeeperClient(Protocol):
 
     @property
     def session_timeout_s(self) -> float:
-        """As ZooKeeper granted it."""
+        """After this time without contact ZooKeeper ends a session."""
         ...
 
     @property

@@ -33,6 +33,12 @@ headrace.max.open.files int 1024 min=64
     Segment and index files that are kept open; the least used are closed.
 headrace.stop.timeout.ms int 10000 min=0
     Time that a graceful stop may take before it ends what still waits.
+headrace.zookeeper.auth string null in=digest|sasl
+    How this broker proves to ZooKeeper who it is; unset, it does not (TLS may).
+headrace.zookeeper.password password null
+    Password towards ZooKeeper.
+headrace.zookeeper.username string null
+    User name towards ZooKeeper.
 listener.security.protocol.map string \
 SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT LOW per-broker
     Security protocol of each listener, as NAME:PROTOCOL.
