@@ -13,7 +13,7 @@ from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.sinks.delta import DeltaSink
 from headrace.pipeline.sinks.table import BatchInfo, SinkError, TableSettings
 from support.cli import Cli
-from support.every_sink import TABLES, EverySink
+from support.every_sink import RUN_DEADLINE_S, TABLES, EverySink
 from support.s3_server import SECRET_KEY, SECRET_VARIABLE, S3Server
 from support.spark_cluster import SMALL, SparkCluster
 
@@ -45,13 +45,10 @@ def test_tables_are_exact_after_a_killed_driver_and_after_upkeep(
     flows: EverySink, bootstrap: str, tmp_path: Path
 ) -> None:
     flows.feed(1600)
-    killed = flows.run("local[2]")
-    try:
-        killed.await_events("batch", 5)
-    finally:
+    with flows.running("local[2]") as killed:
+        killed.await_events("batch", 5, RUN_DEADLINE_S)
         killed.kill()
     again = flows.run("local[2]")
-    assert again.wait() == 0, again.tail()
     flows.check()
 
     cli = Cli(bootstrap, tmp_path)
@@ -64,8 +61,7 @@ def test_tables_are_exact_after_a_killed_driver_and_after_upkeep(
     assert not [file for file in flows.home.rglob("*") if file.is_file() and _holds_secret(file)]
 
     flows.feed(200)
-    more = flows.run("local[2]")
-    assert more.wait() == 0, more.tail()
+    flows.run("local[2]")
     flows.check()
 
 
@@ -78,13 +74,7 @@ def test_tables_are_exact_on_a_cluster_that_loses_a_worker(
 ) -> None:
     flows.feed(1600)
     with SparkCluster(tmp_path_factory.mktemp("spark")) as cluster:
-        broken = flows.run(cluster.url)
-        try:
-            broken.await_events("batch", 3)
-            cluster.kill_worker()
-            assert broken.wait() == 0, broken.tail()
-        finally:
-            broken.kill()
+        flows.run(cluster.url, cluster.kill_worker)
     flows.check()
 
 

@@ -34,19 +34,8 @@ def test_every_sink_is_exact_and_a_worker_killed_on_the_way_changes_nothing(
     url: str, cluster: SparkCluster, bootstrap: str, name: str, tmp_path: Path
 ) -> None:
     flows = EverySink(tmp_path / "spec", bootstrap, name)
-    flows.feed(400)
-    whole = flows.run(url)
-    assert whole.wait() == 0, whole.tail()
-    flows.check()
-
-    flows.feed(2000, files=3)
-    broken = flows.run(url)
-    try:
-        broken.await_events("batch", 4)
-        cluster.kill_worker()
-        assert broken.wait() == 0, broken.tail()
-    finally:
-        broken.kill()
+    flows.feed(1600, files=2)
+    flows.run(url, cluster.kill_worker)
     flows.check()
 
 
@@ -61,7 +50,6 @@ def test_batches_are_limited_by_bytes(url: str, bootstrap: str, name: str, tmp_p
     )
     flows.feed(11_500)
     run = flows.run(url)
-    assert run.wait() == 0, run.tail()
     flows.check()
     first, *others = (each["offsets_read"] for each in run.events if each["kind"] == "batch")
     assert first == 10_000

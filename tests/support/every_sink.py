@@ -5,7 +5,8 @@ it, and whatever is killed meanwhile, `check` says whether each record is in its
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ from typing import Final
 import pyarrow.dataset as ds
 from confluent_kafka import Producer
 from deltalake import DeltaTable
+from pyarrow import fs
 from pyiceberg.catalog import load_catalog
 
 from headrace.pipeline.sinks.parquet import parquet_files
@@ -26,6 +28,7 @@ PARTITIONS: Final = 4
 BROKEN_EACH: Final = 20
 KEYS: Final = 30
 LINES_PER_FILE: Final = 50
+RUN_DEADLINE_S: Final = 1200.0
 BROKEN: Final = b'{"id": '
 SQL: Final = "SELECT id, amount, _record.partition AS p, _record.offset AS o FROM source"
 STEPS: Final = """
@@ -181,15 +184,29 @@ class EverySink:
             part.rename(self.home / "in" / f"{self._lines:08}.json")
             self._lines += LINES_PER_FILE
 
-    def run(self, master: str, *options: str) -> Driver:
-        """Starts a run that ends when it has caught up."""
+    @contextmanager
+    def running(self, master: str) -> Iterator[Driver]:
+        """A run that ends when it has caught up; killed if it has not ended by then."""
         self._runs += 1
-        return Driver(
+        driver = Driver(
             self.spec,
             self._bootstrap,
             self.home / f"run-{self._runs}",
-            options=["--master", master, "--until-caught-up", *options],
+            options=["--master", master, "--until-caught-up"],
         )
+        try:
+            yield driver
+        finally:
+            driver.kill(tree=True)
+
+    def run(self, master: str, then: Callable[[], None] | None = None, batches: int = 3) -> Driver:
+        """Runs until it has caught up; `then` happens when it has done some batches."""
+        with self.running(master) as driver:
+            if then is not None:
+                driver.await_events("batch", batches, RUN_DEADLINE_S)
+                then()
+            assert driver.wait(RUN_DEADLINE_S) == 0, driver.tail()
+        return driver
 
     # --- what must be there ---------------------------------------------------------------------
 
@@ -253,6 +270,9 @@ class EverySink:
         folder = self._at("parquet")
         store, base = open_store(folder, self._store.delta)
         files = parquet_files(folder, dict(self._store.delta))
+        there = store.get_file_info(fs.FileSelector(base, recursive=True))
+        # Whoever reads every file of the folder reads the same.
+        assert sorted(files) == sorted(e.path for e in there if e.path.endswith(".parquet"))
         rows = ds.dataset(
             files,
             filesystem=store,

@@ -57,14 +57,14 @@ class Driver:
     def running(self) -> bool:
         return self._process.poll() is None
 
-    def await_events(self, kind: str, count: int) -> None:
+    def await_events(self, kind: str, count: int, deadline_s: float = START_DEADLINE_S) -> None:
         """Returns once there were so many, in all flows together."""
 
         def there() -> bool:
             assert self.running, f"the driver has ended:\n{self.tail()}"
             return self.count(kind) >= count
 
-        wait_for(there, f"{count} x {kind}\n{self.tail()}", deadline_s=START_DEADLINE_S)
+        wait_for(there, f"{count} x {kind}\n{self.tail()}", deadline_s=deadline_s)
 
     def kill(self, *, tree: bool = False) -> None:
         """SIGKILL, to it alone or to Spark's processes as well."""
@@ -82,8 +82,8 @@ class Driver:
         self._process.send_signal(signal.SIGTERM)
         return self.wait()
 
-    def wait(self) -> int:
-        return self._process.wait(STOP_DEADLINE_S)
+    def wait(self, deadline_s: float = STOP_DEADLINE_S) -> int:
+        return self._process.wait(deadline_s)
 
     def tail(self) -> str:
         lines = [file.read_text(errors="replace") for file in (self._out, self._err)]
