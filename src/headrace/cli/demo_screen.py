@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace import __version__
 from headrace.cli.output import remark, write
+from headrace.cli.profiles import DEFAULT_SERVERS
 from headrace.cli.screen import program_name
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     Watch = Callable[[Event], None]
 
 REFRESH_PER_S: Final = 4
+MAX_EXAMPLE: Final = 60
 PROBLEMS: Final = frozenset({"retry", "warning", "failed"})
 
 BEGIN: Final = """\
@@ -28,9 +30,8 @@ Headrace {version} is up.
   clients connect to   {servers}
   topics are kept in   {data}
 
-{orders:,} orders go to the topic {topic}, about one in fifty of them broken. A pipeline takes them
-into a Delta table, as it is written in {spec}
-Spark starts, which takes some seconds ...
+{orders:,} orders go to the topic {topic}, about one in fifty of them broken. A pipeline takes
+them into a Delta table, by the spec {spec}
 
 """
 END: Final = """\
@@ -40,16 +41,17 @@ What was set aside   {letters:,} dead letters in the topic {dead_letters}
 {groups}
 Checked              {rows:,} + {letters:,} = {produced:,} orders produced: each exactly once
 
-Query the table with DuckDB (pip install duckdb deltalake), in {python}:
+Query the table with DuckDB, in {python}:
 
   import duckdb, deltalake
-  orders = deltalake.DeltaTable("{table}").to_pyarrow_dataset()
+  orders = deltalake.DeltaTable("{location}").to_pyarrow_dataset()
   duckdb.sql("SELECT country, count(*), sum(amount) FROM orders GROUP BY country ORDER BY 2 DESC")
 
 or with Spark, in {pyspark}:
 
-  from deltalake import DeltaTable
-  spark.read.parquet(*DeltaTable("{table}").file_uris()).groupBy("country").count().show()
+  import deltalake
+  files = deltalake.DeltaTable("{location}").file_uris()
+  spark.read.parquet(*files).groupBy("country").count().show()
 
 Try from another terminal:
 
@@ -61,7 +63,12 @@ STAYS: Final = "The broker stays up. Ctrl-C stops it.\n"
 
 def begin(servers: str, data: str, orders: int, topic: str, spec: Path) -> str:
     return BEGIN.format(
-        version=__version__, servers=servers, data=data, orders=orders, topic=topic, spec=spec
+        version=__version__,
+        servers=servers,
+        data=data,
+        orders=orders,
+        topic=topic,
+        spec=short(spec),
     )
 
 
@@ -73,32 +80,43 @@ def end(outcome: "Outcome", servers: str, folder: Path) -> str:
         f"{'':21}{group.count:>5,}  {group.error}: {_example(group)}\n" for group in outcome.groups
     )
     program = program_name()
-    where = f"-b {servers}"
+    where = "" if servers == DEFAULT_SERVERS else f" -b {servers}"
+    spec = short(folder / SPEC_FILE)
     tries = (
-        ("look at records", f"{program} consume {TOPIC} -c 3 -e {where}"),
-        ("and at dead letters", f"{program} dlq list {DEAD_LETTER_TOPIC} {where}"),
-        ("how far is it?", f"{program} pipeline status {folder / SPEC_FILE} {where}"),
-        ("what a replay would do", f"{program} dlq replay {DEAD_LETTER_TOPIC} {where}"),
-        ("run it on", f"{program} pipeline run {folder / SPEC_FILE} {where}"),
-        ("its lag, as any tool", f"{program} group describe {PIPELINE} {where}"),
+        ("look at records", f"{program} consume {TOPIC} -c 3 -e{where}"),
+        ("at dead letters", f"{program} dlq list {DEAD_LETTER_TOPIC}{where}"),
+        ("replay (a dry run)", f"{program} dlq replay {DEAD_LETTER_TOPIC}{where}"),
+        ("how far is it?", f"{program} pipeline status {spec}{where}"),
+        ("its lag, as any tool", f"{program} group describe {PIPELINE}{where}"),
+        ("run it on", f"{program} pipeline run {spec}{where}"),
     )
     width = max(len(why) for why, _ in tries)
     return END.format(
         rows=outcome.rows,
         version=outcome.version,
-        table=folder / TABLE,
+        table=short(folder / TABLE),
+        location=folder / TABLE,
         letters=outcome.letters,
         dead_letters=DEAD_LETTER_TOPIC,
         groups=groups,
         produced=outcome.produced,
-        python=sys.executable,
-        pyspark=Path(sys.executable).with_name("pyspark"),
+        python=short(Path(sys.executable)),
+        pyspark=short(Path(sys.executable).with_name("pyspark")),
         tries="\n".join(f"  {why:<{width}}   {what}" for why, what in tries),
     )
 
 
+def short(path: Path) -> str:
+    """How a person would write it: from here, or from home."""
+    for base, prefix in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if path.is_relative_to(base):
+            return f"{prefix}{path.relative_to(base)}"
+    return str(path)
+
+
 def _example(group: "ErrorGroup") -> str:
-    return group.samples[0].facts.message if group.samples else group.pattern
+    message = group.samples[0].facts.message if group.samples else group.pattern
+    return message if len(message) <= MAX_EXAMPLE else f"{message[: MAX_EXAMPLE - 4]} ..."
 
 
 @contextmanager
@@ -127,6 +145,9 @@ def watching(traffic: "Traffic", progress: "Progress") -> Iterator["Watch"]:
 
 def line(traffic: "Traffic", progress: "Progress") -> str:
     """How far it is, in one line."""
+    if not progress.batches:
+        waits_for = "the first batch runs" if progress.is_running else "Spark starts"
+        return f"{traffic.delivered:,} orders produced; {waits_for}, {progress.waited_s:.0f} s"
     return (
         f"{traffic.delivered:,} orders produced, {progress.rows:,} landed, "
         f"{progress.dead_letters:,} set aside, "

@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from headrace.cli.demo import words_of
-from headrace.cli.demo_screen import end, line
+from headrace.cli.demo_screen import end, line, short
 from headrace.cli.options import UpOptions, parse_up
 from headrace.pipeline.dead_letters.listing import ErrorGroup
 from headrace.pipeline.demo.outcome import Outcome
 from headrace.pipeline.demo.running import Progress
 from headrace.pipeline.demo.traffic import Traffic
+from headrace.pipeline.runner.events import Event, Kind
 
 
 def test_the_brokers_options_are_passed_on_as_they_were_given() -> None:
@@ -28,6 +31,20 @@ def test_the_last_screen_has_the_counts_and_commands_with_the_address(tmp_path: 
     commands = [each for each in screen.splitlines() if " -b " in each]
     assert len(commands) >= 4
     assert all("-b 127.0.0.1:4711" in each for each in commands)
+    usual = end(Outcome(1200, 1196, 7, 4, [group], []), "127.0.0.1:9092", tmp_path)
+    assert " -b " not in usual
+
+
+def test_paths_are_shown_from_here_or_from_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.chdir(tmp_path)
+    assert short(tmp_path / "a" / "b") == "a/b"
+    (tmp_path / "x").mkdir()
+    monkeypatch.chdir(tmp_path / "x")
+    assert short(tmp_path / "me" / "b") == "~/b"
+    assert short(tmp_path / "b") == str(tmp_path / "b")
 
 
 def test_the_line_of_progress_counts_what_is_to_go() -> None:
@@ -35,3 +52,7 @@ def test_the_line_of_progress_counts_what_is_to_go() -> None:
     traffic.delivered = 1_000
     progress = Progress(batches=1, rows=690, dead_letters=10, read=700)
     assert line(traffic, progress) == ("1,000 orders produced, 690 landed, 10 set aside, 300 to go")
+    waiting = Progress()
+    assert line(traffic, waiting) == "1,000 orders produced; Spark starts, 0 s"
+    waiting.add(Event("demo", Kind.STARTED))
+    assert line(traffic, waiting) == "1,000 orders produced; the first batch runs, 0 s"

@@ -1,7 +1,8 @@
 """Runs the demo's pipeline until all orders have landed, and keeps count on the way."""
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.pipeline.demo.traffic import Traffic
@@ -22,8 +23,16 @@ class Progress:
     rows: int = 0
     dead_letters: int = 0
     read: int = 0
+    is_running: bool = False
+    """Whether Spark is there."""
+    began_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def waited_s(self) -> float:
+        return time.monotonic() - self.began_s
 
     def add(self, event: Event) -> None:
+        self.is_running = True
         if event.kind is Kind.BATCH:
             self.batches += 1
             self.rows += event.rows
