@@ -4,7 +4,9 @@ Five flows run in one driver: a topic into Delta, Iceberg, Parquet and another t
 a topic. A producer feeds them meanwhile, in every codec, with bad records and aborted transactions.
 The first kills are at the two points that matter most, the others at random moments, while the
 broker is killed too. HEADRACE_PIPELINE_KILLS sets how often (30 for a full run),
-HEADRACE_PIPELINE_SEED which moments, HEADRACE_PIPELINE_FLOWS which flows (all of them, if not set).
+HEADRACE_PIPELINE_SEED which moments, HEADRACE_PIPELINE_FLOWS which flows (all of them, if not set),
+HEADRACE_PIPELINE_MASTER which Spark, a Connect server for one, where the jobs of a driver that was
+killed go on for a while.
 """
 
 import json
@@ -20,7 +22,7 @@ import pytest
 from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as Place
 
-from support.pipeline_driver import Driver
+from support.pipeline_driver import SHORT_LIVED, Driver
 from support.pipeline_feed import ABORTED, BAD, GOOD, Feed, FileFeed
 from support.pipeline_outputs import (
     Letter,
@@ -41,6 +43,7 @@ from support.wire import Wire
 KILLS = int(os.environ.get("HEADRACE_PIPELINE_KILLS", "2"))
 SEED = int(os.environ.get("HEADRACE_PIPELINE_SEED", str(random.randrange(2**32))))
 FLOWS = os.environ.get("HEADRACE_PIPELINE_FLOWS", "delta,iceberg,parquet,topic,files").split(",")
+MASTER = os.environ.get("HEADRACE_PIPELINE_MASTER", "local[2]")
 EXACT_POINTS = ("before-table", "after-table")
 RECORDS_PER_ROUND = 900
 RECORDS_PER_BATCH = 300
@@ -50,14 +53,14 @@ MAX_BATCHES = 2 * len(FLOWS)
 """A random kill waits for at most so many; a round feeds every flow with two or more."""
 MAX_DELAY_S = 1.5
 STRAGGLERS_S = 120
-SECONDS_PER_KILL = 200
+SECONDS_PER_KILL = 600
 
 SOURCE, ASIDE, OUT, LINES = "source", "aside", "out", "lines"
 PIPELINE = "chaos"
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900 + KILLS * SECONDS_PER_KILL),
+    pytest.mark.timeout(1800 + KILLS * SECONDS_PER_KILL),
     pytest.mark.skipif(
         bool(os.environ.get("HEADRACE_TEST_BOOTSTRAP")), reason="needs a broker that it may kill"
     ),
@@ -88,7 +91,11 @@ class Chaos:
             "pipeline": PIPELINE,
             "trigger": "100ms",
             "checkpoint": str(self.home / "checkpoint"),
-            "spark": {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"},
+            "spark": {
+                "spark.master": MASTER,
+                "spark.sql.shuffle.partitions": "2",
+                **(SHORT_LIVED if MASTER.startswith("local") else {}),
+            },
             "flows": [self._flow(name) for name in FLOWS],
         }
 

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from headrace.pipeline.runner.session import open_session
 from headrace.pipeline.spec import parse_spec
+from support.pipeline_driver import SHORT_LIVED
 from support.pipelines import MakePipeline, Pipeline, Record, Send
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     session = open_session(
         "tests",
         master="local[2]",
-        conf={"spark.sql.shuffle.partitions": "2"},
+        conf={"spark.sql.shuffle.partitions": "2", **SHORT_LIVED},
         log=tmp_path_factory.mktemp("spark") / "spark.log",
     )
     yield session
