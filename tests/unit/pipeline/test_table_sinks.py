@@ -127,6 +127,36 @@ def test_a_new_column_is_added_and_another_type_is_refused(kind: Kind) -> None:
         kind.sink(add_columns=False).prepare(wider.append(pa.field("more", pa.int64())))
 
 
+def test_columns_within_columns_land_batch_after_batch(kind: Kind) -> None:
+    inner = pa.struct([("sku", pa.string()), ("count", pa.int32())])
+    nested = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("tags", pa.list_(pa.string())),
+            ("items", pa.list_(inner)),
+            ("notes", pa.map_(pa.string(), pa.string())),
+            ("raw", pa.binary()),
+        ]
+    )
+    for number in range(2):
+        sink = kind.sink()
+        sink.prepare(nested)
+        values = {
+            "id": [number],
+            "tags": [["a", None]],
+            "items": [[{"sku": "x", "count": number}]],
+            "notes": [[("k", "v")]],
+            "raw": [b"\x00"],
+        }
+        new = pa.RecordBatch.from_pydict(values, schema=nested)
+        of = batch(number, number, number + 1)
+        sink.commit(of, write(sink, of, new))
+    found = kind.rows().to_pylist()
+    assert [row["items"] for row in found] == [[{"sku": "x", "count": n}] for n in range(2)]
+    assert [row["tags"] for row in found] == [["a", None]] * 2
+    assert [dict(row["notes"]) for row in found] == [{"k": "v"}] * 2
+
+
 def test_two_runners_cannot_both_commit_a_batch(kind: Kind) -> None:
     one, other = kind.sink(), kind.sink()
     one.prepare(SCHEMA)

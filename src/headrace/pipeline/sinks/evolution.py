@@ -67,6 +67,8 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
         )
     if pa.types.is_list(given) and pa.types.is_list(wanted):
         return fits(given.value_type, wanted.value_type)
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        return fits(given.key_type, wanted.key_type) and fits(given.item_type, wanted.item_type)
     text = (pa.types.is_string, pa.types.is_large_string)
     raw = (pa.types.is_binary, pa.types.is_large_binary)
     return any(

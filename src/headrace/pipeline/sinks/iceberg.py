@@ -300,4 +300,21 @@ def _all_of(key: Mapping[str, Any]) -> BooleanExpression:
 
 def _plain(schema: pa.Schema) -> pa.Schema:
     """The columns without Iceberg's ids, which files from tasks do not have."""
-    return pa.schema([pa.field(field.name, field.type, field.nullable) for field in schema])
+    return pa.schema([_plain_field(field) for field in schema])
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """As Spark's rows have it; fields within carry ids too."""
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(kind.field(at)) for at in range(kind.num_fields)])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) else kind
