@@ -6,14 +6,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from deltalake import DeltaTable
+from pyarrow import fs
+from pyiceberg.catalog import load_catalog
 
+from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.sinks.delta import DeltaSink
-from headrace.pipeline.sinks.table import BatchInfo, SinkError, TableSettings
+from headrace.pipeline.sinks.files import described
+from headrace.pipeline.sinks.iceberg import IcebergSink
+from headrace.pipeline.sinks.parquet import ParquetSink, parquet_files
+from headrace.pipeline.sinks.stores import open_store
+from headrace.pipeline.sinks.table import BatchInfo, SinkError, TableSettings, TableSink
 from support.cli import Cli
-from support.every_sink import RUN_DEADLINE_S, TABLES, EverySink
+from support.every_sink import RUN_DEADLINE_S, TABLES, EverySink, Store
 from support.s3_server import SECRET_KEY, SECRET_VARIABLE, S3Server
 from support.spark_cluster import SMALL, SparkCluster
 
@@ -92,9 +100,7 @@ def test_of_two_writers_to_a_delta_table_none_overwrites_the_other(
         sink.prepare(SCHEMA)
         for number in range(COMMITS):
             batch = BatchInfo(f"p{writer}", number, (OffsetRange("t", writer, number, number + 1),))
-            rows = pa.RecordBatch.from_pylist([{"writer": writer, "batch": number}], schema=SCHEMA)
-            (described,) = sink.write_task(batch)(iter([rows]))
-            sink.commit(batch, [_written(row) for row in described.to_pylist()])
+            _commit(sink, batch, writer, number)
 
     with ThreadPoolExecutor(2) as both:
         list(both.map(write, range(2)))
@@ -103,10 +109,73 @@ def test_of_two_writers_to_a_delta_table_none_overwrites_the_other(
     assert found == [(writer, number) for writer in range(2) for number in range(COMMITS)]
 
 
-def _written(row: dict[str, object]) -> object:
-    from headrace.pipeline.sinks.files import described
+@pytest.mark.parametrize("kind", ["delta", "iceberg", "parquet"])
+def test_small_files_in_a_bucket_are_joined_and_old_ones_removed(
+    kind: str, server: S3Server, name: str, tmp_path: Path
+) -> None:
+    store = server.store(name, tmp_path / "catalog.db")
+    sink = _sink(kind, store, partition_by=("writer",))
+    sink.prepare(SCHEMA)
+    for number in range(5):
+        batch = BatchInfo("p", number, (OffsetRange("t", 0, number, number + 1),))
+        _commit(sink, batch, number % 2, number)
+        again = sink.commit(batch, [])
+        assert again.batch_id == number  # a replay adds nothing
+    before = _data_files(server, name)
+    done = sink.compact()
+    assert (done.files_added, done.files_removed) == (2, 5)
+    assert sink.vacuum(0).files_removed >= 0
+    held = _sink(kind, store).last_commit("p", [TopicPartition("t", 0)])
+    assert held is not None
+    assert (held.batch_id, dict(held.offsets)) == (4, {TopicPartition("t", 0): 5})
+    assert _rows(kind, store) == [(number % 2, number) for number in range(5)]
+    assert len(before - _data_files(server, name)) == 5
 
-    return described(row)
+
+def _sink(kind: str, store: Store, partition_by: tuple[str, ...] = ("writer",)) -> TableSink:
+    options = dict(store.delta)
+    match kind:
+        case "delta":
+            return DeltaSink(
+                TableSettings(f"{store.base}/t", partition_by=partition_by, storage_options=options)
+            )
+        case "parquet":
+            return ParquetSink(
+                TableSettings(f"{store.base}/t", partition_by=partition_by, storage_options=options)
+            )
+    settings = TableSettings("shop.t", partition_by=partition_by, storage_options=options)
+    catalog = {**store.iceberg, "warehouse": f"{store.base}/warehouse"}
+    return IcebergSink(settings, warehouse=f"{store.base}/warehouse", catalog=catalog)
+
+
+def _commit(sink: TableSink, batch: BatchInfo, writer: int, number: int) -> None:
+    rows = pa.RecordBatch.from_pylist([{"writer": writer, "batch": number}], schema=SCHEMA)
+    (report,) = sink.write_task(batch)(iter([rows]))
+    sink.commit(batch, [described(row) for row in report.to_pylist()])
+
+
+def _data_files(server: S3Server, bucket: str) -> set[str]:
+    found = server.files().get_file_info(fs.FileSelector(bucket, recursive=True))
+    return {each.path for each in found if each.path.endswith(".parquet")}
+
+
+def _rows(kind: str, store: Store) -> list[tuple[int, int]]:
+    match kind:
+        case "delta":
+            table = DeltaTable(f"{store.base}/t", storage_options=dict(store.delta))
+            found = table.to_pyarrow_table()
+        case "iceberg":
+            catalog = load_catalog("headrace", **dict(store.iceberg))
+            found = catalog.load_table("shop.t").scan().to_arrow()
+        case _:
+            files, base = open_store(f"{store.base}/t", store.delta)
+            paths = parquet_files(f"{store.base}/t", dict(store.delta))
+            found = ds.dataset(
+                paths, filesystem=files, partitioning="hive", partition_base_dir=base
+            ).to_table()
+    return sorted(
+        ((row["writer"], row["batch"]) for row in found.to_pylist()), key=lambda at: at[1]
+    )
 
 
 def test_a_bucket_that_is_missing_or_a_key_that_is_wrong_is_told(

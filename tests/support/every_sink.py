@@ -262,7 +262,7 @@ class EverySink:
             "uri": f"sqlite:///{warehouse}/catalog.db",
             "warehouse": f"file://{warehouse}",
         }
-        catalog = load_catalog("reader", **dict(properties))
+        catalog = load_catalog("headrace", **dict(properties))
         found: list[Row] = catalog.load_table("shop.orders").scan().to_arrow().to_pylist()
         return found
 
