@@ -116,10 +116,10 @@ class ZnodeTree:
             return None
         if node is None:
             raise fail(Reason.MISSING)
-        if isinstance(op, Delete) and node.children:
-            raise fail(Reason.NOT_EMPTY)
         if op.version not in (ANY_VERSION, node.version):
             raise fail(Reason.VERSION)
+        if isinstance(op, Delete) and node.children:
+            raise fail(Reason.NOT_EMPTY)
         if isinstance(op, Check):
             return None
         if isinstance(op, SetData):
