@@ -173,3 +173,14 @@ def test_a_producer_that_has_not_begun_says_so(settings: ProducerSettings) -> No
         pytest.raises(ProducerFailed, match="init comes first"),
     ):
         producer.produce("t", 0, records("a"))
+
+
+def test_brokers_that_allow_only_short_transactions_get_them() -> None:
+    with Broker(settings={"transaction.max.timeout.ms": "120000"}) as broker:
+        settings = ProducerSettings(broker.headrace.bootstrap_servers)
+        topic = broker.headrace.create_topic()
+        with TransactionalProducer(settings, "long") as producer:
+            producer.init()
+            producer.produce(topic, 0, records("a"))
+            producer.commit()
+        broker.headrace.consume(topic, 1, read_committed=True)

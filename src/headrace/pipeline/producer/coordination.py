@@ -49,6 +49,8 @@ from headrace.protocol.struct import Struct
 
 R = TypeVar("R", bound=Struct)
 
+TOO_LONG: Final = ErrorCode.INVALID_TRANSACTION_TIMEOUT
+SHORTEST_TIMEOUT_MS: Final = 60_000
 TRANSACTION_VERSION: Final = "transaction.version"
 IMPLICIT_SINCE: Final = 2  # of the feature
 INIT_AT_MOST: Final = 5  # later versions are for two-phase commits
@@ -69,24 +71,29 @@ class Coordination:
         self._client = client
         self._settings = settings
         self._id = transactional_id
+        self._timeout_ms = settings.transaction_timeout_ms
         self._joined: set[TopicPartition] = set()
         self._joining = asyncio.Lock()
 
     async def init(self) -> Identity:
         """Takes the transactional id; returns when earlier transactions of it have ended."""
         self._joined.clear()
-        answer = await self._ask(
-            InitProducerIdRequest(
-                transactional_id=self._id,
-                transaction_timeout_ms=self._settings.transaction_timeout_ms,
-            ),
-            InitProducerIdResponse,
-            at_most=INIT_AT_MOST,
-        )
+        answer = await self._init(self._timeout_ms)
+        while answer.error_code == TOO_LONG and self._timeout_ms > SHORTEST_TIMEOUT_MS:
+            # Brokers that allow less do not say how much.
+            self._timeout_ms //= 3
+            answer = await self._init(self._timeout_ms)
         if answer.error_code:
             raise failure(code_of_number(answer.error_code), f"{self._id}: init")
         implicit = await self._is_implicit()
         return Identity(self._id, answer.producer_id, answer.producer_epoch, implicit)
+
+    async def _init(self, timeout_ms: int) -> InitProducerIdResponse:
+        return await self._ask(
+            InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=timeout_ms),
+            InitProducerIdResponse,
+            at_most=INIT_AT_MOST,
+        )
 
     async def _is_implicit(self) -> bool:
         answer = await self._ask(

@@ -29,7 +29,8 @@ class ProducerSettings(NamedTuple):
     request_timeout_s: float = 30.0
     delivery_timeout_s: float = 120.0
     """How long one request may be tried again."""
-    transaction_timeout_ms: int = 300_000
+    transaction_timeout_ms: int = 900_000
+    """What brokers allow at most, unless they were told otherwise."""
 
     def reading(self) -> ReadSettings:
         """The same cluster for a reader of whole records."""

@@ -1,0 +1,36 @@
+"""What tasks that write to a topic fail with, as Spark tells it."""
+
+import pytest
+from pyspark.errors import PySparkException
+
+from headrace.pipeline.producer import CommitUncertain, ProducerFailed, TriedAgain
+from headrace.pipeline.runner.failures import failure_of
+
+SAID = """Job aborted due to stage failure: Task 1 in stage 4.0 failed 4 times
+Traceback (most recent call last):
+  File "delivery.py", line 1, in __call__
+headrace.pipeline.producer.errors.{name}: {message}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(x.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "passing"),
+    [
+        ("TriedAgain", True),
+        ("NotAcknowledged", True),
+        ("ProducerFenced", False),
+        ("ProducerFailed", False),
+    ],
+)
+def test_a_task_that_cannot_write_says_why_and_whether_it_passes(name: str, passing: bool) -> None:
+    error = PySparkException(SAID.format(name=name, message="the partition o-1: why"))
+    found = failure_of(error)
+    assert (found.message, found.passing) == ("the partition o-1: why", passing)
+
+
+def test_a_batch_that_must_be_redone_is_tried_again() -> None:
+    assert failure_of(TriedAgain("x")).passing
+    assert failure_of(CommitUncertain("x")).passing
+    assert not failure_of(ProducerFailed("x")).passing
