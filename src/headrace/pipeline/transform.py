@@ -10,6 +10,7 @@ import re
 import sys
 import sysconfig
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
@@ -42,16 +43,21 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     may find large ones too large, which makes them dead letters.
     Raises `TransformError`, and Spark's own errors for SQL that does not fit the columns.
     """
-    for number, step in enumerate(flow.transform):
-        if isinstance(step, SqlStep):
-            rows = _sql(rows, step, f"{flow.id}_{number}", number)
-        else:
-            rows = _python(rows, step, number)
+    for number in range(len(flow.transform)):
+        rows = run_step(rows, flow, number)
     rows = expect(rows, flow)
     columns = [quoted(name) for name in rows.columns if name not in OWN]
     if not columns:
         raise TransformError("the flow's output has no column")
     return rows.selectExpr(*columns, _kept_record(flow), ERROR, DELETED)
+
+
+def run_step(rows: "DataFrame", flow: Flow, number: int) -> "DataFrame":
+    """One of the flow's steps; the tool's own columns are there afterwards too."""
+    step = flow.transform[number]
+    if isinstance(step, SqlStep):
+        return _sql(rows, step, f"{flow.id}_{number}", number)
+    return _python(rows, step, number)
 
 
 def _kept_record(flow: Flow) -> str:
@@ -123,7 +129,10 @@ def _loaded(name: str) -> tuple[ModuleType, Callable[["DataFrame"], "DataFrame"]
         raise TransformError(f"{where} cannot be imported: {error}") from error
     function = getattr(module, attribute, None)
     if not callable(function):
-        raise TransformError(f"{where} has no function {attribute}")
+        names = [name for name, each in vars(module).items() if callable(each)]
+        close = get_close_matches(attribute, names, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise TransformError(f"{where} has no function {attribute}{hint}")
     return module, function
 
 
@@ -138,7 +147,8 @@ def _ship(module: ModuleType) -> None:
     file = getattr(module, "__file__", None)
     installed = [Path(sysconfig.get_path(name)) for name in ("purelib", "platlib", "stdlib")]
     if file is not None and not any(Path(file).is_relative_to(each) for each in installed):
-        register_pickle_by_value(sys.modules[module.__name__.partition(".")[0]])
+        package = sys.modules[module.__name__.partition(".")[0]]
+        register_pickle_by_value(package)  # type: ignore[no-untyped-call]
 
 
 def _from_file(file: Path) -> ModuleType:

@@ -146,7 +146,7 @@ def bucket_of(options: Mapping[str, str]) -> tuple[Bucket, dict[str, str]]:
     endpoint = known.get("endpoint", "")
     if endpoint and "://" not in endpoint:
         known["endpoint"] = f"https://{endpoint}"
-    bucket = Bucket(**known, virtual_hosted=_is_true(hosted))  # type: ignore[arg-type]
+    bucket = Bucket(**known, virtual_hosted=_is_true(hosted))
     if bucket.plain_http and not _is_true(allow_http):
         raise SinkError(
             f"the store's endpoint is {endpoint}, and allow_http: false refuses it: name an "
