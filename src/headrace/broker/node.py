@@ -44,7 +44,7 @@ from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import INTERNAL_TOPICS
-from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
 from headrace.storage.config import LogConfig
 from headrace.storage.errors import StorageError
 from headrace.storage.filesystem import RealFileSystem
@@ -293,8 +293,8 @@ class Broker:
         self.limits = Limits.of(self._effective(image))
         self.server.limit(self.limits.server)
 
-    def _open_log(self, leader: Leader, config: LogConfig) -> Log:
-        opened = self.logs.get_or_create(leader.topic, leader.index, leader.topic_id, config)
+    def _open_log(self, replica: Replica, config: LogConfig) -> Log:
+        opened = self.logs.get_or_create(replica.topic, replica.index, replica.topic_id, config)
         opened.load()
         return opened
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
 from headrace.storage.config import LogConfig
 from headrace.storage.log import Log
 
@@ -37,7 +38,7 @@ class HostedTopic:
 class PartitionTable:
     """All hosted topics."""
 
-    def __init__(self, open_log: Callable[[Leader, LogConfig], Log]) -> None:
+    def __init__(self, open_log: Callable[[Replica, LogConfig], Log]) -> None:
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
         self._open_log = open_log
@@ -83,5 +84,5 @@ class PartitionTable:
         leader = hosted.leader(index) if hosted is not None else None
         return leader if leader is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def _open(self, leader: Leader) -> Log:
-        return self._open_log(leader, self.by_id[leader.topic_id].config)
+    def _open(self, replica: Replica) -> Log:
+        return self._open_log(replica, self.by_id[replica.topic_id].config)

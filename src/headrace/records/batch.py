@@ -188,6 +188,18 @@ def headers(buf: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, B
         pos += size
 
 
+def whole_size(buf: Buffer) -> int:
+    """The bytes of the whole batches at the beginning; a fetch may end inside one."""
+    size = len(buf)
+    pos = 0
+    while pos + LOG_OVERHEAD <= size:
+        end = pos + LOG_OVERHEAD + int.from_bytes(buf[pos + 8 : pos + LOG_OVERHEAD], "big")
+        if end > size:
+            break
+        pos = end
+    return pos
+
+
 def crc_of(buf: Buffer, pos: int, size: int) -> int:
     """CRC-32C of the batch of `size` bytes at `pos`, as its header should state it."""
     return crc32c(memoryview(buf)[pos + _ATTRIBUTES_AT : pos + size])

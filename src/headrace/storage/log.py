@@ -396,6 +396,11 @@ class Log(CompactableLog):
         self._ready()
         return self._epochs.latest
 
+    def begin_epoch(self, epoch: int) -> None:
+        """A new leader writes from the log's end on, also before its first record is there."""
+        self._ready()
+        self._epochs.assign(epoch, self.log_end_offset)
+
     def epoch_at(self, offset: int) -> int:
         """The leader epoch that wrote `offset`, -1 if unknown."""
         self._ready()

@@ -1,0 +1,97 @@
+"""A partition that this broker follows: the same log, written with what the leader has.
+
+Guarantees: records are taken in the leader's order and at the leader's offsets, without gaps; where
+the two logs part, ours is cut back to the last record that both have, found by leader epochs and
+never by the watermark (KIP-101, KIP-279); the watermark is the leader's, and never passes our end.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headrace.records.batch import whole_size
+from headrace.replication.replica import Replica
+from headrace.storage.log import AppendResult, Log
+from headrace.storage.producers import Origin
+
+
+class Position(NamedTuple):
+    """What a follower's fetch says of its log."""
+
+    offset: int
+    last_epoch: int  # of the record before `offset`; -1 for an empty log
+    log_start: int
+
+
+class Follower(Replica):
+    """One partition's follower. Consumers may read it, up to its watermark (KIP-392)."""
+
+    __slots__ = ("_known_watermark", "leader_id")
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        epoch: int,
+        open_log: Callable[[Replica], Log],
+        *,
+        leader_id: int,
+        high_watermark: int,
+    ) -> None:
+        super().__init__(topic, topic_id, index, epoch, open_log)
+        self.leader_id = leader_id
+        self._known_watermark = high_watermark
+
+    def _opened(self, log: Log) -> None:
+        self.high_watermark = max(
+            log.log_start_offset, min(self._known_watermark, log.log_end_offset)
+        )
+
+    def position(self) -> Position:
+        log = self.log
+        end = log.log_end_offset
+        # Not the latest epoch: one that this broker led without writing says nothing of the log.
+        return Position(end, log.epoch_at(end - 1), log.log_start_offset)
+
+    def take(
+        self, records: bytearray | memoryview, leader_watermark: int, leader_start: int, now_ms: int
+    ) -> AppendResult | None:
+        """Appends whole batches; `needs_flush` asks for a flush before the next fetch."""
+        log = self.log
+        result = None
+        size = whole_size(records)
+        if size:
+            batches = records if size == len(records) else memoryview(records)[:size]
+            result = log.append(
+                batches, leader_epoch=self.epoch, now_ms=now_ms, origin=Origin.REPLICATION
+            )
+        if leader_start > log.log_start_offset:
+            log.delete_before(min(leader_start, log.log_end_offset))
+        self._raise_watermark(min(leader_watermark, log.log_end_offset), size)
+        return result
+
+    def _raise_watermark(self, watermark: int, size_bytes: int) -> None:
+        if watermark > self.high_watermark:
+            self.high_watermark = watermark
+            if self._waiters:
+                self._tell(max(1, size_bytes))
+
+    def cut_back(self, leader_epoch: int, end_offset: int) -> int:
+        """The leader's epoch `leader_epoch` ended at `end_offset`: drops what it does not have.
+
+        Where this log does not know that epoch, the next fetch finds out more. Returns the offset
+        at which the log ends now.
+        """
+        log = self.log
+        epoch, end = log.end_offset_for_epoch(leader_epoch)
+        target = min(end_offset if epoch < 0 else end, log.log_end_offset)
+        if epoch == leader_epoch:
+            target = min(target, end_offset)
+        log.truncate_to(max(target, 0))
+        self.high_watermark = min(self.high_watermark, log.log_end_offset)
+        return log.log_end_offset
+
+    def start_anew(self, offset: int) -> None:
+        """The leader has dropped what comes next here: go on where its log starts."""
+        self.log.truncate_fully_and_start_at(offset)
+        self.high_watermark = offset

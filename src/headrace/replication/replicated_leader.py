@@ -1,0 +1,314 @@
+"""A partition that this broker leads and others follow.
+
+Guarantees: a record is below the high watermark only when every in-sync replica has it; while
+fewer replicas are in sync than `min.insync.replicas` asks for, the watermark stands still; a
+follower that is about to join the set counts at once, one that is about to leave counts until that
+is committed; only one change of the set is under way. Time is passed in; nothing here waits.
+"""
+
+from bisect import insort
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from headrace.cluster.topology import Partition
+from headrace.protocol.errors import ErrorCode
+from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from headrace.records.plain import KeyAndValue
+from headrace.replication.leader import Leader
+from headrace.replication.progress import Progress
+from headrace.replication.replica import Replica, Waiter
+from headrace.storage.log import AppendResult, Log
+
+Committed = Callable[[ErrorCode], None]
+"""Called once, when the records are committed or never will be."""
+
+
+class IsrProposal(NamedTuple):
+    """Whom this leader calls in sync, for the controller to decide: (broker id, broker epoch)."""
+
+    isr: tuple[tuple[int, int], ...]
+    leader_epoch: int
+    partition_epoch: int
+
+    @property
+    def ids(self) -> frozenset[int]:
+        return frozenset(broker_id for broker_id, _ in self.isr)
+
+
+class _Wait(NamedTuple):
+    offset: int
+    tell: Committed
+
+
+class ReplicatedLeader(Leader):
+    """The leader of a partition with several replicas."""
+
+    __slots__ = (
+        "_broker_id",
+        "_end_waiters",
+        "_epoch_start",
+        "_known_watermark",
+        "_maximal",
+        "_min_isr",
+        "_pending",
+        "_safe_end",
+        "_uncommitted",
+        "_waits",
+        "partition",
+        "progress",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        partition: Partition,
+        open_log: Callable[[Replica], Log],
+        *,
+        broker_id: int,
+        min_isr: int,
+        high_watermark: int,
+        now: float,
+    ) -> None:
+        super().__init__(topic, topic_id, index, partition.leader_epoch, open_log)
+        self.partition = partition
+        self.progress = {
+            id_: Progress(now) if id_ in partition.isr else Progress()
+            for id_ in partition.replicas
+            if id_ != broker_id
+        }
+        self._broker_id = broker_id
+        self._min_isr = min_isr
+        self._known_watermark = high_watermark
+        self._maximal = frozenset(partition.isr)
+        self._pending: IsrProposal | None = None
+        self._safe_end = -1
+        self._epoch_start = -1
+        self._uncommitted: deque[tuple[int, int]] = deque()  # (end offset, bytes)
+        self._waits: list[_Wait] = []
+        self._end_waiters: list[Waiter] = []
+
+    def _opened(self, log: Log) -> None:
+        end = log.log_end_offset
+        self.high_watermark = max(log.log_start_offset, min(self._known_watermark, end))
+        self._safe_end = self._epoch_start = end
+        log.begin_epoch(self.epoch)
+        self._advance()
+
+    # --- writing --------------------------------------------------------------------------------
+
+    @property
+    def enough_in_sync(self) -> bool:
+        """Whether records for all in-sync replicas may be taken, and called safe."""
+        return len(self.partition.isr) >= min(self._min_isr, len(self.partition.replicas))
+
+    def append_own(
+        self,
+        records: Sequence[KeyAndValue],
+        now_ms: int,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> AppendResult:
+        log = self._log or self.log
+        result = log.append_own(
+            records,
+            leader_epoch=self.epoch,
+            now_ms=now_ms,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+        )
+        size = HEADER_SIZE + sum(len(key) + len(value or b"") for key, value in records)
+        self._appended(log, result, size)
+        return result
+
+    def _appended(self, log: Log, result: AppendResult, size_bytes: int) -> None:
+        end = log.log_end_offset
+        if not result.duplicate:
+            self._uncommitted.append((end, size_bytes))
+        if result.needs_flush or self._unflushed:
+            if self._unflushed is None:
+                self._unflushed = []
+            self._unflushed.append((end, 0 if result.duplicate else size_bytes))
+        else:
+            self._safe_end = end
+            if len(self._maximal) == 1:
+                self._advance()
+        for waiter in tuple(self._end_waiters):
+            waiter.advanced(size_bytes)
+
+    def flushed(self, up_to: int) -> None:
+        if self._unflushed:
+            self._unflushed = [entry for entry in self._unflushed if entry[0] > up_to]
+            self._safe_end = max(self._safe_end, up_to)
+            self._advance()
+
+    def when_committed(self, next_offset: int, tell: Committed) -> None:
+        """`tell` hears when all below `next_offset` is committed, or that it will not be here."""
+        if self.closed:
+            tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif next_offset <= self.high_watermark:
+            tell(self._verdict())
+        else:
+            insort(self._waits, _Wait(next_offset, tell), key=lambda wait: wait.offset)
+
+    def stop_waiting(self, tell: Committed) -> None:
+        """Whoever gave up is not told any more."""
+        self._waits = [wait for wait in self._waits if wait.tell is not tell]
+
+    def _verdict(self) -> ErrorCode:
+        enough = self.enough_in_sync
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def close(self) -> None:
+        super().close()
+        waits, self._waits = self._waits, []
+        for wait in waits:
+            wait.tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        for waiter in tuple(self._end_waiters):
+            waiter.interrupted()
+
+    # --- followers ------------------------------------------------------------------------------
+
+    def watch_end(self, waiter: Waiter) -> None:
+        """For followers: told of every append, committed or not."""
+        self._end_waiters.append(waiter)
+
+    def unwatch_end(self, waiter: Waiter) -> None:
+        if waiter in self._end_waiters:
+            self._end_waiters.remove(waiter)
+
+    def fetched(
+        self, broker_id: int, broker_epoch: int, offset: int, log_start: int, now: float
+    ) -> bool:
+        """A follower asks for `offset`: it has all before it. False for who holds no replica."""
+        progress = self.progress.get(broker_id)
+        if progress is None:
+            return False
+        end = self.log.log_end_offset
+        progress.fetched(offset, log_start, broker_epoch, end, now)
+        if broker_id in self._maximal:
+            self._advance()
+        return True
+
+    @property
+    def low_watermark(self) -> int:
+        """The smallest log start of all replicas that are known."""
+        starts = [each.log_start for each in self.progress.values() if each.log_start >= 0]
+        return min([self.log.log_start_offset, *starts])
+
+    def _advance(self) -> None:
+        if not self.enough_in_sync:
+            return
+        end = self._safe_end
+        for id_ in self._maximal:
+            if id_ != self._broker_id:
+                progress = self.progress.get(id_)
+                end = min(end, progress.log_end if progress is not None else -1)
+        if end <= self.high_watermark:
+            return
+        self.high_watermark = end
+        size = 0
+        while self._uncommitted and self._uncommitted[0][0] <= end:
+            size += self._uncommitted.popleft()[1]
+        if self._waiters:
+            self._tell(size)
+        if self._waits and self._waits[0].offset <= end:
+            self._commit(end)
+
+    def _commit(self, end: int) -> None:
+        done = [wait for wait in self._waits if wait.offset <= end]
+        self._waits = self._waits[len(done) :]
+        verdict = self._verdict()
+        for wait in done:
+            wait.tell(verdict)
+
+    # --- who is in sync -------------------------------------------------------------------------
+
+    def propose(self, live: Mapping[int, int], now: float, max_lag_s: float) -> IsrProposal | None:
+        """The set as it should be, if that is another one; `live` maps brokers to their epochs.
+
+        From then on it is under way, until `partition_changed` or `refused`.
+        """
+        if self._pending is not None or not self.is_open:
+            return None
+        end = self.log.log_end_offset
+        isr = {
+            id_
+            for id_ in self.partition.isr
+            if id_ == self._broker_id or not self.progress[id_].lags(end, now, max_lag_s)
+        }
+        isr |= {id_ for id_ in self.progress if self._may_join(id_, live)}
+        if isr == set(self.partition.isr):
+            return None
+        self._pending = proposal = IsrProposal(
+            tuple(
+                (id_, self._epoch_of(id_, live)) for id_ in self.partition.replicas if id_ in isr
+            ),
+            self.epoch,
+            self.partition.partition_epoch,
+        )
+        self._maximal = frozenset(isr) | frozenset(self.partition.isr)
+        return proposal
+
+    def may_join(self, broker_id: int, live: Mapping[int, int]) -> bool:
+        """Whether a follower's fetch is a reason to `propose` now, and not at the next check."""
+        return (
+            broker_id not in self._maximal
+            and self._pending is None
+            and self._may_join(broker_id, live)
+        )
+
+    def _may_join(self, broker_id: int, live: Mapping[int, int]) -> bool:
+        """It has all that is committed, also what this leader found when its epoch began."""
+        progress = self.progress[broker_id]
+        return (
+            broker_id not in self.partition.isr
+            and progress.log_end >= max(self.high_watermark, self._epoch_start)
+            and live.get(broker_id) == progress.broker_epoch
+        )
+
+    def _epoch_of(self, broker_id: int, live: Mapping[int, int]) -> int:
+        return live.get(broker_id, -1)
+
+    @property
+    def pending(self) -> IsrProposal | None:
+        """What the controller has not answered yet. An unclear answer leaves it: ask again."""
+        return self._pending
+
+    def refused(self, proposal: IsrProposal) -> None:
+        """The controller has certainly not done it: the set is what it was."""
+        if self._pending is proposal:
+            self._pending = None
+            self._maximal = frozenset(self.partition.isr)
+            self._advance()
+
+    def partition_changed(self, partition: Partition, now: float) -> None:
+        """What the controller has committed, by its answer or with the metadata."""
+        if (
+            partition.leader_epoch != self.epoch
+            or partition.partition_epoch <= self.partition.partition_epoch
+        ):
+            return
+        self.partition = partition
+        self._pending = None
+        self._maximal = frozenset(partition.isr)
+        for id_ in partition.replicas:
+            if id_ != self._broker_id and id_ not in self.progress:
+                self.progress[id_] = Progress()
+        for id_ in set(self.progress).difference(partition.replicas):
+            del self.progress[id_]
+        for id_ in partition.isr:
+            if id_ != self._broker_id:
+                # It was in sync a moment ago: its time to lag begins now.
+                progress = self.progress[id_]
+                progress.caught_up_at = max(progress.caught_up_at, now)
+        if self.is_open:
+            self._advance()
+
+    def require_in_sync(self, min_isr: int) -> None:
+        """`min.insync.replicas` was changed."""
+        self._min_isr = min_isr
+        if self.is_open:
+            self._advance()
