@@ -325,6 +325,21 @@ def test_a_crashed_controller_is_replaced_without_waiting_for_its_session(world:
     run(world, test())
 
 
+def test_of_many_who_replace_a_crashed_controller_one_does(world: World) -> None:
+    async def test() -> None:
+        stores = [await world.store(f"store-{id_}") for id_ in range(4)]
+        crashed = await elected(stores[0], 0)
+        held = (0, crashed.controller_epoch)
+        tries = [s.elect(id_, instead_of=held) for id_, s in enumerate(stores) if id_]
+        (office,) = [found for found in await asyncio.gather(*tries) if found is not None]
+        now = (office.controller_id, crashed.controller_epoch + 1)
+        assert await stores[0].controller() == now
+        await stores[office.controller_id].load()
+        await stores[office.controller_id].commit([topic()], office)
+
+    run(world, test())
+
+
 def test_a_zombie_controller_changes_nothing(world: World) -> None:
     """Rule 2: it is alive and connected, and does not know yet that it was replaced."""
 

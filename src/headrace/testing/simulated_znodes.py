@@ -5,6 +5,7 @@ What it refuses and in which order it looks is ZooKeeper's; the store's contract
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, Literal
 
 from headrace.cluster.stores.zookeeper_client import (
@@ -38,6 +39,9 @@ class Znode:
     def stat(self) -> Stat:
         return Stat(self.version, self.czxid, self.mzxid, self.owner)
 
+    def restore(self, data: bytes, mzxid: int, version: int) -> None:
+        self.data, self.mzxid, self.version = data, mzxid, version
+
 
 class ZnodeTree:
     """The nodes by path, and who waits for their changes. `zxid` counts the writes."""
@@ -58,7 +62,7 @@ class ZnodeTree:
     def write(self, ops: Sequence[Op], session_id: int) -> list[Stat | None]:
         """All operations or none; `OpFailed` says which one stood in the way."""
         zxid = self.zxid + 1
-        undo: list[tuple[str, Znode | None, Znode | None]] = []
+        undo: list[Callable[[], None]] = []
         touched: list[tuple[WatchKind, str]] = []
         try:
             results = [
@@ -66,10 +70,8 @@ class ZnodeTree:
                 for index, op in enumerate(ops)
             ]
         except OpFailed:
-            for path, before, parent_before in reversed(undo):
-                self._restore(path, before)
-                if parent_before is not None:
-                    self.nodes[parent_of(path)] = parent_before
+            for restore in reversed(undo):
+                restore()
             raise
         self.zxid = zxid
         for watched in touched:
@@ -83,11 +85,13 @@ class ZnodeTree:
         if owned:
             self.write([Delete(path) for path in sorted(owned)], session_id)
 
-    def _restore(self, path: str, node: Znode | None) -> None:
-        if node is None:
-            self.nodes.pop(path, None)
-        else:
-            self.nodes[path] = node
+    def _add(self, path: str, node: Znode) -> None:
+        self.nodes[path] = node
+        self.nodes[parent_of(path)].children.add(name_of(path))
+
+    def _remove(self, path: str) -> None:
+        del self.nodes[path]
+        self.nodes[parent_of(path)].children.discard(name_of(path))
 
     def _apply(
         self,
@@ -95,7 +99,7 @@ class ZnodeTree:
         op: Op,
         session_id: int,
         zxid: int,
-        undo: list[tuple[str, Znode | None, Znode | None]],
+        undo: list[Callable[[], None]],
         touched: list[tuple[WatchKind, str]],
     ) -> Stat | None:
         def fail(reason: Reason) -> OpFailed:
@@ -108,10 +112,9 @@ class ZnodeTree:
                 raise fail(Reason.MISSING)
             if node is not None:
                 raise fail(Reason.EXISTS)
-            undo.append((op.path, None, _copy(parent)))
             owner = session_id if op.ephemeral else 0
-            self.nodes[op.path] = Znode(op.data, zxid, zxid, owner=owner)
-            parent.children.add(name_of(op.path))
+            self._add(op.path, Znode(op.data, zxid, zxid, owner=owner))
+            undo.append(partial(self._remove, op.path))
             touched += [("data", op.path), ("children", parent_of(op.path))]
             return None
         if node is None:
@@ -123,14 +126,12 @@ class ZnodeTree:
         if isinstance(op, Check):
             return None
         if isinstance(op, SetData):
-            undo.append((op.path, _copy(node), None))
+            undo.append(partial(node.restore, node.data, node.mzxid, node.version))
             node.data, node.mzxid, node.version = op.data, zxid, node.version + 1
             touched.append(("data", op.path))
             return node.stat()
-        parent = self.nodes[parent_of(op.path)]
-        undo.append((op.path, node, _copy(parent)))
-        del self.nodes[op.path]
-        parent.children.discard(name_of(op.path))
+        self._remove(op.path)
+        undo.append(partial(self._add, op.path, node))
         touched += [("data", op.path), ("children", op.path), ("children", parent_of(op.path))]
         return None
 
@@ -141,7 +142,3 @@ def parent_of(path: str) -> str:
 
 def name_of(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _copy(node: Znode) -> Znode:
-    return Znode(node.data, node.czxid, node.mzxid, node.version, node.owner, set(node.children))

@@ -244,8 +244,9 @@ def _read_rubble(
         children = answer.children[0]
         indexes = sorted(map(int, children or ()))
         answer = yield Ask([znodes.state_path(name, index) for index in indexes])
-        stated = tuple(i for i, znode in zip(indexes, answer.znodes, strict=True) if znode)
-        bare = tuple(index for index in indexes if index not in set(stated))
+        states = list(zip(indexes, answer.znodes, strict=True))
+        stated = tuple(index for index, state in states if state is not None)
+        bare = tuple(index for index, state in states if state is None)
         stored.rubble[name] = Rubble(document.topic_id, stated, bare, children is not None)
 
 
