@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.worker_process import WorkerEnded, WorkerProcess
+from headrace.broker.worker import Worker, WorkerEnded
 from headrace.replication.leader import Leader
 from headrace.storage.cleaning.job import (
     BYTES_PER_KEY,
@@ -77,7 +77,7 @@ class Cleaner:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._worker: WorkerProcess | None = None
+        self._worker: Worker | None = None
         self._uncleanable: dict[tuple[bytes, int], UncleanablePartition] = {}
         self._deaths: dict[tuple[bytes, int], int] = {}
         self._next_look_s = broker.clock.monotonic() + self._backoff_at_start_s
@@ -187,7 +187,9 @@ class Cleaner:
         now_ms = self._broker.clock.wall_ms()
         job = cleaned.cleaning_job(dirt, now_ms, self._limits())
         if self._worker is None:
-            self._worker = WorkerProcess(self._broker.loop, self._broker.offload, WORKER)
+            self._worker = self._broker.world.worker(
+                self._broker.loop, self._broker.offload, WORKER
+            )
         worker = self._worker
         await worker.send(job.encode())
         while True:

@@ -12,8 +12,6 @@ import os
 import socket
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.adoption import adopt
@@ -29,12 +27,11 @@ from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.limits import Limits
 from headrace.broker.log_config import LogConfigs
 from headrace.broker.metadata_service import MetadataService
-from headrace.broker.offload import ThreadOffload
 from headrace.broker.partitions import PartitionTable
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.server import Server
 from headrace.broker.timers import Timers
-from headrace.clock import Clock, SystemClock
+from headrace.broker.world import World
 from headrace.cluster.controller import Controller
 from headrace.cluster.effective import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
@@ -42,12 +39,12 @@ from headrace.cluster.listeners import ANY_ADDRESS, Listener
 from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreated, TopicDeleted
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
-from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
+from headrace.cluster.stores.sqlite import IN_MEMORY
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.replication.replica import Replica
 from headrace.storage.config import LogConfig
 from headrace.storage.errors import StorageError
-from headrace.storage.filesystem import RealFileSystem
+from headrace.storage.filesystem import make_directories
 from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
 
@@ -74,13 +71,13 @@ class Broker:
         self,
         settings: BrokerSettings,
         *,
-        clock: Clock | None = None,
-        random: Random | None = None,
+        world: World | None = None,
         ephemeral: bool = False,
     ) -> None:
         self.settings = settings
-        self.clock: Clock = clock or SystemClock()
-        self.random: Random = random or SystemRandom()
+        self.world = world or World()
+        self.clock = self.world.clock
+        self.random = self.world.random
         self.limits = Limits.of(self._effective(MetadataImage()))
         self.node_id = settings.node_id
         self.stopping = False
@@ -147,7 +144,7 @@ class Broker:
     async def start(self) -> None:
         """Serves when this returns; on an error nothing is left open."""
         self.loop = asyncio.get_running_loop()
-        self.offload = ThreadOffload(self.loop)
+        self.offload = self.world.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
         self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
@@ -164,18 +161,18 @@ class Broker:
             raise
 
     def _open_storage(self) -> None:
-        directories = [Path(path) for path in self.settings.log_dirs]
+        directories = self.settings.log_dirs
         if not directories:
             msg = "no data directory: set log.dirs, or use --data or --ephemeral"
             raise StartupError(msg)
         for directory in directories:
-            directory.mkdir(parents=True, exist_ok=True)
-        place = IN_MEMORY if self._metadata_in_memory else directories[0] / METADATA_FILE
-        self._store = SqliteStore(place)
+            make_directories(self.world.files, directory)
+        place = IN_MEMORY if self._metadata_in_memory else f"{directories[0]}/{METADATA_FILE}"
+        self._store = self.world.metadata_store(place)
         image = self._store.load()
         self.logs = LogManager(
-            [str(directory) for directory in directories],
-            RealFileSystem(),
+            directories,
+            self.world.files,
             self.clock,
             new_id=lambda: self.random.randbytes(16),
             node_id=self.node_id,
@@ -269,7 +266,7 @@ class Broker:
             shown = advertised.get(listener.name)
             host = shown.host if shown else listener.host
             if host in ("", ANY_ADDRESS, "[::]"):
-                host = socket.getfqdn()
+                host = self.world.host_name()
             shown_port = shown.port if shown and shown.port else port
             endpoints.append(
                 Endpoint(listener.name, host.strip("[]"), shown_port, listener.security_protocol)

@@ -12,14 +12,11 @@ from typing import IO, Final
 
 import headrace
 from headrace.broker.offload import Offload
+from headrace.broker.worker import WorkerEnded
 
 # The longest answer; nobody sends so much.
 MAX_LINE_BYTES: Final = 16 << 20
 READ_BYTES: Final = 64 << 10
-
-
-class WorkerEnded(Exception):
-    """The child process is gone, though nobody told it to go."""
 
 
 class WorkerProcess:

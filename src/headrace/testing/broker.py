@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
-from random import Random
+from random import Random, SystemRandom
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from headrace.broker.node import Broker as Node
+from headrace.broker.world import World
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
 from headrace.runtime import loop_factory
@@ -75,8 +76,8 @@ class Broker:
         self._data = data
         self._port = port
         self._clock = clock
+        self._world = World(clock=clock or SystemClock(), random=random or SystemRandom())
         self._detach: Callable[[], None] | None = None
-        self._random = random
         self._temporary: TemporaryDirectory[str] | None = None
         self._running: _Running | None = None
 
@@ -227,7 +228,7 @@ class Broker:
         if isinstance(self._clock, VirtualClock):
             named |= BY_HAND_SETTINGS
         settings = BrokerSettings.parse(named | self._settings)
-        return Node(settings, clock=self._clock, random=self._random)
+        return Node(settings, world=self._world)
 
     def _end(self, ending: Ending) -> None:
         running, self._running = self._running, None

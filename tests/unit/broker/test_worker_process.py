@@ -8,7 +8,8 @@ import pytest
 
 from headrace.broker.cleaner import WORKER
 from headrace.broker.offload import ThreadOffload
-from headrace.broker.worker_process import WorkerEnded, WorkerProcess
+from headrace.broker.worker import WorkerEnded
+from headrace.broker.worker_process import WorkerProcess
 from headrace.storage.cleaning.job import CleaningFailed, decode_answer
 
 
