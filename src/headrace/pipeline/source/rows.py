@@ -1,5 +1,6 @@
 """The schema of `format("headrace")`, which is that of Spark's Kafka source, and its rows."""
 
+from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
@@ -32,8 +33,8 @@ def to_batch(
     columns = {
         "key": records.key,
         "value": records.value,
-        "topic": pa.repeat(pa.scalar(topic), count),
-        "partition": pa.repeat(pa.scalar(partition, pa.int32()), count),
+        "topic": _all(topic, pa.string(), count),
+        "partition": _all(partition, pa.int32(), count),
         "offset": records.offset,
         "timestamp": _times(records.timestamp_ms),
         "timestampType": records.timestamp_type,
@@ -44,6 +45,16 @@ def to_batch(
         whole = records.damage is None
         columns["damage"] = pa.nulls(count, pa.string()) if whole else records.damage
     return pa.RecordBatch.from_pydict(columns)
+
+
+def _all(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
+    """The value so many times; a task's chunks share one array."""
+    return _repeated(value, kind, 1 << count.bit_length()).slice(0, count)
+
+
+@lru_cache(maxsize=8)
+def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), count)
 
 
 def _times(milliseconds: pa.Array) -> pa.Array:

@@ -21,7 +21,7 @@ from headrace.records.arrow.kernel import (
     Ends,
     Flags,
     Numbers,
-    decode,
+    decoder,
 )
 from headrace.records.buffer import Buffer
 
@@ -86,7 +86,7 @@ class Columns:
         before = self.rows
         data = np.frombuffer(payload, np.uint8)
         data.flags.writeable = False  # one compiled version serves views of all buffers
-        status, index = decode(
+        status, index = decoder()(
             data,
             count,
             base_offset,
