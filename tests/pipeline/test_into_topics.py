@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from headrace.pipeline.dead_letters.headers import facts_of
 from headrace.pipeline.producer import TransactionalProducer
 from headrace.pipeline.runner.application import Application, RunSettings
 from headrace.pipeline.spec import parse_spec
@@ -89,6 +91,34 @@ def test_a_topic_lands_in_a_topic_once_though_a_run_ends_before_or_after_its_com
     assert pipeline.run() == []
     pipeline.close()
     assert ids(helper, out, 41) == list(range(41))
+
+
+def test_records_keep_their_order_and_those_too_large_for_the_topic_are_dead_letters(
+    helper: Headrace, make_pipeline: MakePipeline, send: Send, new_name: Callable[[], str]
+) -> None:
+    source = helper.create_topic(partitions=1)
+    out = helper.create_topic(partitions=3, configs={"max.message.bytes": 20_000})
+    letters = f"{source}.dlq"
+    large = Random(1).randbytes(30_000).hex().encode()
+    records = [(0, b"k%d" % (at % 5), large if at == 7 else b"%d" % at) for at in range(3000)]
+    send(source, records)
+    pipeline = make_pipeline(
+        source,
+        source={"topics": [source], "value": {"format": "raw"}, "key": {"format": "raw"}},
+        transform=[{"sql": "SELECT key, value FROM source"}],
+        sink={"format": "topic", "topic": out, "value": "raw"},
+        dead_letter={"topic": letters},
+    )
+    assert pipeline.run() == []
+    got = helper.consume(out, 2999, read_committed=True)
+    for key in {each.key for each in got}:
+        numbers = [int(each.value or b"") for each in got if each.key == key]
+        assert numbers == sorted(numbers)
+    assert sorted(int(each.value or b"") for each in got) == [at for at in range(3000) if at != 7]
+    (letter,) = helper.consume(letters, 1, read_committed=True)
+    facts = facts_of(letter.headers)
+    assert (letter.key, letter.value, facts.offset) == (b"k2", large, 7)
+    assert facts.error == "TooLarge"
 
 
 def test_files_land_in_a_topic_once(

@@ -44,10 +44,10 @@ def test_a_pattern_chooses_among_the_files(tmp_path: Path) -> None:
 
 def test_a_batch_is_limited_by_files_and_bytes_but_never_empty() -> None:
     found = [Found(at, f"f{at}", 10) for at in range(5)]
-    assert next_files(found, {"f0"}, 2, None) == ["f1", "f2"]
+    assert next_files(found, {"f0"}, 2, 1000) == ["f1", "f2"]
     assert next_files(found, set(), 9, 25) == ["f0", "f1"]
     assert next_files(found, set(), 9, 1) == ["f0"]
-    assert next_files(found, {each.path for each in found}, 9, None) == []
+    assert next_files(found, {each.path for each in found}, 9, 1000) == []
 
 
 def test_what_a_batch_reads_is_known_after_a_restart(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_versions_add_files_and_compaction_adds_none(table: str) -> None:
     log = DeltaLog(table, None)
     assert log.versions() == [0, 1, 2]
     assert [len(log.added(version)) for version in log.versions()] == [1, 1, 0]
-    assert all(Path(path).exists() for path in log.added(0))
+    assert all(Path(file.path).stat().st_size == file.size for file in log.added(0))
 
 
 def test_a_table_is_read_version_by_version(table: str) -> None:
@@ -108,6 +108,28 @@ def test_a_table_is_read_version_by_version(table: str) -> None:
     assert third is not None
     assert (third.files, third.through) == ((), 2)
     assert source.next_intent(3, [third]) is None
+
+
+def test_a_large_version_takes_several_batches(tmp_path: Path) -> None:
+    location = str(tmp_path / "large")
+    rows = pa.table({"id": list(range(6)), "day": list("abcabc")})
+    write_deltalake(location, rows, partition_by=["day"])
+    write_deltalake(location, rows, mode="append")
+    source = Table(DeltaSource(delta=location, max_bytes_per_batch=1))
+    intents: list[Intent] = []
+    while (found := source.next_intent(len(intents), intents)) is not None:
+        intents.append(found)
+    assert [(each.through, each.within) for each in intents] == [
+        (-1, 1),
+        (-1, 2),
+        (0, 0),
+        (0, 1),
+        (0, 2),
+        (1, 0),
+    ]
+    log = DeltaLog(location, None)
+    there = [file.path for version in (0, 1) for file in log.added(version)]
+    assert [path for each in intents for path in each.files] == there
 
 
 def test_latest_begins_behind_what_is_there(table: str) -> None:

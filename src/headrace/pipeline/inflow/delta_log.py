@@ -6,7 +6,7 @@ its number; one that only rewrites files (compaction) adds nothing.
 
 import json
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from pyarrow import fs
@@ -18,6 +18,13 @@ LOG: Final = "_delta_log"
 
 class NotAppended(Exception):
     """A version cannot be streamed: which, why, and what to do."""
+
+
+class AddedFile(NamedTuple):
+    """A file that a version has added."""
+
+    path: str
+    size: int
 
 
 class DeltaLog:
@@ -34,16 +41,19 @@ class DeltaLog:
         found = (name.removesuffix(".json") for name in names if name.endswith(".json"))
         return sorted(int(name) for name in found if name.isdecimal())
 
-    def added(self, version: int) -> list[str]:
+    def added(self, version: int) -> list[AddedFile]:
         """The files that the version has added; raises `NotAppended`."""
         path = f"{self._root}/{LOG}/{version:020}.json"
         with self._store.open_input_stream(path) as stream:
             lines = stream.read().decode("utf-8").splitlines()
-        return [f"{self._location}/{name}" for name in added_files(version, lines)]
+        return [
+            each._replace(path=f"{self._location}/{each.path}")
+            for each in added_files(version, lines)
+        ]
 
 
-def added_files(version: int, lines: list[str]) -> list[str]:
-    """The paths in one entry of the log. Pure."""
+def added_files(version: int, lines: list[str]) -> list[AddedFile]:
+    """The files in one entry of the log, by paths within the table. Pure."""
     files = []
     for line in filter(None, map(str.strip, lines)):
         action = json.loads(line)
@@ -58,5 +68,5 @@ def added_files(version: int, lines: list[str]) -> list[str]:
             continue
         if added.get("deletionVector"):
             raise NotAppended(f"version {version} of the table has deletion vectors")
-        files.append(unquote(added["path"]))
+        files.append(AddedFile(unquote(added["path"]), int(added.get("size") or 0)))
     return files

@@ -48,7 +48,7 @@ def split_pattern(location: str) -> tuple[str, str]:
 
 
 def next_files(
-    found: Sequence[Found], read: Collection[str], max_files: int, max_bytes: int | None
+    found: Sequence[Found], read: Collection[str], max_files: int, max_bytes: int
 ) -> list[str]:
     """The paths of the next batch: at least one new file, if there is one. Pure."""
     chosen: list[str] = []
@@ -56,9 +56,7 @@ def next_files(
     for each in found:
         if each.path in read:
             continue
-        if len(chosen) == max_files or (
-            chosen and max_bytes is not None and size + each.size > max_bytes
-        ):
+        if len(chosen) == max_files or (chosen and size + each.size > max_bytes):
             break
         chosen.append(each.path)
         size += each.size

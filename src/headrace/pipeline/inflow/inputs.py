@@ -119,7 +119,8 @@ class Table:
         self._log = DeltaLog(source.delta, source.storage_options.resolved() or None)
 
     def next_intent(self, batch_id: int, before: Iterable[Intent]) -> Intent | None:
-        read = max((intent.through for intent in before), default=None)
+        last = max(before, key=lambda intent: intent.batch_id, default=None)
+        read = last.through if last is not None else None
         versions = self._log.versions()
         if not versions:
             raise NotAppended(f"there is no Delta table at {self._source.delta}")
@@ -135,8 +136,21 @@ class Table:
             return Intent(batch_id, (), through=start - 1)  # where `latest` was
         if not wanted:
             return None
-        files = tuple(path for version in wanted for path in self._log.added(version))
-        return Intent(batch_id, files, through=wanted[-1])
+        return self._within_bounds(batch_id, wanted, last.within if last is not None else 0)
+
+    def _within_bounds(self, batch_id: int, versions: list[int], done: int) -> Intent:
+        """Files of these versions, but for `done` ones of the first, up to the size of a batch."""
+        files: list[str] = []
+        size, through = 0, versions[0] - 1
+        for version in versions:
+            for file in self._log.added(version)[done:]:
+                if files and size + file.size > self._source.max_bytes_per_batch:
+                    return Intent(batch_id, tuple(files), through=through, within=done)
+                files.append(file.path)
+                size += file.size
+                done += 1
+            through, done = version, 0
+        return Intent(batch_id, tuple(files), through=through)
 
     def standing(self, before: Iterable[Intent]) -> Standing:
         read = max((intent.through for intent in before), default=None)

@@ -27,7 +27,9 @@ class Intent:
     files: tuple[str, ...]
     """Paths of files, complete."""
     through: int = -1
-    """Of a table: the last version that was read."""
+    """Of a table: the last version that was read whole."""
+    within: int = 0
+    """Of a table: so many files of the version behind it were read, too."""
     passed: tuple[str, ...] = ()
     """Paths of files that are not to be read; somebody has said so."""
     is_anew: bool = False
@@ -73,6 +75,7 @@ class Intents:
             "batch": intent.batch_id,
             "files": list(intent.files),
             "through": intent.through,
+            "within": intent.within,
             "passed": list(intent.passed),
             "anew": intent.is_anew,
         }
@@ -94,6 +97,7 @@ def _read(file: Path) -> Intent:
             int(found["batch"]),
             tuple(map(str, found["files"])),
             int(found["through"]),
+            int(found["within"]),
             tuple(map(str, found["passed"])),
             bool(found["anew"]),
         )

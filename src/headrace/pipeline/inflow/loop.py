@@ -93,12 +93,15 @@ class InflowLoop:
     def _run_batch(self, intent: Intent) -> Committed:
         began = time.perf_counter()
         batch = BatchInfo(self._flow.id, intent.batch_id, ())
-        write = self._sink.write_task(batch)
         rows, bad = 0, dict[str, int]()
         written: tuple[WrittenFile, ...] = ()
+        shaped = None
         if intent.files:
+            # Spark looks into the files here; the transaction's time begins after that.
             shaped = shape(_as_source(self._inputs.read(self._spark, intent)), self._flow)
             self._sink.prepare(output_schema(shaped))
+        write = self._sink.write_task(batch)
+        if shaped is not None:
             staging = self._checkpoint.fresh_staging(intent.batch_id)
             result = write_rows(shaped, self._flow, write, str(staging))
             if result.failed is not None:

@@ -78,7 +78,8 @@ class FileSource(Part):
     options: dict[str, str | int | bool] = Field(default_factory=dict)
     """Options of Spark's reader of that format."""
     max_files_per_batch: int = Field(default=1000, ge=1)
-    max_bytes_per_batch: Size | None = None
+    max_bytes_per_batch: Size = 256 * 2**20
+    """A file that is larger is a batch of its own."""
     storage_options: Settings = Settings()
 
 
@@ -88,6 +89,8 @@ class DeltaSource(Part):
     delta: Location
     start: Literal["earliest", "latest"] | int = "earliest"
     max_versions_per_batch: int = Field(default=100, ge=1)
+    max_bytes_per_batch: Size = 256 * 2**20
+    """A version that is larger takes several batches."""
     storage_options: Settings = Settings()
 
 
