@@ -1,14 +1,19 @@
 """`headrace pipeline init|validate|schema|warm-up`: before anything runs."""
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.exits import ExitCode, usage
 from headrace.cli.output import Format, write
 from headrace.cli.pipeline_flows import SpecFile, installed
+
+if TYPE_CHECKING:
+    from headrace.pipeline.spec.pipeline import PipelineSpec
 
 app = typer.Typer()
 
@@ -36,21 +41,29 @@ def init(
 @app.command()
 def validate(
     path: SpecFile,
+    spark: Annotated[
+        bool,
+        typer.Option("--spark/--no-spark", help="Check SQL and Python steps too, with Spark."),
+    ] = True,
     form: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = (
         Format.TEXT
     ),
 ) -> None:
-    """Check a spec: every mistake with its line and what to write instead."""
+    """Check a spec: every mistake with its line and what to write instead.
+
+    SQL and Python steps are tried on no rows, in a Spark that is started for it. No broker and no
+    registry is asked.
+    """
     from headrace.cli.commands import guard
     from headrace.cli.output import Output
 
     def work() -> ExitCode:
         with installed():
-            from headrace.pipeline.spec import SpecErrors, load_spec
+            from headrace.pipeline.spec import SpecErrors
         try:
-            spec = load_spec(path)
+            spec, unchecked = _checked(path, with_spark=spark)
         except SpecErrors as errors:
-            facts = [
+            mistakes = [
                 {
                     "line": each.line,
                     "column": each.column,
@@ -60,14 +73,42 @@ def validate(
                 }
                 for each in errors.errors
             ]
-            Output(form).show({"valid": False, "mistakes": facts}, str(errors))
+            Output(form).show({"valid": False, "mistakes": mistakes}, str(errors))
             return ExitCode.USAGE
         flows = [{"flow": flow.id, "sink": flow.sink.format} for flow in spec.resolved()]
         names = ", ".join(str(each["flow"]) for each in flows)
-        Output(form).show({"valid": True, "flows": flows}, f"{path} is right ({names})")
+        facts = {"valid": True, "flows": flows, "not_checked": unchecked}
+        note = f"; not checked: {unchecked}" if unchecked else ""
+        Output(form).show(facts, f"{path} is right ({names}){note}")
         return ExitCode.OK
 
     raise typer.Exit(guard(work))
+
+
+def _checked(path: Path, *, with_spark: bool) -> tuple["PipelineSpec", str]:
+    """The spec, and what could not be looked at; raises `SpecErrors`."""
+    with installed():
+        from pyspark.sql import SparkSession
+
+        from headrace.pipeline.checking import function_problems, needs_spark, plan_problems
+        from headrace.pipeline.runner.session import NoSpark, open_session
+        from headrace.pipeline.spec import load_spec
+    spec = load_spec(path, more=function_problems)
+    if not needs_spark(spec):
+        return spec, ""
+    if not with_spark:
+        return spec, "SQL and Python steps (--no-spark)"
+    with ExitStack() as held:
+        session = SparkSession.getActiveSession()
+        if session is None:
+            folder = Path(held.enter_context(TemporaryDirectory()))
+            try:
+                session = open_session("validate", master="local[1]", log=folder / "spark.log")
+            except NoSpark as error:
+                return spec, f"SQL and Python steps ({error})"
+            held.callback(session.stop)
+        found = session
+        return load_spec(path, more=lambda known: plan_problems(known, found)), ""
 
 
 @app.command()

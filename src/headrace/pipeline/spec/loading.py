@@ -1,7 +1,7 @@
 """A spec from a file: everything that is wrong with it at once, with lines and fixes."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Final
@@ -38,8 +38,15 @@ MAX_SPEC_BYTES: Final = 10 * 2**20
 """A spec is written by hand: a larger file is something else."""
 
 
+More = Callable[[PipelineSpec], list[Problem]]
+"""A further look at a spec that is right as far as its text goes."""
+
+
 def load_spec(
-    path: str | os.PathLike[str], *, environment: Mapping[str, str] | None = None
+    path: str | os.PathLike[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    more: More | None = None,
 ) -> PipelineSpec:
     """The spec in the file; raises `SpecErrors` with everything that is wrong with it."""
     file = FilePath(path)
@@ -51,7 +58,9 @@ def load_spec(
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         found = SpecError(0, 0, (), f"{file}: {reason}", "headrace pipeline init writes a new one")
         raise SpecErrors([found], str(file)) from None
-    return parse_spec(text, file=str(file), base=file.resolve().parent, environment=environment)
+    return parse_spec(
+        text, file=str(file), base=file.resolve().parent, environment=environment, more=more
+    )
 
 
 def parse_spec(
@@ -60,6 +69,7 @@ def parse_spec(
     file: str = "spec",
     base: FilePath | None = None,
     environment: Mapping[str, str] | None = None,
+    more: More | None = None,
 ) -> PipelineSpec:
     """The spec in a text; raises `SpecErrors`. Relative paths start at `base`."""
     document = read_yaml(text)
@@ -77,7 +87,10 @@ def parse_spec(
         for each in error.errors(include_url=False, include_input=True):
             errors.extend(_explained(each, document))
     if spec is not None:
-        errors.extend(_placed(each, document) for each in schema_problems(spec))
+        found = schema_problems(spec)
+        if not errors and not found and more is not None:
+            found = more(spec)
+        errors.extend(_placed(each, document) for each in found)
     if errors or spec is None:
         raise SpecErrors(errors, file, text)
     return spec

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from headrace.pipeline.formats import avro, protobuf
 from headrace.pipeline.formats.errors import FormatError
 from headrace.pipeline.formats.schema import read_schema
 from headrace.pipeline.spec.flow import Step
-from headrace.pipeline.spec.formats import Csv, Format, Json, Raw
+from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Raw
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.rules import Path, Problem
 from headrace.pipeline.spec.sinks import Sink, TableSink
@@ -55,6 +56,10 @@ def _names(given: Format, side: str) -> list[str] | None:
             return None
         case Json(schema_=str(text)) | Csv(schema_=str(text)):
             return list(read_schema(text).names)
+        case Avro(schema_=str()):
+            return list(avro.reader_schema(given, "")[1].names)
+        case Protobuf(schema_=str()):
+            return list(protobuf.reader_schema(given, "")[1].names)
         case _:
             return None
 
