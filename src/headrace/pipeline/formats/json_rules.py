@@ -130,11 +130,13 @@ def checks(
 def _is_object(text: str) -> str:
     """Nothing but one object, as a strict reader sees it. Costs a second reading.
 
-    Inside an array, because this reader, too, stops after the first value.
+    Inside an array, because this reader, too, stops after the first value; and inside an object,
+    because a bracket that closes the array would hide what follows.
     """
-    found = f"try_parse_json(concat('[', {text}, ']'))"
-    alone = f"variant_get({found}, '$[1]', 'variant') IS NULL"
-    return f"(coalesce(schema_of_variant({found}) LIKE 'ARRAY<OBJECT<%', false) AND {alone})"
+    listed = f"try_parse_json(concat('[', {text}, ']'))"
+    held = f"try_parse_json(concat('{{\"r\":', {text}, '}}'))"
+    alone = f"variant_get({listed}, '$[1]', 'variant') IS NULL AND {held} IS NOT NULL"
+    return f"(coalesce(schema_of_variant({listed}) LIKE 'ARRAY<OBJECT<%', false) AND {alone})"
 
 
 class _Leaf(NamedTuple):

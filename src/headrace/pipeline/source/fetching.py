@@ -24,7 +24,7 @@ from headrace.protocol.messages.fetch import (
     FetchTopic,
 )
 from headrace.records.arrow.decoder import Aborted
-from headrace.records.batch import headers
+from headrace.records.batch import BatchHeader, check_batch, headers
 from headrace.records.errors import CorruptBatch, RecordError
 
 FETCH_BY_NAME: Final = 12
@@ -42,6 +42,11 @@ class Chunk(NamedTuple):
     start: int
     end: int
     """Behind the last batch: where the next chunk begins."""
+
+
+class _Placed(NamedTuple):
+    pos: int
+    header: BatchHeader
 
 
 class Fetcher:
@@ -150,17 +155,21 @@ class Fetcher:
         records under offsets that are not theirs. What else is wrong with a batch the decoder finds
         out; here it only must not lead astray.
         """
-        end = offset
+        end, before = offset, None
         try:
-            for at, (_, header) in enumerate(headers(records, partial_tail=True)):
+            for pos, header in headers(records, partial_tail=True):
                 first = header.base_offset
-                if not (end if at else 0) <= first < high_watermark:
+                lowest = 0 if before is None else end
+                if before is not None and first < end and _is_damaged(records, *before):
+                    lowest = before.header.base_offset + 1  # its length is what is wrong
+                if not lowest <= first < high_watermark:
                     raise CorruptBatch(
                         f"a batch that begins at offset {first} is damaged: the log goes from "
-                        f"there to {high_watermark}"
+                        f"{lowest} to {high_watermark} there"
                     )
                 end = max(end, first) + 1 if header.last_offset_delta < 0 else header.next_offset
                 end = min(end, high_watermark)
+                before = _Placed(pos, header)
         except RecordError as error:
             raise ReadFailed(
                 f"{self._wanted.of}: what follows offset {end} is damaged: {error}. {BEHIND_DAMAGE}"
@@ -228,6 +237,14 @@ class Fetcher:
                 "there"
             )
         return ReadFailed(f"{of}: the broker refuses to read from offset {offset}: {code.name}")
+
+
+def _is_damaged(records: memoryview, pos: int, header: BatchHeader) -> bool:
+    try:
+        check_batch(records, pos, header)
+    except RecordError:
+        return True
+    return False
 
 
 def _partition(answer: FetchResponse) -> FetchPartitionData | None:
