@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.pipeline.runner.session import open_session
-from support.java import run
+from support.java import KafkaNode, run
 from support.processes import BrokerProcess
 
 if TYPE_CHECKING:
@@ -43,6 +43,14 @@ def broker(kafka_lib: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="session")
 def bootstrap(broker: BrokerProcess) -> str:
     return os.environ.get("HEADRACE_TEST_BOOTSTRAP") or broker.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_lib: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaNode]:
+    """One node of Apache Kafka, for what is to run on either broker alike."""
+    home = tmp_path_factory.mktemp("kafka") / "node"
+    with KafkaNode(home, settings={"group.initial.rebalance.delay.ms": 0}) as node:
+        yield node
 
 
 @pytest.fixture

@@ -1,31 +1,42 @@
 """The pipeline's transactional producer against Apache Kafka."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from headrace.client.offsets import committed_offsets
-from headrace.client.outcomes import TopicPartition
+from headrace.client.client import ClusterClient
+from headrace.client.offsets import LATEST, committed_offsets, list_offsets
+from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.pipeline.dead_letters import DeadLetters
 from headrace.pipeline.dead_letters.replay import Replay, Request
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings, TransactionalProducer
+from headrace.pipeline.producer.outcome import ends_of, was_committed
 from headrace.pipeline.sinks.table import BatchInfo
+from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
 from headrace.records.record import Record
 from headrace.testing.external import ExternalBroker
 from headrace.testing.helper import Headrace
+from support.deliveries import deliver, delivered, place, shaped
+from support.features import without_second_protocol
 from support.java import KafkaNode
 from support.staged import Bad, stage
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Headrace]:
+@pytest.fixture(scope="module", params=["implicit", "explicit"])
+def helper(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Headrace]:
     home: Path = tmp_path_factory.mktemp("kafka") / "node"
     with KafkaNode(home) as node:
         broker = ExternalBroker(node.bootstrap_servers)
+        if request.param == "explicit":
+            without_second_protocol(broker.headrace)
         yield broker.headrace
         broker.close()
 
@@ -85,3 +96,60 @@ def test_kafka_keeps_dead_letters_and_gets_them_back_once(helper: Headrace, tmp_
     assert Replay(Request(topic), settings).execute().total == 1
     assert Replay(Request(topic), settings).execute().total == 0
     helper.wait_for(lambda: values_of(helper, source) == [b"0", b"1", b"2"], "each once")
+
+
+def test_kafka_takes_what_tasks_write_in_one_transaction(helper: Headrace, tmp_path: Path) -> None:
+    source, topic = helper.create_topic(), helper.create_topic(partitions=3)
+    settings = TopicSettings(topic, ProducerSettings(helper.bootstrap_servers), tmp_path)
+    rows = pa.RecordBatch.from_pydict({"key": [f"k{at}" for at in range(40)]})
+    sink = TopicSink(settings)
+    for batch_id in range(3):
+        batch = BatchInfo(topic, batch_id, (OffsetRange(source, 0, 0, batch_id + 1),))
+        left = sink.write_task(batch)
+        deliver(left, [place(left, shaped(rows), 0)])  # and then the run is killed
+        sink = TopicSink(settings) if batch_id == 1 else sink
+        delivery = sink.write_task(batch)
+        assert delivery.identity.epoch > left.identity.epoch
+        with pytest.raises(ProducerFenced):
+            deliver(replace(left, claims=delivery.claims), [place(left, shaped(rows), 0)])
+        delivery = sink.write_task(batch)
+        sink.commit(batch, delivered(delivery, rows).written)
+    helper.wait_for(lambda: len(values_of(helper, topic)) == 120, "each once")
+    held = sink.last_commit(topic, [TopicPartition(source, 0)])
+    sink.close()
+    assert held is not None
+    assert (held.batch_id, held.offsets) == (2, {TopicPartition(source, 0): 3})
+
+
+def test_kafkas_partitions_say_how_a_transaction_ended(helper: Headrace) -> None:
+    topic = helper.create_topic(partitions=2)
+    settings = ProducerSettings(helper.bootstrap_servers)
+    with TransactionalProducer(settings, topic) as producer:
+        producer.init()
+        for committed in (True, False, True):
+            producer_id = producer.identity.producer_id
+            starts = producer.call(lambda client: ends_of(client, topic, 2, 30))
+            producer.produce(topic, 1, [Record(0, 1, None, b"x")])
+            if committed:
+                producer.commit()
+            else:
+                producer._writing().flush()
+                producer.abort()
+            at = producer_id, starts
+            found = helper.wait_for(
+                lambda at=at: producer.call(lambda c: _ended(c, *at)), "it has ended"
+            )
+            assert found == ["no", "yes"][committed]
+
+
+async def _ended(
+    client: ClusterClient, producer_id: int, starts: dict[TopicPartition, int]
+) -> str | None:
+    """None while the transaction's end is not readable yet."""
+    last = TopicPartition(next(iter(starts)).topic, 1)
+    found = await list_offsets(client, {last: LATEST}, timeout_s=30, read_committed=True)
+    at = found[last]
+    assert not isinstance(at, Refusal)
+    if at.offset < starts[last] + 2:
+        return None
+    return "yes" if await was_committed(client, producer_id, starts, 30) else "no"
