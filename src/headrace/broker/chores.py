@@ -92,10 +92,10 @@ class _TimedFlush:
 
     async def run(self) -> None:
         for log in self._broker.logs.flush_due(self._broker.clock.wall_ms()):
-            leader = self._broker.partitions.find(log.topic, log.partition)
-            if isinstance(leader, Leader):
+            replica = self._broker.partitions.replica(log.topic, log.partition)
+            if replica is not None:
                 with suppress(StorageError):  # the directory is offline and has said so
-                    await self._broker.flusher.flush(leader)
+                    await self._broker.flusher.flush(replica)
 
 
 class _Retention:

@@ -105,9 +105,9 @@ def _read(
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic is None:
         return _failed(wanted, unknown, fetched)
-    leader = topic.leader(wanted.partition)
-    if leader is None:
-        return _failed(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, fetched)
+    leader = topic.find(wanted.partition)
+    if not isinstance(leader, Leader):
+        return _failed(wanted, leader, fetched)
     fenced = leader.check_epoch(wanted.current_leader_epoch)
     if fenced:
         return _failed(wanted, fenced, fetched)

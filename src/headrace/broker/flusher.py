@@ -7,11 +7,11 @@ started after it. Appends that arrive while one fsync runs share the next.
 import asyncio
 
 from headrace.broker.offload import Offload
-from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
 
 
 class _Queue:
-    """Who waits for one leader's log."""
+    """Who waits for one replica's log."""
 
     __slots__ = ("running", "waiting")
 
@@ -26,31 +26,31 @@ class Flusher:
     def __init__(self, loop: asyncio.AbstractEventLoop, offload: Offload) -> None:
         self._loop = loop
         self._offload = offload
-        self._queues: dict[Leader, _Queue] = {}
+        self._queues: dict[Replica, _Queue] = {}
 
-    def flush(self, leader: Leader) -> "asyncio.Future[None]":
+    def flush(self, replica: Replica) -> "asyncio.Future[None]":
         """Done when everything appended so far is on disk; fails with the log's error."""
-        queue = self._queues.setdefault(leader, _Queue())
+        queue = self._queues.setdefault(replica, _Queue())
         future: asyncio.Future[None] = self._loop.create_future()
         queue.waiting.append(future)
         if not queue.running:
-            self._start(leader, queue)
+            self._start(replica, queue)
         return future
 
     @property
     def busy(self) -> bool:
         return bool(self._queues)
 
-    def _start(self, leader: Leader, queue: _Queue) -> None:
+    def _start(self, replica: Replica, queue: _Queue) -> None:
         queue.running = True
         waiting, queue.waiting = queue.waiting, []
-        up_to = leader.log.log_end_offset
-        running = self._offload(leader.log.flush)
-        running.add_done_callback(lambda done: self._done(leader, queue, up_to, waiting, done))
+        up_to = replica.log.log_end_offset
+        running = self._offload(replica.log.flush)
+        running.add_done_callback(lambda done: self._done(replica, queue, up_to, waiting, done))
 
     def _done(
         self,
-        leader: Leader,
+        replica: Replica,
         queue: _Queue,
         up_to: int,
         waiting: list["asyncio.Future[None]"],
@@ -58,7 +58,7 @@ class Flusher:
     ) -> None:
         error = done.exception()
         if error is None:
-            leader.flushed(up_to)
+            replica.flushed(up_to)
         for future in waiting:
             if future.done():
                 continue
@@ -68,6 +68,6 @@ class Flusher:
                 future.set_exception(error)
         queue.running = False
         if queue.waiting:
-            self._start(leader, queue)
+            self._start(replica, queue)
         else:
-            self._queues.pop(leader, None)
+            self._queues.pop(replica, None)

@@ -1,7 +1,8 @@
-"""Makes metadata real on this broker: leaders and logs follow the image.
+"""Makes metadata real on this broker: roles and logs follow the image.
 
-Creating ten thousand partitions takes seconds of disk work, so it yields to the loop between
-slices; other clients are served meanwhile.
+The cost of a change is that of what it touches, however many partitions there are. Creating ten
+thousand of them takes seconds of disk work, so it yields to the loop between slices; other clients
+are served meanwhile.
 """
 
 import asyncio
@@ -9,11 +10,13 @@ import logging
 from collections.abc import Callable, Sequence
 
 from headrace.broker.partitions import HostedTopic, PartitionTable
+from headrace.broker.roles import Role, Roles
 from headrace.cluster.image import MetadataImage, Partition, Topic
 from headrace.cluster.records import (
     ConfigChanged,
     LeaderReturned,
     MetadataRecord,
+    PartitionChanged,
     PartitionsAdded,
     TopicCreated,
     TopicDeleted,
@@ -33,35 +36,51 @@ class Hosting:
 
     def __init__(
         self,
-        node_id: int,
+        roles: Roles,
         table: PartitionTable,
         logs: LogManager,
         log_config: Callable[[MetadataImage, str], LogConfig],
         broker_changed: Callable[[MetadataImage], None],
     ) -> None:
-        self._node_id = node_id
+        self._roles = roles
         self._table = table
         self._logs = logs
         self._log_config = log_config
         self._broker_changed = broker_changed
 
     def load(self, image: MetadataImage) -> None:
-        """The leaders of a starting broker; their logs open on first use."""
+        """The roles of a starting broker; their logs open on first use."""
         for topic in image.topics.values():
             hosted = self._table.add_topic(
                 topic.name, topic.topic_id, self._log_config(image, topic.name)
             )
-            self._lead(hosted, topic.partitions, first=0)
+            hosted.grow(len(topic.partitions))
+            for index, partition in enumerate(topic.partitions):
+                self._roles.take(hosted, index, partition)
+
+    async def replace(self, image: MetadataImage) -> None:
+        """A whole image instead of changes: whatever it says is so, the rest is gone."""
+        for topic_id in [each for each in self._table.by_id if each not in image.topics_by_id]:
+            self._delete(topic_id)
+        for topic in image.topics.values():
+            await self._put(image, topic)
+        self._broker_changed(image)
+        self._reconfigure(image, list(self._table.by_name))
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+        """The image after these records."""
         reconfigured: set[str] = set()
         everything = False
         for record in records:
             match record:
-                case TopicCreated(name):
-                    await self._create(image, image.topics[name])
-                case PartitionsAdded(topic_id, partitions):
-                    await self._grow(self._table.by_id[topic_id], partitions)
+                case TopicCreated(_, topic_id) | PartitionsAdded(topic_id):
+                    topic = image.topics_by_id.get(topic_id)
+                    if topic is not None:  # else a later record deletes it
+                        await self._put(image, topic)
+                case PartitionChanged(topic_id, index, partition):
+                    hosted = self._table.by_id.get(topic_id)
+                    if hosted is not None:
+                        self._assign(hosted, index, partition)
                 case TopicDeleted(topic_id):
                     self._delete(topic_id)
                 case LeaderReturned():
@@ -72,58 +91,75 @@ class Hosting:
                     everything = True  # topics inherit from brokers
         if everything:
             self._broker_changed(image)
-        names = list(self._table.by_name) if everything else sorted(reconfigured)
+        self._reconfigure(image, list(self._table.by_name) if everything else sorted(reconfigured))
+
+    def _reconfigure(self, image: MetadataImage, names: Sequence[str]) -> None:
         for name in names:
             hosted = self._table.by_name.get(name)
             if hosted is not None:
                 self._table.reconfigure(hosted, self._log_config(image, name))
 
-    async def _create(self, image: MetadataImage, topic: Topic) -> None:
-        config = self._log_config(image, topic.name)
-        hosted = self._table.add_topic(topic.name, topic.topic_id, config)
-        await self._grow(hosted, topic.partitions)
+    async def _put(self, image: MetadataImage, topic: Topic) -> None:
+        """The topic with all its partitions, as the image has them."""
+        hosted = self._table.by_id.get(topic.topic_id)
+        if hosted is None:
+            same_name = self._table.by_name.get(topic.name)
+            if same_name is not None:
+                self._delete(same_name.topic_id)
+            config = self._log_config(image, topic.name)
+            hosted = self._table.add_topic(topic.name, topic.topic_id, config)
+        known = len(hosted.leaders)
+        hosted.grow(len(topic.partitions))
+        made = 0
+        for index, partition in enumerate(topic.partitions):
+            if self._assign(hosted, index, partition, is_new=index >= known):
+                made += 1
+                if made % PARTITIONS_PER_SLICE == 0:
+                    await asyncio.sleep(0)
 
-    async def _grow(self, hosted: HostedTopic, partitions: Sequence[Partition]) -> None:
-        first = len(hosted.leaders)
-        self._lead(hosted, partitions, first=first)
-        for number, leader in enumerate(hosted.leaders[first:], start=1):
-            if leader is None:
-                continue
-            try:
-                self._logs.get_or_create(
-                    hosted.name, leader.index, hosted.topic_id, hosted.config, is_new=True
-                )
-            except StorageError as error:
-                # The topic exists; this partition answers with its storage error.
-                log.error(
-                    "a partition has no log",
-                    extra={"topic": hosted.name, "partition": leader.index, "error": str(error)},
-                )
-            if number % PARTITIONS_PER_SLICE == 0:
-                await asyncio.sleep(0)
+    def _assign(
+        self, hosted: HostedTopic, index: int, partition: Partition, *, is_new: bool = False
+    ) -> bool:
+        """Takes the role that the partition has here; whether a log was made for it."""
+        before = hosted.replica(index)
+        after = self._roles.take(hosted, index, partition)
+        if before is None and after is not None:
+            self._make_log(hosted, after, is_new=is_new)
+            return True
+        if before is not None and after is None:
+            self._delete_log(before)
+        return False
 
-    def _lead(self, hosted: HostedTopic, partitions: Sequence[Partition], first: int) -> None:
-        for index, partition in enumerate(partitions, start=first):
-            if partition.leader == self._node_id:
-                self._table.add_leader(hosted, index, partition.leader_epoch)
+    def _make_log(self, hosted: HostedTopic, role: Role, *, is_new: bool) -> None:
+        try:
+            self._logs.get_or_create(
+                hosted.name, role.index, hosted.topic_id, hosted.config, is_new=is_new
+            )
+        except StorageError as error:
+            # The topic exists; this partition answers with its storage error.
+            log.error(
+                "a partition has no log",
+                extra={"topic": hosted.name, "partition": role.index, "error": str(error)},
+            )
 
     def _lead_anew(self, image: MetadataImage) -> None:
         for topic in image.topics.values():
             hosted = self._table.by_id.get(topic.topic_id)
-            for index, partition in enumerate(topic.partitions):
-                leader = hosted.leader(index) if hosted is not None else None
-                if leader is not None:
-                    leader.epoch = partition.leader_epoch
+            if hosted is not None:
+                for index, partition in enumerate(topic.partitions):
+                    self._assign(hosted, index, partition)
 
     def _delete(self, topic_id: bytes) -> None:
         hosted = self._table.remove_topic(topic_id)
-        for leader in hosted.leaders if hosted is not None else ():
-            if leader is None:
-                continue
-            try:
-                self._logs.delete(leader.topic, leader.index)
-            except StorageError as error:
-                log.error(
-                    "a deleted partition's files remain",
-                    extra={"topic": leader.topic, "partition": leader.index, "error": str(error)},
-                )
+        for replica in list(hosted.replicas) if hosted is not None else ():
+            self._roles.tell(replica.topic, replica.index, replica, None)
+            self._delete_log(replica)
+
+    def _delete_log(self, replica: Role) -> None:
+        try:
+            self._logs.delete(replica.topic, replica.index)
+        except StorageError as error:
+            log.error(
+                "a deleted partition's files remain",
+                extra={"topic": replica.topic, "partition": replica.index, "error": str(error)},
+            )

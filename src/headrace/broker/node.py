@@ -29,6 +29,7 @@ from headrace.broker.log_config import LogConfigs
 from headrace.broker.metadata_service import MetadataService
 from headrace.broker.partitions import PartitionTable
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.roles import RoleChanged, Roles
 from headrace.broker.server import Server
 from headrace.broker.timers import Timers
 from headrace.broker.world import World
@@ -90,6 +91,7 @@ class Broker:
         )
         self._log_configs = LogConfigs(settings.static, settings.node_id)
         self.partitions = PartitionTable(self._open_log)
+        self._role_listeners: list[RoleChanged] = []
         self._metadata_in_memory = ephemeral
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
 
@@ -104,8 +106,14 @@ class Broker:
     def high_watermarks(self) -> dict[str, int]:
         """By log name, of the logs that are in use."""
         return {
-            leader.log.name: leader.high_watermark for leader in self.partitions if leader.is_open
+            replica.log.name: replica.high_watermark
+            for replica in self.partitions.replicas
+            if replica.is_open
         }
+
+    def on_roles_changed(self, told: RoleChanged) -> None:
+        """Calls `told` for every partition in which this broker's role or its epoch changes."""
+        self._role_listeners.append(told)
 
     # --- coordinators ---------------------------------------------------------------------------
 
@@ -180,8 +188,9 @@ class Broker:
             max_open_files=self.settings.integer("headrace.max.open.files"),
         )
         self.logs.open(lambda topic: self._log_configs.of(image, topic))
+        roles = Roles(self.node_id, self.partitions, self.logs, self.clock, self._role_listeners)
         self._hosting = hosting = Hosting(
-            self.node_id, self.partitions, self.logs, self._log_configs.of, self._limit
+            roles, self.partitions, self.logs, self._log_configs.of, self._limit
         )
         controller = Controller(image, self.settings.controller(), self.random)
         self.metadata = MetadataService(controller, self._store, self.offload, self._publish)

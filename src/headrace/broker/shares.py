@@ -11,6 +11,7 @@ from headrace.broker.delayed_share_fetch import DelayedShareFetch
 from headrace.broker.share_partition import LiveShare, Outcome
 from headrace.broker.share_reading import ShareRead, ShareWant, read_shares
 from headrace.protocol.errors import ErrorCode
+from headrace.replication.leader import Leader
 from headrace.share.session import SessionKey, SharedPartition, ShareSessions
 from headrace.share_state.state import SharePartitionKey
 
@@ -39,9 +40,11 @@ class Shares:
         topic = self._broker.partitions.by_id.get(topic_id)
         if topic is None:
             return Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
-        leader = topic.leader(index)
-        if leader is None or topic.internal:
+        if topic.internal:
             return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        leader = topic.find(index)
+        if not isinstance(leader, Leader):
+            return Outcome(leader)
         live = self._live[key] = LiveShare(self._broker, key, leader, self._gone)
         live.load()
         return live
@@ -51,8 +54,12 @@ class Shares:
         live = self._live.get(SharePartitionKey(group_id, *partition))
         if live is not None:
             return live
-        if partition[0] not in self._broker.partitions.by_id:
+        topic = self._broker.partitions.by_id.get(partition[0])
+        if topic is None:
             return Outcome(ErrorCode.UNKNOWN_TOPIC_ID)
+        leader = topic.find(partition[1])
+        if not isinstance(leader, Leader):
+            return Outcome(leader)
         return Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def _gone(self, live: LiveShare) -> None:

@@ -47,6 +47,15 @@ class Follower(Replica):
             log.log_start_offset, min(self._known_watermark, log.log_end_offset)
         )
 
+    @property
+    def known_watermark(self) -> int:
+        return self.high_watermark if self.is_open else self._known_watermark
+
+    def follow(self, leader_id: int, epoch: int) -> None:
+        """Another leader, or the same in a new epoch; what an older one answers late is void."""
+        self.leader_id = leader_id
+        self.epoch = epoch
+
     def position(self) -> Position:
         log = self.log
         end = log.log_end_offset

@@ -1,25 +1,42 @@
 """A partition that this broker leads, alone.
 
 Guarantees: the high watermark only grows, never passes the log's end, and never passes a record
-whose flush was promised (`flush.messages`) before that flush is done.
+whose flush was promised (`flush.messages`) before that flush is done. Whoever waits for a commit
+is told once: that it is done, or that it will not be done here.
 """
 
+from bisect import insort
 from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import NamedTuple
 
+from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.deep import Inspection
 from headrace.records.plain import KeyAndValue
+from headrace.replication.errors import RoleEnded
 from headrace.replication.replica import Replica, Waiter
 from headrace.storage.log import AppendResult, Log
 from headrace.storage.producers import Origin
 
-__all__ = ["Leader", "Waiter"]
+__all__ = ["Committed", "Leader", "Waiter"]
+
+Committed = Callable[[ErrorCode], None]
+"""Called once, when the records are committed or never will be."""
+
+
+class _Wait(NamedTuple):
+    offset: int
+    tell: Committed
+
+
+_offset_of = attrgetter("offset")
 
 
 class Leader(Replica):
     """One partition's leader. Without other replicas what is written is committed."""
 
-    __slots__ = ("_unflushed",)
+    __slots__ = ("_unflushed", "_waits", "enough_in_sync")
 
     def __init__(
         self,
@@ -31,6 +48,9 @@ class Leader(Replica):
     ) -> None:
         super().__init__(topic, topic_id, index, epoch, open_log)
         self._unflushed: list[tuple[int, int]] | None = None  # (end offset, bytes) to be flushed
+        self._waits: list[_Wait] | None = None  # by offset
+        # Whether records for all in-sync replicas may be taken, and called safe.
+        self.enough_in_sync = True
 
     def append(
         self,
@@ -40,6 +60,8 @@ class Leader(Replica):
         looked: Inspection | None = None,
     ) -> AppendResult:
         """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
+        if self.closed:
+            raise self._ended()
         log = self._log or self.log
         result = log.append(
             batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, looked=looked
@@ -55,6 +77,8 @@ class Leader(Replica):
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> AppendResult:
         """Appends records of this broker's own coordinator, as one batch."""
+        if self.closed:
+            raise self._ended()
         log = self._log or self.log
         result = log.append_own(
             records,
@@ -69,6 +93,9 @@ class Leader(Replica):
         else:
             self.high_watermark = result.last_offset + 1
         return result
+
+    def _ended(self) -> RoleEnded:
+        return RoleEnded(f"{self.topic}-{self.index} is no longer led in epoch {self.epoch}")
 
     def _appended(self, log: Log, result: AppendResult, size_bytes: int) -> None:
         if result.needs_flush or self._unflushed:
@@ -93,3 +120,43 @@ class Leader(Replica):
             self._unflushed = self._unflushed[len(done) :]
             self.high_watermark = up_to
             self._tell(sum(done))
+            self._commit()
+
+    # --- waiting for commits --------------------------------------------------------------------
+
+    def when_committed(self, next_offset: int, tell: Committed) -> None:
+        """`tell` hears when all below `next_offset` is committed, or that it will not be here."""
+        if self.closed:
+            tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif next_offset <= self.high_watermark:
+            tell(self._verdict())
+        else:
+            waits = self._waits
+            if waits is None:
+                waits = self._waits = []
+            insort(waits, _Wait(next_offset, tell), key=_offset_of)
+
+    def stop_waiting(self, tell: Committed) -> None:
+        """Whoever gave up is not told any more."""
+        self._waits = [wait for wait in self._waits or () if wait.tell != tell]
+
+    def _verdict(self) -> ErrorCode:
+        enough = self.enough_in_sync
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def _commit(self) -> None:
+        """Tells those whose records the watermark has passed."""
+        waits, end = self._waits, self.high_watermark
+        if not waits or waits[0].offset > end:
+            return
+        done = [wait for wait in waits if wait.offset <= end]
+        self._waits = waits[len(done) :]
+        verdict = self._verdict()
+        for wait in done:
+            wait.tell(verdict)
+
+    def close(self) -> None:
+        super().close()
+        waits, self._waits = self._waits, None
+        for wait in waits or ():
+            wait.tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -73,6 +73,14 @@ class Replica:
         return self._log is not None
 
     @property
+    def known_watermark(self) -> int:
+        """Also before the log is open; -1 where nothing is known."""
+        return self.high_watermark
+
+    def flushed(self, up_to: int) -> None:
+        """A flush that covers every offset below `up_to` is done."""
+
+    @property
     def last_stable_offset(self) -> int:
         """The end of what a read_committed consumer may see."""
         return self.log.stable_offset(self.high_watermark)

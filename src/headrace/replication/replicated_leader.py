@@ -6,22 +6,17 @@ follower that is about to join the set counts at once, one that is about to leav
 is committed; only one change of the set is under way. Time is passed in; nothing here waits.
 """
 
-from bisect import insort
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.cluster.topology import Partition
-from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.plain import KeyAndValue
 from headrace.replication.leader import Leader
 from headrace.replication.progress import Progress
 from headrace.replication.replica import Replica, Waiter
 from headrace.storage.log import AppendResult, Log
-
-Committed = Callable[[ErrorCode], None]
-"""Called once, when the records are committed or never will be."""
 
 
 class IsrProposal(NamedTuple):
@@ -34,11 +29,6 @@ class IsrProposal(NamedTuple):
     @property
     def ids(self) -> frozenset[int]:
         return frozenset(broker_id for broker_id, _ in self.isr)
-
-
-class _Wait(NamedTuple):
-    offset: int
-    tell: Committed
 
 
 class ReplicatedLeader(Leader):
@@ -54,7 +44,6 @@ class ReplicatedLeader(Leader):
         "_pending",
         "_safe_end",
         "_uncommitted",
-        "_waits",
         "partition",
         "progress",
     )
@@ -87,8 +76,8 @@ class ReplicatedLeader(Leader):
         self._safe_end = -1
         self._epoch_start = -1
         self._uncommitted: deque[tuple[int, int]] = deque()  # (end offset, bytes)
-        self._waits: list[_Wait] = []
         self._end_waiters: list[Waiter] = []
+        self._count_in_sync()
 
     def _opened(self, log: Log) -> None:
         end = log.log_end_offset
@@ -97,12 +86,15 @@ class ReplicatedLeader(Leader):
         log.begin_epoch(self.epoch)
         self._advance()
 
+    @property
+    def known_watermark(self) -> int:
+        return self.high_watermark if self.is_open else self._known_watermark
+
     # --- writing --------------------------------------------------------------------------------
 
-    @property
-    def enough_in_sync(self) -> bool:
-        """Whether records for all in-sync replicas may be taken, and called safe."""
-        return len(self.partition.isr) >= min(self._min_isr, len(self.partition.replicas))
+    def _count_in_sync(self) -> None:
+        partition = self.partition
+        self.enough_in_sync = len(partition.isr) >= min(self._min_isr, len(partition.replicas))
 
     def append_own(
         self,
@@ -111,6 +103,8 @@ class ReplicatedLeader(Leader):
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> AppendResult:
+        if self.closed:
+            raise self._ended()
         log = self._log or self.log
         result = log.append_own(
             records,
@@ -144,28 +138,8 @@ class ReplicatedLeader(Leader):
             self._safe_end = max(self._safe_end, up_to)
             self._advance()
 
-    def when_committed(self, next_offset: int, tell: Committed) -> None:
-        """`tell` hears when all below `next_offset` is committed, or that it will not be here."""
-        if self.closed:
-            tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif next_offset <= self.high_watermark:
-            tell(self._verdict())
-        else:
-            insort(self._waits, _Wait(next_offset, tell), key=lambda wait: wait.offset)
-
-    def stop_waiting(self, tell: Committed) -> None:
-        """Whoever gave up is not told any more."""
-        self._waits = [wait for wait in self._waits if wait.tell is not tell]
-
-    def _verdict(self) -> ErrorCode:
-        enough = self.enough_in_sync
-        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-
     def close(self) -> None:
         super().close()
-        waits, self._waits = self._waits, []
-        for wait in waits:
-            wait.tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         for waiter in tuple(self._end_waiters):
             waiter.interrupted()
 
@@ -214,15 +188,7 @@ class ReplicatedLeader(Leader):
             size += self._uncommitted.popleft()[1]
         if self._waiters:
             self._tell(size)
-        if self._waits and self._waits[0].offset <= end:
-            self._commit(end)
-
-    def _commit(self, end: int) -> None:
-        done = [wait for wait in self._waits if wait.offset <= end]
-        self._waits = self._waits[len(done) :]
-        verdict = self._verdict()
-        for wait in done:
-            wait.tell(verdict)
+        self._commit()
 
     # --- who is in sync -------------------------------------------------------------------------
 
@@ -291,7 +257,24 @@ class ReplicatedLeader(Leader):
             or partition.partition_epoch <= self.partition.partition_epoch
         ):
             return
+        self._take(partition, now)
+
+    def lead_on(self, partition: Partition, now: float) -> None:
+        """The same leader in a new epoch, e.g. after a replica was removed.
+
+        Records that wait for their commit go on waiting: they are in this leader's log.
+        """
+        if partition.leader_epoch <= self.epoch:
+            return
+        self.epoch = partition.leader_epoch
+        if self.is_open:
+            self._epoch_start = self.log.log_end_offset
+            self.log.begin_epoch(self.epoch)
+        self._take(partition, now)
+
+    def _take(self, partition: Partition, now: float) -> None:
         self.partition = partition
+        self._count_in_sync()
         self._pending = None
         self._maximal = frozenset(partition.isr)
         for id_ in partition.replicas:
@@ -310,5 +293,6 @@ class ReplicatedLeader(Leader):
     def require_in_sync(self, min_isr: int) -> None:
         """`min.insync.replicas` was changed."""
         self._min_isr = min_isr
+        self._count_in_sync()
         if self.is_open:
             self._advance()

@@ -6,15 +6,22 @@ topics by id.
 """
 
 import asyncio
-import struct
 from collections.abc import Coroutine
-from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headrace.broker.delayed_produce import CommitOfOne
 from headrace.broker.dispatch import Context
 from headrace.broker.handlers.errors import failure
 from headrace.broker.handlers.produce_answer import FIRST_VERSION_WITH_LOG_START, usual_answer
+from headrace.broker.handlers.produce_checks import check_batch
 from headrace.broker.handlers.produce_transactional import Admission
+from headrace.broker.handlers.produce_waiting import (
+    ACKS_ALL,
+    Appended,
+    Appends,
+    answer_when_done,
+    name_leaders,
+)
 from headrace.broker.long_look import append_after_look
 from headrace.broker.partitions import HostedTopic, PartitionTable
 from headrace.protocol.errors import ErrorCode
@@ -27,17 +34,8 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from headrace.records.batch import (
-    CODEC_MASK,
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    MAGIC,
-    TRANSACTIONAL_FLAG,
-    read_header,
-)
-from headrace.records.codec import Codec
+from headrace.records.batch import HEADER_SIZE
 from headrace.records.deep import Rules
-from headrace.records.errors import RecordError, UnsupportedMagic
 from headrace.replication.leader import Leader
 from headrace.storage.errors import InvalidRecord, InvalidTimestamp, StorageError
 from headrace.storage.log import AppendResult
@@ -46,18 +44,15 @@ from headrace.storage.validation import LongLook
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
-FIRST_VERSION_WITH_ZSTD = 7
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 # An attribute of an enum class costs ten times a global's look-up; these are read per request.
 UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 UNKNOWN_TOPIC_ID = ErrorCode.UNKNOWN_TOPIC_ID
+NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+NOT_ENOUGH_REPLICAS = ErrorCode.NOT_ENOUGH_REPLICAS
 INVALID_REQUIRED_ACKS = ErrorCode.INVALID_REQUIRED_ACKS
-ZSTD = Codec.ZSTD
-NOT_ZERO_ACKS: Final = 1
 _NOT_IN_TRANSACTION: Final = "the partition is not in an open transaction of this producer"
-_GLANCE = struct.Struct(">8xi4xB4xH")  # of a batch: its length, magic and attributes
-
-Flushes = list[tuple[PartitionProduceResponse, "asyncio.Future[None]"]]
+_TOO_FEW: Final = "fewer replicas are in sync than min.insync.replicas asks for"
 
 
 class _Look(NamedTuple):
@@ -74,7 +69,7 @@ Looks = list[_Look]
 Reply = (
     ProduceResponse
     | bytes
-    | asyncio.Future[ProduceResponse | None]
+    | asyncio.Future[ProduceResponse | bytes | None]
     | Coroutine[object, object, ProduceResponse | bytes | None]
 )
 
@@ -116,46 +111,74 @@ def _handle(
     acks = request.acks
     topics = request.topic_data
     if len(topics) == 1 and len(topics[0].partition_data) == 1 and acks in (1, -1):
-        return _append_one(broker, context, topics[0], admission)
-    flushes: Flushes = []
+        return _append_one(broker, context, request, admission)
+    appends: Appends = []
     looks: Looks = []
     if -1 <= acks <= 1:
-        response = _append_all(broker, version, request, admission, flushes, looks)
+        response = _append_all(broker, version, request, admission, appends, looks)
     else:
         response = _refuse_all(request, INVALID_REQUIRED_ACKS)
     if looks:
-        return _after_looks(broker, context, acks, response, looks, flushes)
-    if acks == 0:
-        _close_on_error(context, response)
-        return None
-    if flushes:
-        return _after_flushes(broker, response, flushes)
-    return response
+        return _after_looks(broker, context, request, response, looks, appends)
+    return answer_when_done(broker, context, request, response, appends)
 
 
 def _append_one(
-    broker: "Broker", context: Context, data: TopicProduceData, admission: Admission | None
-) -> Reply:
+    broker: "Broker", context: Context, request: ProduceRequest, admission: Admission | None
+) -> Reply | None:
     """What a small request holds: one partition, whose answer is nearly ready-made."""
     version = context.version
+    data = request.topic_data[0]
     partition = data.partition_data[0]
+    acks = request.acks
     topic, leader = _leader(broker.partitions, version, data, partition.index)
     if not isinstance(leader, Leader):
-        return _answer_one(data, _refused(partition.index, leader))
+        response = _answer_one(data, _refused(partition.index, leader))
+        name_leaders(broker, context, response)
+        return response
     assert topic is not None
     looks: Looks = []
-    result = _append(version, leader, partition, broker.clock.wall_ms(), admission, looks)
+    result = _append(version, acks, leader, partition, broker.clock.wall_ms(), admission, looks)
     if isinstance(result, AppendResult):
-        if version >= FIRST_VERSION_WITH_LOG_START and not leader.flush_pending:
-            answer = usual_answer(topic, version)
-            return answer.encode(partition.index, result, leader.log.log_start_offset)
-        result = _appended(leader, result)
+        committed = leader.high_watermark > result.last_offset
+        if version >= FIRST_VERSION_WITH_LOG_START and (committed or not leader.flush_pending):
+            ready = usual_answer(topic, version).encode(
+                partition.index, result, leader.log.log_start_offset
+            )
+            if committed or acks != ACKS_ALL:
+                return ready
+            return _commit_one(broker, context, request, leader, result, ready)
+        answer = _appended(leader, result)
+        appends = [Appended(answer, leader, result.last_offset + 1)]
+        return answer_when_done(broker, context, request, _answer_one(data, answer), appends)
     response = _answer_one(data, result)
     if looks:
-        return _after_looks(broker, context, NOT_ZERO_ACKS, response, looks, [])
-    if leader.flush_pending and not result.error_code:
-        return _after_flushes(broker, response, [(result, broker.flusher.flush(leader))])
+        return _after_looks(broker, context, request, response, looks, [])
     return response
+
+
+def _commit_one(
+    broker: "Broker",
+    context: Context,
+    request: ProduceRequest,
+    leader: Leader,
+    result: AppendResult,
+    ready: bytes,
+) -> "asyncio.Future[ProduceResponse | bytes | None]":
+    data = request.topic_data[0]
+
+    def refuse(code: ErrorCode) -> ProduceResponse:
+        answer = _appended(leader, result)
+        answer.error_code = code
+        response = _answer_one(data, answer)
+        name_leaders(broker, context, response)
+        return response
+
+    next_offset = result.last_offset + 1
+    # The request's own bytes are gone when the loop goes on.
+    data.partition_data[0].records = None
+    timeout_s = max(0, request.timeout_ms) / 1000
+    return CommitOfOne(broker.loop, leader, next_offset, timeout_s, ready, refuse).future
 
 
 def _answer_one(data: TopicProduceData, partition: PartitionProduceResponse) -> ProduceResponse:
@@ -170,7 +193,7 @@ def _append_all(
     version: int,
     request: ProduceRequest,
     admission: Admission | None,
-    flushes: Flushes,
+    appends: Appends,
     looks: Looks,
 ) -> ProduceResponse:
     now_ms = broker.clock.wall_ms()
@@ -182,12 +205,13 @@ def _append_all(
             if not isinstance(leader, Leader):
                 partitions.append(_refused(partition.index, leader))
                 continue
-            result = _append(version, leader, partition, now_ms, admission, looks)
+            result = _append(version, request.acks, leader, partition, now_ms, admission, looks)
             if isinstance(result, AppendResult):
-                result = _appended(leader, result)
-                if leader.flush_pending:
-                    flushes.append((result, broker.flusher.flush(leader)))
-            partitions.append(result)
+                answer = _appended(leader, result)
+                appends.append(Appended(answer, leader, result.last_offset + 1))
+                partitions.append(answer)
+            else:
+                partitions.append(result)
         responses.append(
             TopicProduceResponse(
                 name=data.name, topic_id=data.topic_id, partition_responses=partitions
@@ -212,12 +236,14 @@ def _leader(
         # Coordinators alone write to the topics that hold their state.
         return topic, ErrorCode.INVALID_TOPIC_EXCEPTION
     leaders = topic.leaders
-    leader = leaders[index] if 0 <= index < len(leaders) else None
-    return topic, UNKNOWN_TOPIC_OR_PARTITION if leader is None else leader
+    if 0 <= index < len(leaders):
+        return topic, leaders[index] or NOT_LEADER_OR_FOLLOWER
+    return topic, UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _append(
     version: int,
+    acks: int,
     leader: Leader,
     data: PartitionProduceData,
     now_ms: int,
@@ -236,11 +262,13 @@ def _append(
             ErrorCode.INVALID_RECORD,
             f"Produce v{version} must carry one record batch for each partition",
         )
-    problem = _check_batch(version, records, transactional=admission is not None)
+    problem = check_batch(version, records, transactional=admission is not None)
     if problem is not None:
         return _refused(index, *problem)
     if admission is not None and leader in admission.refusals:
         return _refused(index, admission.refusals[leader], _NOT_IN_TRANSACTION)
+    if acks == ACKS_ALL and not leader.enough_in_sync:
+        return _refused(index, NOT_ENOUGH_REPLICAS, _TOO_FEW)
     try:
         return leader.append(records, now_ms)
     except StorageError as error:
@@ -282,50 +310,14 @@ def _refuse_all(request: ProduceRequest, error: ErrorCode) -> ProduceResponse:
     )
 
 
-def _check_batch(
-    version: int, records: memoryview, *, transactional: bool
-) -> tuple[ErrorCode, str] | None:
-    """Kafka's rules for what one partition of a request may carry: exactly one batch, magic 2."""
-    length, magic, attributes = _GLANCE.unpack_from(records)
-    if (
-        magic == MAGIC
-        and length + LOG_OVERHEAD == len(records)
-        and (transactional or not attributes & TRANSACTIONAL_FLAG)
-        and (version >= FIRST_VERSION_WITH_ZSTD or attributes & CODEC_MASK != ZSTD)
-    ):
-        return None  # nearly always; the rest only finds the words
-    try:
-        header = read_header(records)
-    except UnsupportedMagic as error:
-        return ErrorCode.INVALID_RECORD, str(error)
-    except RecordError as error:
-        return ErrorCode.CORRUPT_MESSAGE, str(error)
-    if version < FIRST_VERSION_WITH_ZSTD and header.codec is Codec.ZSTD:
-        return (
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce v{version} does not allow zstd",
-        )
-    if header.size < len(records):
-        return (
-            ErrorCode.INVALID_RECORD,
-            f"Produce v{version} may carry only one record batch for each partition",
-        )
-    if header.is_transactional and not transactional:
-        return (
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "transactional records in a request without a transactional id",
-        )
-    return None
-
-
 async def _after_looks(
     broker: "Broker",
     context: Context,
-    acks: int,
+    request: ProduceRequest,
     response: ProduceResponse,
     looks: Looks,
-    flushes: Flushes,
-) -> ProduceResponse | None:
+    appends: Appends,
+) -> ProduceResponse | bytes | None:
     """The response, once every batch that needed a long look has been appended or refused."""
     for look in looks:
         leader = look.leader
@@ -341,12 +333,9 @@ async def _after_looks(
             _take_over(look.partition, _not_appended(leader, error))
             continue
         _take_over(look.partition, _appended(leader, result))
-        if leader.flush_pending:
-            flushes.append((look.partition, broker.flusher.flush(leader)))
-    if acks == 0:
-        _close_on_error(context, response)
-        return None
-    return await _after_flushes(broker, response, flushes) if flushes else response
+        appends.append(Appended(look.partition, leader, result.last_offset + 1))
+    reply = answer_when_done(broker, context, request, response, appends)
+    return await reply if isinstance(reply, asyncio.Future) else reply
 
 
 def _take_over(answer: PartitionProduceResponse, outcome: PartitionProduceResponse) -> None:
@@ -356,39 +345,6 @@ def _take_over(answer: PartitionProduceResponse, outcome: PartitionProduceRespon
     answer.base_offset = outcome.base_offset
     answer.log_append_time_ms = outcome.log_append_time_ms
     answer.log_start_offset = outcome.log_start_offset
-
-
-def _after_flushes(
-    broker: "Broker", response: ProduceResponse, flushes: Flushes
-) -> "asyncio.Future[ProduceResponse | None]":
-    """The response, once every promised flush is done; a failed one turns into its error."""
-    answered: asyncio.Future[ProduceResponse | None] = broker.loop.create_future()
-    remaining = len(flushes)
-
-    def flushed(partition: PartitionProduceResponse, done: "asyncio.Future[None]") -> None:
-        nonlocal remaining
-        remaining -= 1
-        error = done.exception()
-        if error is not None:
-            code, message = failure(error)
-            partition.error_code, partition.error_message = code, message
-            partition.base_offset = -1
-        if not remaining and not answered.done():
-            answered.set_result(response)
-
-    for partition, future in flushes:
-        future.add_done_callback(partial(flushed, partition))
-    return answered
-
-
-def _close_on_error(context: Context, response: ProduceResponse) -> None:
-    """With acks=0 a closed connection is the only way to say that something went wrong."""
-    for topic in response.responses:
-        for partition in topic.partition_responses:
-            if partition.error_code:
-                where = f"{topic.name}-{partition.index}"
-                context.connection.close(f"acks=0 and error {partition.error_code} for {where}")
-                return
 
 
 def _log_start(leader: Leader) -> int:

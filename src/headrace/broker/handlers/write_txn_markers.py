@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from headrace.broker.commits import when_committed
 from headrace.broker.dispatch import Context
 from headrace.broker.handlers.errors import failure
 from headrace.broker.transaction_markers import append_marker
@@ -32,8 +33,7 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
-    flushes: dict[Leader, asyncio.Future[None]] = {}
-    waiting: list[tuple[Leader, WritableTxnMarkerPartitionResult]] = []
+    waiting: list[tuple[asyncio.Future[ErrorCode], WritableTxnMarkerPartitionResult]] = []
     results = []
     for marker in request.markers:
         topics = []
@@ -44,18 +44,15 @@ async def handle(
                 leader = _write(broker, marker, topic.name, index)
                 if not isinstance(leader, Leader):
                     result.error_code = leader
-                elif leader.flush_pending:
-                    flushes[leader] = broker.flusher.flush(leader)
-                    waiting.append((leader, result))
+                else:
+                    end = leader.log.log_end_offset
+                    done = when_committed(broker.loop, broker.flusher, leader, end)
+                    waiting.append((done, result))
                 partitions.append(result)
             topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
         results.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
-    if flushes:
-        await asyncio.gather(*flushes.values(), return_exceptions=True)
-    for leader, result in waiting:
-        error = flushes[leader].exception()
-        if error is not None:
-            result.error_code, _ = failure(error)
+    for done, result in waiting:
+        result.error_code = await done
     return WriteTxnMarkersResponse(markers=results)
 
 
