@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from bench import artifacts, machine, report, results
 from bench.chart import chart
+from bench.clusters import command
 from bench.load_generator import LoadError, LoadGenerator
 from bench.pairing import Around, run_pairs
 from bench.peers.headrace import Headrace
@@ -38,8 +39,12 @@ NOTES = "benchmarks-notes.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parse(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
     signal.signal(signal.SIGTERM, leave)
+    raise_file_limit()
+    if given and given[0] == "cluster":
+        return command.main(given[1:])
+    options = parse(given)
     try:
         if options.merge:
             measured = results.merge(results.load(path) for path in options.merge)
@@ -89,9 +94,13 @@ def why_not_publish(
     return ""
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     names = [workload.name for workload in catalogue(scale=1, big_log_gb=1)]
-    parser = argparse.ArgumentParser(prog="script/bench", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="script/bench",
+        description=__doc__,
+        epilog="Clusters of three brokers: script/bench cluster --help",
+    )
     parser.add_argument("--pairs", type=int, help=f"pairs of runs (default {DEFAULT_PAIRS})")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, two pairs")
@@ -120,7 +129,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def measure(options: argparse.Namespace) -> tuple[results.Results, bool]:
     """Runs the chosen workloads; what failed is said at once and left out of the results."""
-    raise_file_limit()
     scale = QUICK_SCALE if options.quick else 1.0
     workloads = [
         workload

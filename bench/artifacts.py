@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
+# The last line of releases that can run with ZooKeeper.
+KAFKA_WITH_ZOOKEEPER_VERSION = "3.9.2"
 BENCH = Path(__file__).parent
 MAVEN_TIMEOUT_S = 900
 COMPILE_TIMEOUT_S = 120
@@ -33,9 +35,9 @@ def cache_directory() -> Path:
     return Path(base) / "headrace"
 
 
-def kafka_jars() -> Path:
+def kafka_jars(version: str = KAFKA_VERSION) -> Path:
     """The directory of Apache Kafka's jars, fetched with Maven on the first call."""
-    jars = cache_directory() / f"kafka-{KAFKA_VERSION}"
+    jars = cache_directory() / f"kafka-{version}"
     if jars.is_dir():
         return jars
     require("mvn", "Maven is needed to fetch Apache Kafka: install it (Debian: maven).")
@@ -43,7 +45,7 @@ def kafka_jars() -> Path:
         run(
             [
                 *("mvn", "--batch-mode", "--quiet", "--file", str(BENCH / "kafka" / "pom.xml")),
-                f"-Dkafka.version={KAFKA_VERSION}",
+                f"-Dkafka.version={version}",
                 "dependency:copy-dependencies",
                 f"-DoutputDirectory={fresh}",
             ],

@@ -5,9 +5,11 @@ when the timed part begins.
 """
 
 import json
+import signal
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +45,13 @@ class LoadGenerator:
     ) -> Mapping[str, float]:
         """The figures; the callbacks surround the timed part of a mode that says when it begins."""
         given = {"bootstrap": bootstrap, "timeout_ms": DEFAULT_TIMEOUT_MS, **options}
-        command = [str(self.program), mode, *(f"{name}={value}" for name, value in given.items())]
+        command = self._command(mode, given)
         limit_s = float(given["timeout_ms"]) / MS_PER_S + GRACE_S
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             hung = threading.Event()
+            said = _Said()
 
             def end() -> None:
                 hung.set()
@@ -57,7 +60,7 @@ class LoadGenerator:
             alarm = threading.Timer(limit_s, end)
             alarm.start()
             try:
-                said = _listen(process, on_ready, on_done)
+                _listen(process, on_ready, on_done, said)
                 status = process.wait()
             finally:
                 alarm.cancel()
@@ -69,6 +72,73 @@ class LoadGenerator:
             raise LoadError(f"{call}: {said.text[-MAX_SAID_CHARACTERS:]}")
         return said.figures
 
+    @contextmanager
+    def background(
+        self, mode: str, bootstrap: str, **options: Option
+    ) -> Iterator["BackgroundLoad"]:
+        """A load that ends with the block, if it was not finished before."""
+        given = {"bootstrap": bootstrap, "timeout_ms": DEFAULT_TIMEOUT_MS, **options}
+        command = self._command(mode, given)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        load = BackgroundLoad(process, " ".join(command[1:]))
+        try:
+            yield load
+        finally:
+            load.kill()
+
+    def _command(self, mode: str, given: Mapping[str, Option]) -> list[str]:
+        return [str(self.program), mode, *(f"{name}={value}" for name, value in given.items())]
+
+
+class BackgroundLoad:
+    """A mode that runs until it is told to end, while the caller does something to the brokers."""
+
+    def __init__(self, process: subprocess.Popen[str], call: str) -> None:
+        self._process = process
+        self._call = call
+        self._said = _Said()
+        self._ready = threading.Event()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def _listen(self) -> None:
+        _listen(self._process, self._ready.set, _nothing, self._said)
+        self._ready.set()
+
+    def await_ready(self, timeout_s: float) -> None:
+        """Until the generator says that the timed part has begun."""
+        if not self._ready.wait(timeout_s) or self._process.poll() is not None:
+            self.kill()
+            raise LoadError(f"{self._call}: {self._said.text[-MAX_SAID_CHARACTERS:] or 'no ack'}")
+
+    @property
+    def acked(self) -> int:
+        """Acknowledgements so far, as the generator last said."""
+        return self._said.progress
+
+    @property
+    def words(self) -> str:
+        """What it said of errors that it met."""
+        return self._said.text[-MAX_SAID_CHARACTERS:]
+
+    def finish(self, timeout_s: float) -> Mapping[str, float]:
+        """Ends the load, and returns its figures when everything that it sent was answered."""
+        self._process.send_signal(signal.SIGINT)
+        self._listener.join(timeout_s)
+        hung = self._listener.is_alive()
+        self.kill()
+        if hung or self._said.figures is None:
+            said = "hung" if hung else self._said.text[-MAX_SAID_CHARACTERS:]
+            raise LoadError(f"{self._call}: {said}")
+        return self._said.figures
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._listener.join()
+
 
 def _nothing() -> None:
     """Where nobody asks when the timed part begins."""
@@ -78,20 +148,24 @@ def _nothing() -> None:
 class _Said:
     figures: Mapping[str, float] | None = None
     text: str = ""
+    progress: int = 0
 
 
 def _listen(
-    process: subprocess.Popen[str], on_ready: Callable[[], None], on_done: Callable[[], None]
-) -> _Said:
-    said = _Said()
+    process: subprocess.Popen[str],
+    on_ready: Callable[[], None],
+    on_done: Callable[[], None],
+    said: _Said,
+) -> None:
     for line in process.stdout or ():
         if not line.startswith("{"):
             said.text += line  # what went wrong, in the generator's words
             continue
         figures = json.loads(line)
-        if "ready" in figures:
+        if "progress" in figures:
+            said.progress = int(figures["progress"])
+        elif "ready" in figures:
             on_ready()
         else:
             on_done()
             said.figures = {name: float(value) for name, value in figures.items() if name != "mode"}
-    return said

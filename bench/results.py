@@ -107,7 +107,7 @@ def load(path: Path) -> Results:
                 entry["title"],
                 tuple(
                     Figure(
-                        _metric(figure["metric"]), tuple(figure["ours"]), tuple(figure["theirs"])
+                        metric_of(figure["metric"]), tuple(figure["ours"]), tuple(figure["theirs"])
                     )
                     for figure in entry["figures"]
                 ),
@@ -118,7 +118,7 @@ def load(path: Path) -> Results:
     )
 
 
-def _metric(raw: Mapping[str, object]) -> Metric:
+def metric_of(raw: Mapping[str, object]) -> Metric:
     fields = dict(raw)
     goal = fields.pop("goal")
     return Metric(**fields, goal=Goal(**goal) if isinstance(goal, dict) else None)  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 
@@ -12,7 +12,7 @@ from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, Config
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from bench.peers.peer import Peer, PeerError
+from bench.peers.peer import PeerError, Served
 
 REQUEST_TIMEOUT_S = 180.0
 # How long a deleted topic's files may stay before the next run starts regardless.
@@ -21,7 +21,10 @@ POLL_S = 0.1
 
 
 def create(
-    peer: Peer, *requests: Mapping[str, int], config: Mapping[str, str] | None = None
+    peer: Served,
+    *requests: Mapping[str, int],
+    config: Mapping[str, str] | None = None,
+    replicas: int = 1,
 ) -> float:
     """Creates topics (name to partition count), a request after the other; seconds they took."""
     client = _client(peer)
@@ -32,7 +35,7 @@ def create(
         _await(
             client.create_topics(
                 [
-                    NewTopic(name, partitions, 1, config=dict(config or {}))
+                    NewTopic(name, partitions, replicas, config=dict(config or {}))
                     for name, partitions in request.items()
                 ],
                 operation_timeout=REQUEST_TIMEOUT_S,
@@ -42,7 +45,27 @@ def create(
     return time.monotonic() - began
 
 
-def delete(peer: Peer, name: str, *, gone: bool = True) -> float:
+def place(peer: Served, name: str, replicas: Sequence[int]) -> None:
+    """Creates a topic of one partition on these brokers; the first leads."""
+    client = _client(peer)
+    client.list_topics(timeout=REQUEST_TIMEOUT_S)
+    new = NewTopic(name, 1, replica_assignment=[list(replicas)])
+    _await(client.create_topics([new], request_timeout=REQUEST_TIMEOUT_S))
+
+
+@contextmanager
+def creating(peer: Served, name: str, *, partitions: int, replicas: int) -> Iterator[None]:
+    """The request for a topic has been sent when the block begins, and answered when it ends."""
+    client = _client(peer)
+    client.list_topics(timeout=REQUEST_TIMEOUT_S)
+    answers = client.create_topics(
+        [NewTopic(name, partitions, replicas)], request_timeout=REQUEST_TIMEOUT_S
+    )
+    yield
+    _await(answers)
+
+
+def delete(peer: Served, name: str, *, gone: bool = True) -> float:
     """Deletes the topic, and returns the seconds until the answer.
 
     With `gone` it then waits until the files are gone too, so that runs do not pile up.
@@ -56,14 +79,12 @@ def delete(peer: Peer, name: str, *, gone: bool = True) -> float:
         )
     )
     answered = time.monotonic()
-    while (
-        gone and time.monotonic() < answered + DELETE_TIMEOUT_S and any(peer.data.glob(f"{name}-*"))
-    ):
+    while gone and time.monotonic() < answered + DELETE_TIMEOUT_S and peer.holds(name):
         time.sleep(POLL_S)
     return answered - began
 
 
-def configure(peer: Peer, name: str, setting: str, value: str) -> None:
+def configure(peer: Served, name: str, setting: str, value: str) -> None:
     """Changes one setting of the topic."""
     client = _client(peer)
     entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
@@ -74,10 +95,15 @@ def configure(peer: Peer, name: str, setting: str, value: str) -> None:
 
 @contextmanager
 def topic(
-    peer: Peer, name: str, partitions: int, *, config: Mapping[str, str] | None = None
+    peer: Served,
+    name: str,
+    partitions: int,
+    *,
+    config: Mapping[str, str] | None = None,
+    replicas: int = 1,
 ) -> Iterator[str]:
     """A topic for one run. What earlier runs left to write is on disk before the run begins."""
-    create(peer, {name: partitions}, config=config)
+    create(peer, {name: partitions}, config=config, replicas=replicas)
     os.sync()
     try:
         yield name
@@ -94,5 +120,5 @@ def _await(answers: Mapping[str, Future[None]]) -> None:
             raise PeerError(f"topic {name}: {refusal}") from refusal
 
 
-def _client(peer: Peer) -> AdminClient:
+def _client(peer: Served) -> AdminClient:
     return AdminClient({"bootstrap.servers": peer.bootstrap, "log_level": 2})

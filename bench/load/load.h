@@ -46,6 +46,7 @@ typedef struct {
         int64_t duration_ms;    /* timed part of commits and heartbeats */
         int64_t rounds;         /* rebalances */
         int64_t per_transaction; /* records */
+        int64_t socket_timeout_ms; /* steady: patience with a broker that says nothing */
 } options_t;
 
 /* options.c */
@@ -87,6 +88,7 @@ int run_transactions(const options_t *options);
 int run_commits(const options_t *options);
 int run_heartbeats(const options_t *options);
 int run_rebalance(const options_t *options);
+int run_steady(const options_t *options);
 
 /* consume.c: a queue that all partitions of the topic feed, each from its offset (NULL: 0) */
 rd_kafka_queue_t *start_consumer(rd_kafka_t *client, rd_kafka_topic_t *topic,

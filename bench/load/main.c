@@ -15,6 +15,7 @@ int main(int argc, char **argv) {
             {"first", run_first_message},
             {"transactions", run_transactions}, {"commits", run_commits},
             {"heartbeats", run_heartbeats}, {"rebalance", run_rebalance},
+            {"steady", run_steady},
         };
         const options_t options = parse_options(argc, argv);
         for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)

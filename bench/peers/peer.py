@@ -11,6 +11,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from pathlib import Path
+from typing import Protocol
 
 from bench import process
 from bench.load_generator import LoadError, LoadGenerator
@@ -23,6 +24,20 @@ LOG_TAIL_CHARACTERS = 3000
 
 class PeerError(Exception):
     """A broker did not start, died, or did not stop; the message ends with its log."""
+
+
+class Served(Protocol):
+    """What serves clients: one broker, or a cluster of them."""
+
+    load: LoadGenerator
+
+    @property
+    def bootstrap(self) -> str: ...
+    @property
+    def running(self) -> bool: ...
+    def cpu_seconds(self) -> float: ...
+    def memory(self) -> process.Memory: ...
+    def holds(self, topic: str) -> bool: ...
 
 
 class Peer(ABC):
@@ -121,6 +136,10 @@ class Peer(ABC):
 
     def memory(self) -> process.Memory:
         return process.memory(self.pid)
+
+    def holds(self, topic: str) -> bool:
+        """Whether files of the topic are left."""
+        return any(self.data.glob(f"{topic}-*"))
 
     def log_tail(self) -> str:
         return self.log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]

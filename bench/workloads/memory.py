@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from bench import topics
-from bench.peers.peer import Peer
+from bench.peers.peer import Peer, Served
 from bench.workload import Contestant, Goal, Metric, Sample
 from bench.workloads.produce import PARTITIONS
 
@@ -25,7 +25,7 @@ METRICS = (
 )
 
 
-def settled_memory(peer: Peer) -> tuple[float, float]:
+def settled_memory(peer: Served) -> tuple[float, float]:
     """Resident and proportional MB once they have stopped moving, or after ten seconds."""
     last = peer.memory()
     for _ in range(SETTLE_STEPS):

@@ -1,13 +1,13 @@
 """A load generator's run with the broker's CPU time around it."""
 
 from bench.load_generator import Option
-from bench.peers.peer import Peer
+from bench.peers.peer import Served
 from bench.workload import Goal, Metric, Sample
 
 PER_MILLION = 1_000_000
 
 
-def metered(peer: Peer, mode: str, count: int, **options: Option) -> dict[str, float]:
+def metered(peer: Served, mode: str, count: int, **options: Option) -> dict[str, float]:
     """The generator's figures, with broker and client CPU seconds per million of what it counts."""
     before = peer.cpu_seconds()
     figures = dict(peer.load.run(mode, peer.bootstrap, count=count, **options))
@@ -16,7 +16,7 @@ def metered(peer: Peer, mode: str, count: int, **options: Option) -> dict[str, f
     return figures
 
 
-def metered_after_setup(peer: Peer, mode: str, **options: Option) -> dict[str, float]:
+def metered_after_setup(peer: Served, mode: str, **options: Option) -> dict[str, float]:
     """The generator's figures, and as `broker_cpu_s` the broker's CPU seconds in the timed part."""
     readings: list[float] = []
 

@@ -1,0 +1,1 @@
+"""Clusters of three brokers side by side: failover, replicated throughput, scale, catching up."""

@@ -1,0 +1,198 @@
+"""The longest time without acknowledgements when a broker goes, in each of its roles.
+
+One partition on three brokers, one idempotent librdkafka producer with acks=all. Afterwards the log
+must hold what was acknowledged, once: otherwise there is no figure but an error.
+"""
+
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, TopicPartition
+
+from bench import topics
+from bench.clusters.workload import Build, Samples
+from bench.clusters.zombie import ZombieProbe
+from bench.load_generator import BackgroundLoad
+from bench.peers.cluster import SESSION_MS, Cluster
+from bench.peers.node import Node
+from bench.peers.peer import PeerError
+from bench.workload import Goal, Metric
+
+RATE = 500
+READY_S, FINISH_S = 60.0, 120.0
+# Faults come at a random moment of a load that is under way.
+CALM_S = (0.5, 1.5)
+# librdkafka's default, and one that gives up a silent broker within a session.
+DEFAULT_PATIENCE_MS, PATIENCE_MS = 60_000, 3000
+WATCH_S = 2.0
+STEADY_WINDOW_S = 0.5
+RESUME_TIMEOUT_S = 90.0
+PAUSE_S = SESSION_MS / 1000 + 4
+KILL_GOAL_MS, STOP_GOAL_MS, PAUSE_GOAL_MS = 1000.0, 300.0, SESSION_MS + 2000.0
+
+METRICS = (
+    Metric("kill_leader", "kill -9 leader", "ms", "lower", Goal("value", KILL_GOAL_MS), True),
+    Metric(
+        "kill_controller", "kill -9 controller", "ms", "lower", Goal("value", KILL_GOAL_MS), True
+    ),
+    Metric(
+        "kill_both", "kill -9 leader and controller", "ms", "lower", Goal("value", KILL_GOAL_MS)
+    ),
+    Metric("kill_follower", "kill -9 follower", "ms", "lower", Goal("value", KILL_GOAL_MS), True),
+    Metric("stop_leader", "SIGTERM leader", "ms", "lower", Goal("value", STOP_GOAL_MS), True),
+    Metric("pause_leader", "SIGSTOP leader", "ms", "lower", Goal("value", PAUSE_GOAL_MS), True),
+    Metric("stale_acks", "acks of the paused leader", "", "lower", Goal("value", 0)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failover:
+    """`trials` of each case in one life of a cluster."""
+
+    trials: int
+    cases: tuple[str, ...] = tuple(metric.key for metric in METRICS[:-1])
+    name: str = "failover"
+    title: str = "Longest time without acks"
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        wanted = {*self.cases, *(("stale_acks",) if "pause_leader" in self.cases else ())}
+        return tuple(metric for metric in METRICS if metric.key in wanted)
+
+    def run(self, build: Build) -> Samples:
+        samples: dict[str, list[float]] = {metric.key: [] for metric in self.metrics}
+        cluster = build()
+        try:
+            cluster.start()
+            warm_up(cluster)
+            for trial in range(self.trials):
+                for case in self.cases:
+                    figures = _trial(cluster, case, f"{case.replace('_', '-')}-{trial}")
+                    print(f"  {cluster.name} {figures}", file=sys.stderr)
+                    for key, value in figures.items():
+                        samples[key].append(value)
+        finally:
+            cluster.discard()
+        return samples
+
+
+def warm_up(cluster: Cluster) -> None:
+    """Compiled code and open connections, so that the first fault meets a cluster at work."""
+    with topics.topic(cluster, "warm-up", 6, replicas=3) as topic:
+        cluster.load.run(
+            "produce",
+            cluster.bootstrap,
+            topic=topic,
+            count=300_000,
+            partitions=6,
+            acks="all",
+            idempotence=1,
+        )
+
+
+def _trial(cluster: Cluster, case: str, topic: str) -> dict[str, float]:
+    victim = _arrange(cluster, case, topic)
+    figures: dict[str, float] = {}
+    with _load(cluster, topic, case) as load:
+        time.sleep(random.uniform(*CALM_S))
+        if case == "pause_leader":
+            figures["stale_acks"] = _pause(victim, topic)
+        elif case == "stop_leader":
+            victim.ended_by_us = True
+            victim.signal(signal.SIGTERM)
+        else:
+            victim.kill()
+        try:
+            _await_steady(load)
+        except PeerError as problem:
+            raise PeerError(f"{cluster.name}, {case}: {problem}") from None
+        if case == "stop_leader":
+            victim.await_end()
+        told = load.finish(FINISH_S)
+        words = load.words
+    figures[case] = told["longest_gap_ms"]
+    if told["failed"] or told["acked"] != told["sent"]:
+        raise PeerError(f"{cluster.name}, {case}: {told['failed']:g} deliveries failed\n{words}")
+    if not victim.running:
+        victim.launch()
+    cluster.await_in_sync()
+    _check(cluster, topic, int(told["acked"]), case)
+    return figures
+
+
+def _arrange(cluster: Cluster, case: str, topic: str) -> Node:
+    """Places the topic so that the roles are as the case wants them; returns who will suffer."""
+    controller = cluster.controller()
+    others = [broker for broker in cluster.brokers if broker is not controller]
+    first, second = others
+    leader, victim = {
+        "kill_leader": (first, first),
+        "stop_leader": (first, first),
+        "pause_leader": (first, first),
+        "kill_controller": (first, controller),
+        "kill_both": (controller, controller),
+        "kill_follower": (first, second),
+    }[case]
+    replicas = [leader, *(broker for broker in cluster.brokers if broker is not leader)]
+    topics.place(cluster, topic, [broker.number for broker in replicas])
+    cluster.await_in_sync()
+    return victim
+
+
+@contextmanager
+def _load(cluster: Cluster, topic: str, case: str) -> Iterator[BackgroundLoad]:
+    """Only a broker that stands still is met by a client that loses its patience."""
+    with cluster.load.background(
+        "steady",
+        cluster.bootstrap,
+        topic=topic,
+        rate=RATE,
+        acks="all",
+        idempotence=1,
+        linger_ms=0,
+        socket_timeout_ms=PATIENCE_MS if case == "pause_leader" else DEFAULT_PATIENCE_MS,
+    ) as load:
+        load.await_ready(READY_S)
+        yield load
+
+
+def _pause(victim: Node, topic: str) -> float:
+    """SIGSTOP for longer than the session; how many requests it acknowledged when it went on."""
+    probe = ZombieProbe(victim, topic)
+    try:
+        victim.pause()
+        probe.send()
+        time.sleep(PAUSE_S)
+        victim.resume()
+        return probe.acks()
+    finally:
+        probe.close()
+        victim.resume()
+
+
+def _await_steady(load: BackgroundLoad) -> None:
+    """Until acknowledgements have come in each of three windows in a row."""
+    time.sleep(WATCH_S)
+    deadline = time.monotonic() + RESUME_TIMEOUT_S
+    windows = 0
+    while windows < 3:
+        before = load.acked
+        time.sleep(STEADY_WINDOW_S)
+        windows = windows + 1 if load.acked > before else 0
+        if time.monotonic() > deadline:
+            raise PeerError(f"no acknowledgements for {RESUME_TIMEOUT_S:g} s\n{load.words}")
+
+
+def _check(cluster: Cluster, topic: str, acked: int, case: str) -> None:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "check"})
+    try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+    finally:
+        consumer.close()
+    if end != acked:
+        raise PeerError(f"{cluster.name}, {case}: {acked} acknowledged, the log ends at {end}")

@@ -1,0 +1,78 @@
+"""One blocking connection to one broker, for questions that client libraries do not ask."""
+
+import socket
+import struct
+from types import TracebackType
+from typing import Self, TypeVar
+
+from headrace.protocol.api import APIS, ApiSpec
+from headrace.protocol.header import RequestHeader, ResponseHeader
+from headrace.protocol.struct import Struct
+
+R = TypeVar("R", bound=Struct)
+TIMEOUT_S = 10.0
+CLIENT_ID = "headrace-bench"
+
+
+class WireError(OSError):
+    """The broker closed the connection."""
+
+
+class Wire:
+    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        host, _, port = address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._sent = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, request: Struct, version: int) -> None:
+        spec = _spec_of(request)
+        self._sent += 1
+        header = RequestHeader(
+            request_api_key=spec.key,
+            request_api_version=version,
+            correlation_id=self._sent,
+            client_id=CLIENT_ID,
+        )
+        body = header.encode(spec.request_header_version(version)) + request.encode(version)
+        self._socket.sendall(struct.pack(">i", len(body)) + body)
+
+    def receive(self, answer: type[R], version: int) -> R:
+        """The next answer; requests are answered in their order."""
+        (size,) = struct.unpack(">i", self._take(4))
+        body = self._take(size)
+        spec = next(spec for spec in APIS.values() if spec.response is answer)
+        _, start = ResponseHeader.read(body, 0, size, spec.response_header_version(version))
+        return answer.decode(body[start:], version)
+
+    def call(self, request: Struct, answer: type[R], version: int) -> R:
+        self.send(request, version)
+        return self.receive(answer, version)
+
+    def _take(self, size: int) -> bytes:
+        taken = bytearray()
+        while len(taken) < size:
+            part = self._socket.recv(size - len(taken))
+            if not part:
+                raise WireError("the broker closed the connection")
+            taken += part
+        return bytes(taken)
+
+
+def _spec_of(request: Struct) -> ApiSpec:
+    name = type(request).__name__.removesuffix("Request")
+    return next(spec for spec in APIS.values() if spec.name == name)
