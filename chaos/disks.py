@@ -1,0 +1,77 @@
+"""Disks that fill up and disks that are slow, one for each broker.
+
+A broker's data lies on a small file system in memory, which is mounted inside the run's own
+namespace. Slowness comes from a library that is preloaded (`slow_disk.c`).
+"""
+
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+from bench.artifacts import COMPILE_TIMEOUT_S, require, run, staging
+
+SOURCE = Path(__file__).parent / "slow_disk.c"
+SIZE_MB = 512
+BALLAST = "ballast"
+CHUNK = bytes(1 << 20)
+VARIABLE = "HEADRACE_CHAOS_DISK"
+
+
+def library(folder: Path) -> Path:
+    """The compiled library, in that folder."""
+    built = folder / "slow_disk.so"
+    if built.exists():
+        return built
+    require("gcc", "A C compiler is needed for slow disks: install it (Debian: gcc).")
+    with staging(built) as fresh:
+        flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
+        run(["gcc", *flags, "-o", str(fresh), str(SOURCE), "-ldl"], COMPILE_TIMEOUT_S)
+        fresh.rename(built)
+    return built
+
+
+class Disk:
+    """`environment` makes a process feel that the disk is slow."""
+
+    def __init__(self, home: Path, data: Path, shim: Path, *, mounted: bool) -> None:
+        self._data = data
+        self._control = home / "disk-delays"
+        self._mounted = mounted
+        data.mkdir(parents=True, exist_ok=True)
+        if mounted:
+            options = f"size={SIZE_MB}m"
+            mount = ["mount", "-t", "tmpfs", "-o", options, "chaos", str(data)]
+            subprocess.run(mount, check=True, capture_output=True)
+        self._set(0, 0)
+        self.environment = {"LD_PRELOAD": str(shim), VARIABLE: str(self._control)}
+
+    def slow(self, write_ms: int, flush_ms: int) -> None:
+        self._set(write_ms * 1000, flush_ms * 1000)
+
+    def fill(self) -> None:
+        """Takes all the space that is left."""
+        assert self._mounted, "only a disk of our own may be filled"
+        with (self._data / BALLAST).open("wb", buffering=0) as ballast:
+            for size in (len(CHUNK), 4096):
+                try:
+                    while True:
+                        ballast.write(CHUNK[:size])
+                except OSError:
+                    continue
+
+    def heal(self) -> None:
+        self._set(0, 0)
+        (self._data / BALLAST).unlink(missing_ok=True)
+
+    def close(self) -> None:
+        self.heal()
+        if self._mounted:
+            subprocess.run(["umount", "--lazy", str(self._data)], check=False, capture_output=True)
+
+    def _set(self, write_us: int, flush_us: int) -> None:
+        file = os.open(self._control, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(file, struct.pack("=II", write_us, flush_us), 0)
+        finally:
+            os.close(file)

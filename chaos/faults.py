@@ -1,0 +1,77 @@
+"""Which fault comes when. Pure: a seed gives the same plan.
+
+Whom it meets follows from who leads then. Every kind comes once before any comes again, in an order
+that the seed decides.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# Seconds of peace before a fault, and how long it lasts.
+PEACE_S = (1.0, 5.0)
+LASTS_S: dict[str, tuple[float, float]] = {
+    "kill": (0.5, 8.0),
+    "stop": (0.5, 5.0),
+    "pause": (2.0, 14.0),
+    "isolate": (3.0, 15.0),
+    "deafen": (3.0, 15.0),
+    "mute": (3.0, 15.0),
+    "cut-from-zookeeper": (3.0, 15.0),
+    "cut-from-brokers": (3.0, 15.0),
+    "slow-disk": (3.0, 12.0),
+    "full-disk": (3.0, 10.0),
+    "kill-zookeeper": (0.5, 6.0),
+    "pause-zookeeper": (2.0, 10.0),
+    "lose-zookeeper": (3.0, 12.0),
+}
+# Whom a fault on a broker meets.
+ROLES = ("leader", "controller", "follower", "any")
+NETWORK = ("isolate", "deafen", "mute", "cut-from-zookeeper", "cut-from-brokers")
+ON_ZOOKEEPER = ("kill-zookeeper", "pause-zookeeper", "lose-zookeeper", "cut-from-zookeeper")
+DISKS = ("full-disk",)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """`partition` is the one whose leader or follower is meant, where the role says so."""
+
+    kind: str
+    role: str
+    partition: int
+    peace_s: float
+    lasts_s: float
+
+
+def kinds(*, network: bool, zookeeper: bool, mounts: bool) -> list[str]:
+    """What can be done here."""
+    return [
+        kind
+        for kind in LASTS_S
+        if (network or kind not in NETWORK)
+        and (zookeeper or kind not in ON_ZOOKEEPER)
+        and (mounts or kind not in DISKS)
+    ]
+
+
+def plan(seed: int, seconds: float, possible: Sequence[str], partitions: int) -> list[Planned]:
+    generator = random.Random(seed)
+    planned: list[Planned] = []
+    bag: list[str] = []
+    used = 0.0
+    while True:
+        if not bag:
+            bag = list(possible)
+            generator.shuffle(bag)
+        kind = bag.pop()
+        fault = Planned(
+            kind,
+            generator.choice(ROLES),
+            generator.randrange(partitions),
+            generator.uniform(*PEACE_S),
+            generator.uniform(*LASTS_S[kind]),
+        )
+        used += fault.peace_s + fault.lasts_s
+        if used > seconds and planned:
+            return planned
+        planned.append(fault)

@@ -1,0 +1,90 @@
+"""The last look after everything was healed: what readers find, and whether replicas agree."""
+
+import hashlib
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from bench.peers.cluster import Cluster
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from chaos.clients import PARTITIONS, TOPIC, found_in
+from chaos.history import Found
+
+FINAL_POLLS_S = 200.0
+ANSWER_S = 10.0
+POLL_S = 0.2
+CHUNK_BYTES = 1 << 20
+
+
+def read_all(
+    bootstrap: str, timeout_s: float = FINAL_POLLS_S
+) -> tuple[Mapping[int, Sequence[Found]], bool]:
+    """Every committed record from the beginning, and whether all ends were reached."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "final",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
+    found: dict[int, list[Found]] = defaultdict(list)
+    try:
+        deadline = time.monotonic() + timeout_s
+        ends = _ends(consumer, deadline)
+        consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
+        left = {index for index, end in ends.items() if end > 0}
+        while left and time.monotonic() < deadline:
+            for message in consumer.consume(1000, POLL_S):
+                if message.error() is None:
+                    record = found_in(message)
+                    found[record.partition].append(record)
+            positions = consumer.position([TopicPartition(TOPIC, index) for index in left])
+            left -= {each.partition for each in positions if each.offset >= ends[each.partition]}
+    finally:
+        consumer.close()
+    return found, len(ends) == PARTITIONS and not left
+
+
+def _ends(consumer: Consumer, deadline: float) -> dict[int, int]:
+    ends: dict[int, int] = {}
+    while len(ends) < PARTITIONS and time.monotonic() < deadline:
+        for index in range(PARTITIONS):
+            try:
+                _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, index), ANSWER_S)
+            except KafkaException:
+                continue
+            ends[index] = end
+    return ends
+
+
+def differing(cluster: Cluster) -> list[str]:
+    """Partitions whose files are not the same bytes on all brokers; they must be at rest."""
+    differences = []
+    for index in range(PARTITIONS):
+        folder = f"{TOPIC}-{index}"
+        digests = {broker.number: _digest(broker.data / folder) for broker in cluster.brokers}
+        if len(set(digests.values())) > 1:
+            differences.append(f"{folder}: {digests}")
+    return differences
+
+
+def _digest(folder: Path) -> str:
+    """Of all the log's bytes; where segments begin may differ."""
+    digest, size = hashlib.sha256(), 0
+    for part in _parts(folder):
+        digest.update(part)
+        size += len(part)
+    return f"{size} bytes, {digest.hexdigest()[:12]}"
+
+
+def _parts(folder: Path) -> Iterator[bytes]:
+    for segment in sorted(folder.glob("*.log")):
+        with segment.open("rb") as file:
+            while part := file.read(CHUNK_BYTES):
+                yield part

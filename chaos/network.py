@@ -1,0 +1,100 @@
+"""A network of the run's own: every process in a namespace, routed through this one.
+
+Made inside the private namespace that `isolated` starts the run in, so nothing of it is left
+behind. What is cut is dropped without a word, each direction for itself, as by a pulled cable.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+INSIDE = "HEADRACE_CHAOS_INSIDE"
+SUBNET = "10.73"
+UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+AS_ROOT = ("--user", "--map-root-user")
+
+
+class NoNamespaces(Exception):
+    """This system does not let us make network namespaces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A namespace; `before` in front of a command runs it there."""
+
+    name: str
+    address: str
+    link: str
+    before: tuple[str, ...]
+
+
+def isolated(arguments: Sequence[str]) -> int | None:
+    """Runs this program again in namespaces of its own and returns its status.
+
+    None inside them. Processes that are left when the program ends are ended by the kernel.
+    """
+    if os.environ.get(INSIDE):
+        return None
+    prefix = [*UNSHARE] if os.geteuid() == 0 else [*UNSHARE, *AS_ROOT]
+    probe = subprocess.run(
+        [*prefix, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, check=False
+    )
+    if probe.returncode:
+        raise NoNamespaces(probe.stderr.strip() or "unshare failed")
+    command = [*prefix, sys.executable, "-m", "chaos", *arguments]
+    return subprocess.run(command, env=os.environ | {INSIDE: "1"}, check=False).returncode
+
+
+class Network:
+    def __init__(self) -> None:
+        self._holders: list[subprocess.Popen[bytes]] = []
+        self._cuts: list[tuple[Host, Host]] = []
+        _ip("link", "set", "lo", "up")
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1\n")
+
+    def attach(self, name: str) -> Host:
+        """A new namespace with a link to this one."""
+        number = len(self._holders) + 1
+        holder = subprocess.Popen(
+            ["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE
+        )
+        self._holders.append(holder)
+        assert holder.stdout is not None
+        holder.stdout.readline()  # the namespace is there once it speaks
+        link, address = f"chaos{number}", f"{SUBNET}.{number}.2"
+        before = ("nsenter", f"--net=/proc/{holder.pid}/ns/net")
+        _ip("link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(holder.pid))
+        _ip("addr", "add", f"{SUBNET}.{number}.1/24", "dev", link)
+        _ip("link", "set", link, "up")
+        _ip("link", "set", "lo", "up", before=before)
+        _ip("addr", "add", f"{address}/24", "dev", "eth0", before=before)
+        _ip("link", "set", "eth0", "up", before=before)
+        _ip("route", "add", "default", "via", f"{SUBNET}.{number}.1", before=before)
+        return Host(name, address, link, before)
+
+    def cut(self, source: Host, target: Host) -> None:
+        """Nothing passes from source to target any more."""
+        self._cuts.append((source, target))
+        _ip("rule", "add", "iif", source.link, "to", target.address, "blackhole")
+
+    def heal(self) -> None:
+        while self._cuts:
+            source, target = self._cuts.pop()
+            _ip("rule", "del", "iif", source.link, "to", target.address, "blackhole")
+
+    def close(self) -> None:
+        self.heal()
+        for number, holder in enumerate(self._holders, start=1):
+            _ip("link", "del", f"chaos{number}")
+            holder.kill()
+            holder.wait()
+        self._holders.clear()
+
+
+def _ip(*words: str, before: Sequence[str] = ()) -> None:
+    done = subprocess.run([*before, "ip", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NoNamespaces(f"ip {' '.join(words)}: {done.stderr.strip()}")

@@ -1,0 +1,175 @@
+"""The cluster under test, each process on a host and a disk of its own, and the faults it suffers.
+
+A fault begins with `begin` and ends with `heal`, which leaves every process running, every link up
+and every disk as it should be.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import artifacts
+from bench.load_generator import LoadGenerator
+from bench.peers import zookeeper
+from bench.peers.cluster import BROKERS, Cluster
+from bench.peers.headrace_cluster import HeadraceCluster
+from bench.peers.kafka_cluster import KafkaWithKRaft, KafkaWithZooKeeper
+from bench.peers.node import Node
+from bench.peers.peer import LOOPBACK, PeerError
+
+from chaos.clients import PARTITIONS, TOPIC
+from chaos.disks import Disk, library
+from chaos.faults import Planned
+from chaos.network import Host, Network
+
+PEERS = ("headrace", "kafka", "kafka-zk")
+SLOW_WRITE_MS, SLOW_FLUSH_MS = 20, 200
+RESTART_TIMEOUT_S = 90.0
+
+
+@dataclass(slots=True)
+class Rig:
+    """`network` is None where namespaces cannot be made: then no link is ever cut."""
+
+    cluster: Cluster
+    disks: dict[int, Disk]
+    network: Network | None = None
+    hosts: dict[str, Host] = field(default_factory=dict)
+    # Processes that ended though no fault meant them to; they are started again.
+    fallen: list[str] = field(default_factory=list)
+
+    def begin(self, fault: Planned) -> str:
+        """Makes it happen; returns whom it met."""
+        if "zookeeper" in fault.kind and fault.kind != "cut-from-zookeeper":
+            return self._on_zookeeper(fault.kind)
+        victim = self._victim(fault)
+        match fault.kind:
+            case "kill":
+                victim.kill()
+            case "stop":
+                victim.stop()
+            case "pause":
+                victim.pause()
+            case "slow-disk":
+                self.disks[victim.number].slow(SLOW_WRITE_MS, SLOW_FLUSH_MS)
+            case "full-disk":
+                self.disks[victim.number].fill()
+            case _:
+                self._cut(fault.kind, victim)
+        return f"{fault.role} {victim}"
+
+    def heal(self) -> None:
+        if self.network is not None:
+            self.network.heal()
+        for disk in self.disks.values():
+            disk.heal()
+        for node in self.cluster.nodes:
+            if node.paused:
+                node.resume()
+            if not node.running:
+                if not node.ended_by_us:
+                    self.fallen.append(f"{node}: {node.log_tail()[-300:]}")
+                    node.kill()
+                node.launch()
+
+    def close(self) -> None:
+        self.cluster.discard()
+        for disk in self.disks.values():
+            disk.close()
+        if self.network is not None:
+            self.network.close()
+
+    def _on_zookeeper(self, kind: str) -> str:
+        nodes = self.cluster.zookeepers
+        if kind == "lose-zookeeper":
+            for node in nodes:
+                node.pause()
+            return "all of ZooKeeper"
+        leaders = [node for node in nodes if zookeeper.mode(node) in ("leader", "standalone")]
+        victim = leaders[0] if leaders else nodes[0]
+        if kind == "kill-zookeeper":
+            victim.kill()
+        else:
+            victim.pause()
+        return str(victim)
+
+    def _victim(self, fault: Planned) -> Node:
+        """Who has the role now; anyone, if the cluster cannot say."""
+        any_broker = self.cluster.brokers[fault.partition % BROKERS]
+        with suppress(OSError, StopIteration, ValueError, IndexError):
+            if fault.role == "controller":
+                return self.cluster.controller()
+            leader = self.cluster.partition(TOPIC, fault.partition % PARTITIONS).leader_id
+            if fault.role == "leader":
+                return self.cluster.broker(leader)
+            if fault.role == "follower":
+                others = [each for each in self.cluster.brokers if each.number != leader]
+                return others[fault.partition % len(others)]
+        return any_broker
+
+    def _cut(self, kind: str, victim: Node) -> None:
+        assert self.network is not None
+        here = self.hosts[str(victim)]
+        brokers = [self.hosts[str(each)] for each in self.cluster.brokers if each is not victim]
+        zookeepers = [self.hosts[str(each)] for each in self.cluster.zookeepers]
+        others = {
+            "cut-from-zookeeper": zookeepers,
+            "cut-from-brokers": brokers,
+        }.get(kind, [*brokers, *zookeepers])
+        for other in others:
+            if kind != "deafen":
+                self.network.cut(here, other)
+            if kind != "mute":
+                self.network.cut(other, here)
+
+
+def build(peer: str, home: Path, *, isolated: bool) -> Rig:
+    """A rig that is not started. Disks can fill only where they are our own."""
+    home.mkdir(parents=True)
+    network = Network() if isolated else None
+    names = [f"broker-{number}" for number in range(1, BROKERS + 1)]
+    if peer != "kafka":
+        names += [f"zookeeper-{number}" for number in range(1, BROKERS + 1)]
+    hosts = {name: network.attach(name) for name in names} if network is not None else {}
+    addresses = [hosts[name].address if hosts else LOOPBACK for name in names]
+    cluster = _cluster(peer, home / "cluster", addresses)
+    shim = library(home)
+    disks = {}
+    for node in cluster.nodes:
+        if hosts:
+            node.before = hosts[str(node)].before
+    for broker in cluster.brokers:
+        disk = Disk(broker.home, broker.data, shim, mounted=isolated)
+        disks[broker.number] = disk
+        broker.environment = disk.environment
+    return Rig(cluster, disks, network, hosts)
+
+
+def _cluster(peer: str, home: Path, addresses: list[str]) -> Cluster:
+    load = LoadGenerator(Path("unused"))
+    brokers, zookeepers = addresses[:BROKERS], addresses[BROKERS:]
+    if peer == "kafka":
+        return KafkaWithKRaft(home, load, artifacts.kafka_jars(), hosts=brokers)
+    if peer == "kafka-zk":
+        jars = artifacts.kafka_jars(artifacts.KAFKA_WITH_ZOOKEEPER_VERSION)
+        return KafkaWithZooKeeper(home, load, jars, hosts=brokers, zookeeper_hosts=zookeepers)
+    return HeadraceCluster(home, load, hosts=brokers, zookeeper_hosts=zookeepers)
+
+
+def await_whole(rig: Rig, timeout_s: float) -> str:
+    """Until all replicas are in sync; what is still wrong then, or nothing.
+
+    A broker that meets its own old registration may give up: it is started again, as its service
+    manager would.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            rig.cluster.await_in_sync(max(1.0, deadline - time.monotonic()))
+        except PeerError as problem:
+            if time.monotonic() > deadline:
+                return str(problem)
+            rig.heal()
+        else:
+            return ""

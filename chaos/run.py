@@ -1,0 +1,143 @@
+"""One run: a cluster, its clients, faults for a while, and the verdict."""
+
+import itertools
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import topics
+
+from chaos import faults, final
+from chaos.checker import MAX_EXAMPLES, Verdict, check
+from chaos.clients import PARTITIONS, TOPIC, Client, all_clients, now
+from chaos.history import Fault, History
+from chaos.rig import Rig, await_whole, build
+
+START_S, CALM_S, END_S, WHOLE_S = 60.0, 3.0, 90.0, 180.0
+STEP_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is published of a run."""
+
+    peer: str
+    seed: int
+    seconds: float
+    verdict: Verdict
+    history: History
+    clients: Sequence[Client]
+    fallen: Sequence[str]
+
+    def summary(self) -> dict[str, object]:
+        sends = self.history.sends
+        outcomes = Counter(each.outcome for each in self.history.transactions)
+        return {
+            "peer": self.peer,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "passed": self.verdict.passed,
+            "invalid": self.verdict.invalid,
+            "bad": {name: len(found) for name, found in self.verdict.bad.items()},
+            "normal": self.verdict.normal,
+            "operations": len(sends)
+            + len(self.history.transactions)
+            + len(self.history.polls)
+            + len(self.history.looks),
+            "acks": sum(send.outcome == "ok" for send in sends),
+            "unknown": sum(send.outcome != "ok" for send in sends),
+            "transactions": dict(outcomes),
+            "polled": sum(len(poll.records) for poll in self.history.polls),
+            "final": sum(map(len, self.history.final.values())),
+            "faults": dict(Counter(fault.kind for fault in self.history.faults)),
+            "longest_without_acks_s": round(longest_silence_s(self.history), 2),
+            "fallen": len(self.fallen),
+            "errors": {client.name: client.errors for client in self.clients if client.errors},
+        }
+
+    def save(self, folder: Path) -> None:
+        """The summary; and of a run that did not pass, all there is to know."""
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"{self.peer}-{self.seed}"
+        (folder / f"{name}.json").write_text(json.dumps(self.summary(), indent=1) + "\n")
+        if not self.verdict.passed:
+            examples = {kind: found[:MAX_EXAMPLES] for kind, found in self.verdict.bad.items()}
+            told = {"bad": examples, "fallen": list(self.fallen), "history": self.history.as_json()}
+            (folder / f"{name}-history.json").write_text(json.dumps(told) + "\n")
+
+
+def longest_silence_s(history: History) -> float:
+    """The longest time between two acknowledgements to anyone."""
+    times = sorted(send.completed for send in history.sends if send.outcome == "ok")
+    return max((after - before for before, after in itertools.pairwise(times)), default=0)
+
+
+def run(peer: str, seed: int, seconds: float, home: Path, *, isolated: bool) -> Report:
+    rig = build(peer, home, isolated=isolated)
+    try:
+        return _run(rig, peer, seed, seconds)
+    finally:
+        rig.close()
+
+
+def _run(rig: Rig, peer: str, seed: int, seconds: float) -> Report:
+    history = History()
+    rig.cluster.start()
+    topics.create(rig.cluster, {TOPIC: PARTITIONS}, replicas=3)
+    clients = all_clients(rig.cluster.bootstrap, history, seed)
+    began = now()
+    for client in clients:
+        client.start()
+    try:
+        _await_progress(clients)
+        possible = faults.kinds(
+            network=rig.network is not None,
+            zookeeper=bool(rig.cluster.zookeepers),
+            mounts=rig.network is not None,
+        )
+        for planned in faults.plan(seed, seconds, possible, PARTITIONS):
+            history.faults.append(_suffer(rig, planned))
+        time.sleep(CALM_S)
+    finally:
+        for client in clients:
+            client.end()
+    for client in clients:
+        client.join(END_S)
+    ended = now()
+    trouble = await_whole(rig, WHOLE_S)
+    history.final, history.complete = final.read_all(rig.cluster.bootstrap)
+    differences = final.differing(rig.cluster) if not trouble else []
+    verdict = check(history, replicas_differ=differences)
+    verdict.invalid = verdict.invalid or _shortcomings(clients, history, trouble)
+    return Report(peer, seed, ended - began, verdict, history, clients, rig.fallen)
+
+
+def _shortcomings(clients: Sequence[Client], history: History, trouble: str) -> str:
+    """What keeps the run from showing anything, beyond the history itself."""
+    for client in clients:
+        if client.crash or client.is_alive():
+            return client.crash or f"{client.name} did not end"
+    if trouble:
+        return f"the cluster did not heal: {trouble}"
+    return "" if history.complete else "the final polls did not come to the end of the log"
+
+
+def _suffer(rig: Rig, planned: faults.Planned) -> Fault:
+    time.sleep(planned.peace_s)
+    began = now()
+    target = rig.begin(planned)
+    try:
+        time.sleep(planned.lasts_s)
+    finally:
+        rig.heal()
+    return Fault(planned.kind, target, began, now())
+
+
+def _await_progress(clients: Sequence[Client]) -> None:
+    """Faults begin when every client works; one that cannot start shows in the verdict."""
+    deadline = now() + START_S
+    while now() < deadline and not all(client.progress for client in clients):
+        time.sleep(STEP_S)
