@@ -88,7 +88,7 @@ def test_settings_are_altered_and_unset(cli: Cli, topic: str) -> None:
 
 
 def test_brokers_have_settings_too(cli: Cli) -> None:
-    facts = json.loads(cli.ok("cluster", "info", "--format", "json"))
+    facts = json.loads(cli.ok("cluster", "status", "--format", "json"))
     broker = str(facts["brokers"][0]["id"])
     assert "num.partitions" in cli.ok("config", "get", "broker", broker)
     assert cli("config", "get", "broker", "4711").code == 4
@@ -111,10 +111,10 @@ def test_trimming_deletes_the_oldest_records(cli: Cli, topic: str) -> None:
 
 
 def test_the_cluster_shows_its_brokers_in_every_format(cli: Cli) -> None:
-    facts = json.loads(cli.ok("cluster", "info", "--format", "json"))
+    facts = json.loads(cli.ok("cluster", "status", "--format", "json"))
     assert facts["brokers"][0]["controller"] is True
-    assert facts["cluster_id"] in cli.ok("cluster", "info", "--format", "yaml")
-    assert facts["cluster_id"] in cli.ok("cluster", "info")
+    assert facts["cluster_id"] in cli.ok("cluster", "status", "--format", "yaml")
+    assert facts["cluster_id"] in cli.ok("cluster", "status")
 
 
 def test_a_broker_that_is_not_there_is_exit_code_5_at_once(cli: Cli) -> None:

@@ -101,7 +101,9 @@ class KafkaNode:
             **self._settings,
         }
         self._properties.write_text("".join(f"{name}={of}\n" for name, of in settings.items()))
-        run("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._properties))
+        # In one word: an id may begin with a dash.
+        named = f"--cluster-id={cluster_id}"
+        run("kafka.tools.StorageTool", "format", named, "-c", str(self._properties))
 
     def start(self) -> None:
         """Returns once it answers; also after a stop."""

@@ -169,14 +169,16 @@ class ClusterClient:
         to: Target = ANY,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         retry: bool = True,
+        at_least: int = 0,
         at_most: int | None = None,
         code_of: Callable[[R], int] = _error_code,
     ) -> R:
         """The answer to `request`, as an `answer`.
 
-        `at_most` is the newest version in which the request means what its caller filled in. An
-        answer whose `code_of` is retriable is asked for again until the deadline, and then raised
-        as `DeadlineExceeded`; any other code is the caller's to read.
+        `at_least` and `at_most` bound the versions in which the request means what its caller
+        filled in; `UnsupportedByBroker` if the broker has none of them. An answer whose `code_of`
+        is retriable is asked for again until the deadline, and then raised as `DeadlineExceeded`;
+        any other code is the caller's to read.
         """
         deadline = Deadline(self._clock, timeout_s)
         last: ClientError | None = None
@@ -185,7 +187,7 @@ class ClusterClient:
             attempts += 1
             failure: ClientError
             try:
-                got = await self._attempt(request, answer, to, deadline, at_most)
+                got = await self._attempt(request, answer, to, deadline, at_least, at_most)
                 code = code_of_number(code_of(got))
                 if not (retry and code.retriable):
                     return got
@@ -218,6 +220,7 @@ class ClusterClient:
         answer: type[R],
         to: Target,
         deadline: Deadline,
+        at_least: int = 0,
         at_most: int | None = None,
     ) -> R:
         try:
@@ -226,7 +229,7 @@ class ClusterClient:
                 session = await self._session_for(to, deadline)
         except TimeoutError:
             raise RequestTimedOut(f"no connection to {to} before the deadline") from None
-        version = session.versions.pick(spec_of(request), at_most=at_most)
+        version = session.versions.pick(spec_of(request), at_least=at_least, at_most=at_most)
         return await session.connection.request(
             request, answer, version=version, timeout_s=self._allowed_s(deadline)
         )

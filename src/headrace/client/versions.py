@@ -28,19 +28,20 @@ class VersionRanges:
 
     ranges: Mapping[int, tuple[int, int]]
 
-    def pick(self, spec: ApiSpec, *, at_most: int | None = None) -> int:
-        """The newest version that both sides speak, and not above `at_most`."""
+    def pick(self, spec: ApiSpec, *, at_least: int = 0, at_most: int | None = None) -> int:
+        """The newest version that both sides speak, from `at_least` up to `at_most`."""
         served = self.ranges.get(spec.key)
         if served is None:
             raise UnsupportedByBroker(f"the broker does not serve {spec.name}")
-        lowest = max(served[0], spec.min_version)
+        lowest = max(served[0], spec.min_version, at_least)
         highest = min(served[1], spec.max_version)
         if at_most is not None:
             highest = min(highest, at_most)
         if lowest > highest:
             raise UnsupportedByBroker(
                 f"the broker serves {spec.name} {served[0]} to {served[1]}, this client speaks "
-                f"{spec.min_version} to {min(spec.max_version, at_most or spec.max_version)}"
+                f"{max(spec.min_version, at_least)} to "
+                f"{min(spec.max_version, at_most or spec.max_version)}"
             )
         return highest
 

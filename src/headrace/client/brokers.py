@@ -1,0 +1,80 @@
+"""Brokers as an administrator sees them: who they are, which one is controller, forget one."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from headrace.client.client import ClusterClient, Controller
+from headrace.client.errors import RequestRefused, UnsupportedByBroker, code_of_number
+from headrace.client.outcomes import Refusal, refusal
+from headrace.protocol.messages.describe_cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+from headrace.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+
+_WITH_FENCED: Final = 2  # the first version of DescribeCluster that can name fenced brokers
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """One broker. A fenced one is known to the cluster, and not in it now."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The cluster; the controller is -1 while there is none."""
+
+    cluster_id: str | None
+    controller_id: int
+    brokers: tuple[BrokerInfo, ...]
+
+    @property
+    def live(self) -> tuple[BrokerInfo, ...]:
+        return tuple(broker for broker in self.brokers if not broker.fenced)
+
+
+async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> ClusterInfo:
+    """The brokers by id; those before Kafka 4.0 name no fenced ones, before 2.8 no racks."""
+    for fenced in (True, False):
+        try:
+            answer = await client.send(
+                DescribeClusterRequest(include_fenced_brokers=fenced),
+                DescribeClusterResponse,
+                timeout_s=timeout_s,
+                at_least=_WITH_FENCED if fenced else 0,
+            )
+        except UnsupportedByBroker:
+            continue
+        if answer.error_code:
+            raise RequestRefused(code_of_number(answer.error_code), "the cluster")
+        brokers = [
+            BrokerInfo(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
+            for each in answer.brokers
+        ]
+        brokers.sort(key=lambda broker: broker.id)
+        return ClusterInfo(answer.cluster_id, answer.controller_id, tuple(brokers))
+    cache = await client.refresh([], timeout_s=timeout_s)
+    named = (BrokerInfo(id_, *address) for id_, address in sorted(cache.brokers.items()))
+    return ClusterInfo(cache.cluster_id, cache.controller_id, tuple(named))
+
+
+async def unregister_broker(
+    client: ClusterClient, broker_id: int, *, timeout_s: float
+) -> Refusal | None:
+    """Forget a broker that will not come back."""
+    answer = await client.send(
+        UnregisterBrokerRequest(broker_id=broker_id),
+        UnregisterBrokerResponse,
+        to=Controller(),
+        timeout_s=timeout_s,
+    )
+    return refusal(answer.error_code, answer.error_message)

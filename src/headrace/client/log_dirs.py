@@ -1,0 +1,85 @@
+"""Where brokers keep their replicas, and how large these are."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.client.client import Broker, ClusterClient
+from headrace.client.errors import RequestRefused, code_of_number
+from headrace.client.outcomes import Refusal, TopicPartition, refusal
+from headrace.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSize:
+    """One replica's log; `lag` is how far it is behind the partition's end."""
+
+    bytes: int
+    lag: int
+    is_future: bool
+    """It is being copied into this directory from another one of the same broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One directory of a broker; the volume's bytes are -1 where the broker does not say."""
+
+    path: str
+    problem: Refusal | None
+    total_bytes: int
+    usable_bytes: int
+    replicas: Mapping[TopicPartition, ReplicaSize]
+
+
+async def describe_log_dirs(
+    client: ClusterClient,
+    brokers: Sequence[int],
+    partitions: Sequence[TopicPartition] | None = None,
+    *,
+    timeout_s: float,
+) -> dict[int, list[LogDir]]:
+    """The directories of each broker, with these partitions or with all."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions or ():
+        topics.setdefault(topic, []).append(index)
+    request = DescribeLogDirsRequest(
+        topics=None
+        if partitions is None
+        else [
+            DescribableLogDirTopic(topic=name, partitions=indexes)
+            for name, indexes in topics.items()
+        ]
+    )
+    answers = await asyncio.gather(
+        *(
+            client.send(request, DescribeLogDirsResponse, to=Broker(broker), timeout_s=timeout_s)
+            for broker in brokers
+        )
+    )
+    found: dict[int, list[LogDir]] = {}
+    for broker, answer in zip(brokers, answers, strict=True):
+        if answer.error_code:
+            raise RequestRefused(code_of_number(answer.error_code), f"broker {broker}")
+        found[broker] = [_log_dir(result) for result in answer.results]
+    return found
+
+
+def _log_dir(result: DescribeLogDirsResult) -> LogDir:
+    return LogDir(
+        result.log_dir,
+        refusal(result.error_code),
+        result.total_bytes,
+        result.usable_bytes,
+        {
+            TopicPartition(topic.name, each.partition_index): ReplicaSize(
+                each.partition_size, each.offset_lag, each.is_future_key
+            )
+            for topic in result.topics
+            for each in topic.partitions
+        },
+    )

@@ -1,0 +1,101 @@
+"""Moves of partitions to other brokers: begin, watch, cancel."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.client.client import ClusterClient, Controller
+from headrace.client.errors import RequestRefused, code_of_number
+from headrace.client.outcomes import Refusal, TopicPartition, refusal
+from headrace.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headrace.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    ListPartitionReassignmentsTopics,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition on its way: all who hold it now, and who of them come and go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """Where it will be."""
+        return tuple(each for each in self.replicas if each not in self.removing)
+
+
+async def alter_reassignments(
+    client: ClusterClient,
+    targets: Mapping[TopicPartition, Sequence[int] | None],
+    *,
+    timeout_s: float,
+) -> dict[TopicPartition, Refusal | None]:
+    """Begin to move each partition to these replicas; None cancels a move that is under way."""
+    topics: dict[str, list[ReassignablePartition]] = {}
+    for (topic, index), replicas in targets.items():
+        wanted = ReassignablePartition(
+            partition_index=index, replicas=None if replicas is None else list(replicas)
+        )
+        topics.setdefault(topic, []).append(wanted)
+    answer = await client.send(
+        AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=name, partitions=of) for name, of in topics.items()],
+            timeout_ms=int(timeout_s * 1000),
+        ),
+        AlterPartitionReassignmentsResponse,
+        to=Controller(),
+        timeout_s=timeout_s,
+    )
+    if answer.error_code:
+        raise RequestRefused(code_of_number(answer.error_code), "the reassignment")
+    return {
+        TopicPartition(topic.name, each.partition_index): refusal(
+            each.error_code, each.error_message
+        )
+        for topic in answer.responses
+        for each in topic.partitions
+    }
+
+
+async def list_reassignments(
+    client: ClusterClient,
+    partitions: Sequence[TopicPartition] | None = None,
+    *,
+    timeout_s: float,
+) -> dict[TopicPartition, Move]:
+    """The moves that are under way, of these partitions or of all."""
+    topics: dict[str, list[int]] = {}
+    for topic, index in partitions or ():
+        topics.setdefault(topic, []).append(index)
+    answer = await client.send(
+        ListPartitionReassignmentsRequest(
+            topics=None
+            if partitions is None
+            else [
+                ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+                for name, indexes in topics.items()
+            ],
+            timeout_ms=int(timeout_s * 1000),
+        ),
+        ListPartitionReassignmentsResponse,
+        to=Controller(),
+        timeout_s=timeout_s,
+    )
+    if answer.error_code:
+        raise RequestRefused(code_of_number(answer.error_code), "the list of reassignments")
+    return {
+        TopicPartition(topic.name, each.partition_index): Move(
+            tuple(each.replicas), tuple(each.adding_replicas), tuple(each.removing_replicas)
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }

@@ -1,0 +1,71 @@
+"""Limits for the copying that reassignments cause: the settings that Kafka's own tool uses.
+
+A rate for each broker that takes part (`leader.replication.throttled.rate` and the follower's), and
+for each topic the replicas that the rate is for. Ordinary replication is not slowed down.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from headrace.client.client import ClusterClient
+from headrace.client.configs import (
+    ConfigChange,
+    Operation,
+    Resource,
+    ResourceKind,
+    alter_configs,
+)
+from headrace.client.outcomes import Refusal, TopicPartition
+
+RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LEADERS: Final = "leader.replication.throttled.replicas"
+FOLLOWERS: Final = "follower.replication.throttled.replicas"
+
+Moves = Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]
+"""For each partition that moves, where it is and where it will be."""
+
+
+async def set_throttle(
+    client: ClusterClient, moves: Moves, bytes_per_s: int, *, timeout_s: float
+) -> dict[Resource, Refusal | None]:
+    """Holds the copying that `moves` cause to this rate, on each broker."""
+    brokers = {broker for before, after in moves.values() for broker in (*before, *after)}
+    changes: dict[Resource, Sequence[ConfigChange]] = {
+        Resource(ResourceKind.BROKER, str(broker)): [
+            ConfigChange(name, Operation.SET, str(bytes_per_s)) for name in RATES
+        ]
+        for broker in sorted(brokers)
+    }
+    for topic, (leaders, followers) in _throttled(moves).items():
+        changes[Resource(ResourceKind.TOPIC, topic)] = [
+            ConfigChange(LEADERS, Operation.SET, ",".join(leaders)),
+            ConfigChange(FOLLOWERS, Operation.SET, ",".join(followers)),
+        ]
+    return await alter_configs(client, changes, timeout_s=timeout_s)
+
+
+async def clear_throttle(
+    client: ClusterClient, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
+) -> dict[Resource, Refusal | None]:
+    """Takes the limits of these brokers and topics away."""
+    changes: dict[Resource, Sequence[ConfigChange]] = {
+        Resource(ResourceKind.BROKER, str(broker)): [
+            ConfigChange(name, Operation.DELETE) for name in RATES
+        ]
+        for broker in brokers
+    }
+    for topic in topics:
+        changes[Resource(ResourceKind.TOPIC, topic)] = [
+            ConfigChange(name, Operation.DELETE) for name in (LEADERS, FOLLOWERS)
+        ]
+    return await alter_configs(client, changes, timeout_s=timeout_s)
+
+
+def _throttled(moves: Moves) -> dict[str, tuple[list[str], list[str]]]:
+    """`partition:broker` of the replicas that are copied from, and of those copied to."""
+    topics: dict[str, tuple[list[str], list[str]]] = {}
+    for (topic, index), (before, after) in moves.items():
+        leaders, followers = topics.setdefault(topic, ([], []))
+        leaders.extend(f"{index}:{broker}" for broker in before)
+        followers.extend(f"{index}:{broker}" for broker in after if broker not in before)
+    return topics

@@ -1,0 +1,200 @@
+"""Where partitions should be, so that a set of brokers carries them evenly. Pure.
+
+As little as possible moves: what is on a wanted broker stays there unless that broker has too many
+of the topic. The replicas of each topic are spread evenly, then its leaders, by the order of the
+replicas alone; what does not divide evenly goes to whoever has least of everything else. A
+partition never ends up in fewer racks than it was in.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+Replicas = tuple[int, ...]
+
+
+class PlacedPartition(NamedTuple):
+    """A partition by its place in a topic."""
+
+    topic: str
+    partition: int
+
+
+Placement = Mapping[PlacedPartition, Replicas]
+
+
+class CannotBalance(ValueError):
+    """The brokers do not suffice; the message says for what."""
+
+
+def balance(placed: Placement, racks: Mapping[int, str | None]) -> dict[PlacedPartition, Replicas]:
+    """A placement of the same partitions on the brokers in `racks`, in the order of `placed`."""
+    _check(placed, racks)
+    total = dict.fromkeys(racks, 0)
+    leads = dict(total)
+    planned: dict[PlacedPartition, Replicas] = {}
+    for topic, partitions in _by_topic(placed).items():
+        spread = _Spread({each: placed[each] for each in partitions}, racks)
+        spread.replace_unwanted(_shares(spread.size, total, spread.counts()))
+        spread.even_out(_shares(spread.size, total, spread.counts()))
+        spread.even_leaders(_shares(len(partitions), leads, spread.leaders()))
+        for broker, count in spread.counts().items():
+            total[broker] += count
+        for broker, count in spread.leaders().items():
+            leads[broker] += count
+        planned.update(spread.replicas)
+        assert all(each.topic == topic for each in spread.replicas)
+    return {each: planned[each] for each in placed}
+
+
+def changed(before: Placement, after: Placement) -> dict[PlacedPartition, Replicas]:
+    """What a plan has to name: the partitions whose replicas, or their order, differ."""
+    return {each: after[each] for each in after if after[each] != before.get(each)}
+
+
+def _check(placed: Placement, racks: Mapping[int, str | None]) -> None:
+    if not racks:
+        raise CannotBalance("no broker to place partitions on")
+    for each, replicas in placed.items():
+        if len(replicas) > len(racks):
+            raise CannotBalance(
+                f"{each.topic}-{each.partition} has {len(replicas)} replicas, "
+                f"and there are only {len(racks)} brokers to hold them"
+            )
+
+
+def _by_topic(placed: Iterable[PlacedPartition]) -> dict[str, list[PlacedPartition]]:
+    topics: dict[str, list[PlacedPartition]] = {}
+    for each in placed:
+        topics.setdefault(each.topic, []).append(each)
+    return topics
+
+
+def _shares(size: int, loads: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
+    """How many of `size` things each broker should have; one more for those with least load,
+    and among them for those who have most already."""
+    each, extra = divmod(size, len(loads))
+    order = sorted(loads, key=lambda broker: (loads[broker], -now[broker], broker))
+    return {broker: each + (place < extra) for place, broker in enumerate(order)}
+
+
+class _Spread:
+    """The replicas of one topic while they are moved about."""
+
+    def __init__(
+        self, placed: Mapping[PlacedPartition, Replicas], racks: Mapping[int, str | None]
+    ) -> None:
+        self.replicas = dict(placed)
+        self._racks = racks
+        self.size = sum(map(len, placed.values()))
+
+    def counts(self) -> dict[int, int]:
+        held = Counter(broker for replicas in self.replicas.values() for broker in replicas)
+        return {broker: held[broker] for broker in self._racks}
+
+    def leaders(self) -> dict[int, int]:
+        first = Counter(replicas[0] for replicas in self.replicas.values() if replicas)
+        return {broker: first[broker] for broker in self._racks}
+
+    def replace_unwanted(self, shares: Mapping[int, int]) -> None:
+        """Every replica on a broker that is not wanted goes to one that is."""
+        counts = self.counts()
+        for each, replicas in self.replicas.items():
+            for leaving in [broker for broker in replicas if broker not in self._racks]:
+                candidates = [broker for broker in self._racks if broker not in self.replicas[each]]
+                coming = max(
+                    candidates,
+                    key=lambda broker: (
+                        self._racks_of(_swapped(self.replicas[each], leaving, broker)),
+                        shares[broker] - counts[broker],
+                        -broker,
+                    ),
+                )
+                self.replicas[each] = _swapped(self.replicas[each], leaving, coming)
+                counts[coming] += 1
+
+    def even_out(self, shares: Mapping[int, int]) -> None:
+        """Moves replicas from brokers above their share to brokers below it."""
+        counts = self.counts()
+        for each in self.replicas:
+            for leaving in self.replicas[each]:
+                if counts[leaving] <= shares[leaving]:
+                    continue
+                coming = self._taker(each, leaving, shares, counts)
+                if coming is not None:
+                    self.replicas[each] = _swapped(self.replicas[each], leaving, coming)
+                    counts[leaving] -= 1
+                    counts[coming] += 1
+
+    def _taker(
+        self,
+        each: PlacedPartition,
+        leaving: int,
+        shares: Mapping[int, int],
+        counts: Mapping[int, int],
+    ) -> int | None:
+        replicas = self.replicas[each]
+        racks = self._racks_of(replicas)
+        best: tuple[int, int, int] | None = None
+        for broker in self._racks:
+            if broker in replicas or counts[broker] >= shares[broker]:
+                continue
+            after = self._racks_of(_swapped(replicas, leaving, broker))
+            if after >= racks:
+                best = max(best or (-1, 0, 0), (after, shares[broker] - counts[broker], -broker))
+        return None if best is None else -best[2]
+
+    def even_leaders(self, shares: Mapping[int, int]) -> None:
+        """Reorders replicas: who leads too many hands on, over others where need be."""
+        leads = self.leaders()
+        while True:
+            path = self._way_down(leads, shares)
+            if path is None:
+                return
+            for each, leader in path:
+                leads[self.replicas[each][0]] -= 1
+                leads[leader] += 1
+                rest = tuple(broker for broker in self.replicas[each] if broker != leader)
+                self.replicas[each] = (leader, *rest)
+
+    def _way_down(
+        self, leads: Mapping[int, int], shares: Mapping[int, int]
+    ) -> list[tuple[PlacedPartition, int]] | None:
+        """The shortest chain of hand-overs from a broker above its share to one below."""
+        led: dict[int, list[PlacedPartition]] = {broker: [] for broker in self._racks}
+        for each, replicas in self.replicas.items():
+            led[replicas[0]].append(each)
+        came: dict[int, tuple[PlacedPartition, int] | None] = {
+            broker: None for broker in self._racks if leads[broker] > shares[broker]
+        }
+        queue = list(came)
+        for broker in queue:
+            if leads[broker] < shares[broker]:
+                return _walked(came, broker)
+            for each in led[broker]:
+                for follower in self.replicas[each][1:]:
+                    if follower not in came:
+                        came[follower] = (each, broker)
+                        queue.append(follower)
+        return None
+
+    def _racks_of(self, replicas: Sequence[int]) -> int:
+        """How many racks hold one of these; brokers that are not wanted do not count."""
+        return len({self._racks[broker] for broker in replicas if broker in self._racks})
+
+
+def _swapped(replicas: Replicas, leaving: int, coming: int) -> Replicas:
+    return tuple(coming if broker == leaving else broker for broker in replicas)
+
+
+def _walked(
+    came: Mapping[int, tuple[PlacedPartition, int] | None], end: int
+) -> list[tuple[PlacedPartition, int]]:
+    """The hand-overs that lead to `end`, the last one first."""
+    path = []
+    at = end
+    while (step := came[at]) is not None:
+        each, before = step
+        path.append((each, at))
+        at = before
+    return path
