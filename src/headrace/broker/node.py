@@ -83,7 +83,7 @@ class Broker:
         self.node_id = settings.node_id
         self.stopping = False
         self.endpoints: tuple[Endpoint, ...] = ()
-        self.delayed_fetches: set[DelayedFetch] = set()
+        self.delayed_fetches: dict[DelayedFetch, None] = {}
         self.fetch_sessions = FetchSessions(
             settings.integer("max.incremental.fetch.session.cache.slots"),
             SESSION_EVICTION_S,

@@ -48,7 +48,7 @@ class Server:
         self._loop = loop
         self.dispatch = dispatcher.dispatch
         self._listeners: list[asyncio.Server] = []
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}
         self._by_ip: Counter[str] = Counter()
         self._refused = 0
         self.unsent_bytes = 0  # of clients that do not read their answers
@@ -95,13 +95,13 @@ class Server:
                     extra={"peer": connection.peer, "limit": name, "refused": self._refused},
                 )
             return False
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._by_ip[ip] += 1
         return True
 
     def closed(self, connection: Connection) -> None:
         if connection in self._connections:
-            self._connections.remove(connection)
+            del self._connections[connection]
             ip = _ip(connection)
             self._by_ip[ip] -= 1
             if not self._by_ip[ip]:

@@ -88,7 +88,7 @@ class LiveShare:
         self._state_epoch = 0
         self._timer: Timer | None = None
         self._timer_at_ms = 0
-        self._waiters: set[ShareWaiter] = set()
+        self._waiters: dict[ShareWaiter, None] = {}  # in the order in which they came
         self._letters = DeadLetterQueue(broker, self)
         leader.watch(self)
 
@@ -281,10 +281,10 @@ class LiveShare:
     # --- waiting --------------------------------------------------------------------------------
 
     def watch(self, waiter: ShareWaiter) -> None:
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
 
     def unwatch(self, waiter: ShareWaiter) -> None:
-        self._waiters.discard(waiter)
+        self._waiters.pop(waiter, None)
 
     def _changed(self) -> None:
         if self.window is not None and self.failure is None:

@@ -26,7 +26,7 @@ class Shares:
         self.sessions = ShareSessions()
         self._broker = broker
         self._live: dict[SharePartitionKey, LiveShare] = {}
-        self._delayed: set[DelayedShareFetch] = set()
+        self._delayed: dict[DelayedShareFetch, None] = {}
 
     # --- partitions -----------------------------------------------------------------------------
 
@@ -84,9 +84,12 @@ class Shares:
         if read is not None:
             read.failed.update(failed)
             return read
-        delayed = DelayedShareFetch(self._broker.loop, lives, want, self._delayed.discard)
-        self._delayed.add(delayed)
+        delayed = DelayedShareFetch(self._broker.loop, lives, want, self._forget)
+        self._delayed[delayed] = None
         return delayed.future
+
+    def _forget(self, delayed: DelayedShareFetch) -> None:
+        self._delayed.pop(delayed, None)
 
     # --- members --------------------------------------------------------------------------------
 

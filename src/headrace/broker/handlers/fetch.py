@@ -81,8 +81,8 @@ def _wait(
         )
     else:
         delayed = DelayedFetch(broker.loop, leaders, missing_bytes, max_wait_s, answer)
-    broker.delayed_fetches.add(delayed)
-    delayed.future.add_done_callback(lambda _: broker.delayed_fetches.discard(delayed))
+    broker.delayed_fetches[delayed] = None
+    delayed.future.add_done_callback(lambda _: broker.delayed_fetches.pop(delayed, None))
     return delayed.future  # type: ignore[return-value]
 
 
