@@ -13,13 +13,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from headrace.storage.cleaning.job import Answer, CleaningFailed, CleaningJob, encode_answer
 from headrace.storage.cleaning.run import clean
 from headrace.storage.cleaning.source import Uncleanable
-from headrace.storage.filesystem import RealFileSystem
+from headrace.storage.filesystem import FileSystem, RealFileSystem
 
 LOWEST_PRIORITY: Final = 19
 # Not the log's fault: it may go better another time.
@@ -50,8 +50,9 @@ def main() -> None:
     gc.disable()  # millions of keys, no cycles
     jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    files = RealFileSystem()
     while True:
-        for answer in _answers(jobs.get()):
+        for answer in answers_of(jobs.get(), files):
             _say(answer)
 
 
@@ -62,10 +63,13 @@ def _listen(jobs: "queue.SimpleQueue[bytes]") -> None:
     os._exit(0)
 
 
-def _answers(line: bytes) -> Iterator[Answer]:
+def answers_of(
+    line: bytes, files: FileSystem, throttle: Callable[[float], Callable[[int], None]] = Throttle
+) -> Iterator[Answer]:
+    """The answers to one job; `throttle` makes, of a rate, what waits for so many bytes."""
     try:
         job = CleaningJob.decode(line)
-        yield from clean(RealFileSystem(), job, Throttle(job.max_bytes_per_second))
+        yield from clean(files, job, throttle(job.max_bytes_per_second))
     except Uncleanable as error:
         yield CleaningFailed(str(error), passing=False)
     except OSError as error:

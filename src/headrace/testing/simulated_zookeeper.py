@@ -8,6 +8,9 @@ Sessions, ephemeral znodes, versions, `multi`, watches and expiry are those of t
 pass one contract suite. Everything happens on timers of the running loop, in an order that only
 `delay` (seconds of one way over the network) decides: the same delays give the same history.
 
+Clients may live on other loops than the server, which then has one of its own: a client's loop may
+end or stand still, and the server's time goes on.
+
 Trouble: `cut_off` and `heal` (silence between a client and the server), `drop` (its connection
 breaks), `pause` and `resume` (the process stands still, as by SIGSTOP), `crash` (it is gone),
 `expire` (the server gives the session up), `stop` and `start` (the server dies and comes back with
@@ -62,18 +65,24 @@ class _Connection:
     open: bool = True
     blocked: bool = False
     next_arrival: dict[str, float] = field(default_factory=dict)
-    held: deque[Callable[[], None]] = field(default_factory=deque)
+    held: deque[tuple[str, Callable[[], None]]] = field(default_factory=deque)
     notice: asyncio.TimerHandle | None = None
 
 
 class SimulatedZooKeeper:
     """The server's side: one for all clients of a simulation, on one loop."""
 
-    def __init__(self, *, delay: Callable[[], float] = lambda: 0.0005) -> None:
+    def __init__(
+        self,
+        *,
+        delay: Callable[[], float] = lambda: 0.0005,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
         self.tree = ZnodeTree()
         self.running = True
         self.clients: dict[str, SimulatedClient] = {}
         self._delay = delay
+        self._own_loop = loop
         self._sessions: dict[int, _Session] = {}
         self._next_session = 0x100
         self._watch_key = 0
@@ -100,7 +109,7 @@ class SimulatedZooKeeper:
         self.running = False
         for session in self._sessions.values():
             if session.connection is not None:
-                session.connection.client._broken(session.connection)
+                _tell(session.connection)
             _cancel(session)
 
     def start(self) -> None:
@@ -118,7 +127,7 @@ class SimulatedZooKeeper:
         connection = self.clients[name]._connection
         if connection is not None:
             self._closed(connection)
-            connection.client._broken(connection)
+            _tell(connection)
 
     def cut_off(self, name: str) -> None:
         """Nothing passes between client and server until `heal`."""
@@ -177,9 +186,7 @@ class SimulatedZooKeeper:
     def _await_contact(self, session_id: int) -> None:
         session = self._sessions[session_id]
         _cancel(session)
-        session.timer = asyncio.get_running_loop().call_later(
-            session.timeout_s, self._end_session, session_id
-        )
+        session.timer = self._loop.call_later(session.timeout_s, self._end_session, session_id)
 
     def _end_session(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
@@ -191,7 +198,7 @@ class SimulatedZooKeeper:
         if connection is not None:
             connection.open = False
             if not connection.blocked:
-                connection.client._broken(connection)
+                _tell(connection)
 
     def _block(self, name: str, *, notice: bool) -> None:
         client = self.clients[name]
@@ -201,7 +208,7 @@ class SimulatedZooKeeper:
         connection.blocked = True
         self._await_contact(connection.session_id)
         if notice:
-            connection.notice = asyncio.get_running_loop().call_later(
+            connection.notice = client.loop.call_later(
                 client.session_timeout_s * _NOTICE, client._broken, connection
             )
 
@@ -215,25 +222,33 @@ class SimulatedZooKeeper:
             connection.notice.cancel()
         session = self._sessions.get(connection.session_id)
         if not connection.open or session is None:
-            client._broken(connection)
+            _tell(connection)
             return
         _cancel(session)
-        while connection.held and connection.open and not connection.blocked:
-            connection.held.popleft()()
+        while connection.held:
+            way, deliver = connection.held.popleft()
+            self._receiver(connection, way).call_soon(deliver)
 
     def _send(self, connection: _Connection, way: str, message: Callable[[], None]) -> None:
         """Delivers after a delay, in order, if the connection still stands then."""
-        loop = asyncio.get_running_loop()
+        loop = self._receiver(connection, way)
         arrival = max(loop.time() + self._delay(), connection.next_arrival.get(way, 0.0))
         connection.next_arrival[way] = arrival
 
         def deliver() -> None:
             if connection.blocked:
-                connection.held.append(deliver)
+                connection.held.append((way, deliver))
             elif connection.open:
                 message()
 
         loop.call_at(arrival, deliver)
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return self._own_loop or asyncio.get_running_loop()
+
+    def _receiver(self, connection: _Connection, way: str) -> asyncio.AbstractEventLoop:
+        return self._loop if way == "request" else connection.client.loop
 
     # -- requests, at the server -------------------------------------------------------------------
 
@@ -279,11 +294,13 @@ class SimulatedClient:
         self._dead = False
         self._closed = False
         self._retry: asyncio.TimerHandle | None = None
+        self.loop: asyncio.AbstractEventLoop
 
     def on_state(self, changed: Callable[[SessionState], None]) -> None:
         self._changed.append(changed)
 
     async def start(self) -> None:
+        self.loop = asyncio.get_running_loop()
         connected = asyncio.Event()
 
         def see(state: SessionState) -> None:
@@ -424,8 +441,7 @@ class SimulatedClient:
 
     def _connect_later(self, delay_s: float) -> None:
         if self._retry is None and not self._closed and not self._dead:
-            loop = asyncio.get_running_loop()
-            self._retry = loop.call_later(delay_s, self._try_to_connect)
+            self._retry = self.loop.call_later(delay_s, self._try_to_connect)
 
     def _broken(self, connection: _Connection) -> None:
         """The client sees its connection end."""
@@ -438,9 +454,8 @@ class SimulatedClient:
         watches, self._watches = self._watches, {}
         for key in watches:
             self._server.tree.unwatch(key)
-        loop = asyncio.get_running_loop()
         for watch in watches.values():
-            loop.call_soon(watch)
+            self.loop.call_soon(watch)
         self._connect_later(self._server._delay())
 
     def _fail_pending(self) -> None:
@@ -453,6 +468,22 @@ class SimulatedClient:
             self.state = state
             for changed in list(self._changed):
                 changed(state)
+
+
+def _tell(connection: _Connection) -> None:
+    """The client sees its connection end, on its own loop."""
+    client = connection.client
+    if client.loop is _running_loop():
+        client._broken(connection)
+    else:
+        client.loop.call_soon(client._broken, connection)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _cancel(session: _Session) -> None:

@@ -1,0 +1,60 @@
+"""Simulated brokers: the real `Broker` as the program of a simulated process."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from headrace.broker.node import Broker
+from headrace.cluster.settings import BrokerSettings
+from headrace.testing.simulation.process import Life, Process
+from headrace.testing.simulation.simulation import Simulation
+
+PORT: Final = 9092
+
+# What the machine would decide otherwise.
+_FIXED: Final = {"log.dirs": "/data", "headrace.max.open.files": "1000"}
+
+
+class BrokerProcess:
+    """A broker that is started, stopped, killed and started again on its disk."""
+
+    def __init__(self, simulation: Simulation, broker_id: int, settings: Mapping[str, str]) -> None:
+        self.id = broker_id
+        self.host = f"broker-{broker_id}"
+        self._named = {
+            "broker.id": str(broker_id),
+            "listeners": f"PLAINTEXT://{self.host}:{PORT}",
+            **_FIXED,
+            **settings,
+        }
+        self._stop: asyncio.Event | None = None
+        self.process: Process = simulation.process(self.host, self._main)
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{PORT}"
+
+    @property
+    def node(self) -> Broker | None:
+        """The broker inside; None while the process does not run."""
+        life = self.process.life
+        thing = life.thing if life is not None else None
+        return thing if isinstance(thing, Broker) else None
+
+    def stop(self) -> None:
+        """SIGTERM: it ends when it has put its house in order."""
+        if self._stop is not None:
+            self._stop.set()
+
+    async def _main(self, life: Life) -> None:
+        self._stop = stop = asyncio.Event()
+        broker = Broker(BrokerSettings.parse(self._named), world=life.world)
+        await broker.start()
+        life.thing = broker
+        await stop.wait()
+        await broker.stop()
+
+
+async def idle(_life: Life) -> None:
+    """A process for clients: it lives until it is killed."""
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,120 @@
+"""What clients saw, and whether a log can explain it.
+
+Values are unique, so each record can be told from all others. Bad, always: an acknowledged record
+that is gone, twice there or elsewhere than acknowledged; one producer's records out of order; a
+record that a consumer read and that is not, or no longer, at that offset.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Place(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Violation(AssertionError):
+    """A promise was broken. `rule` names it."""
+
+    def __init__(self, rule: str, what: str) -> None:
+        super().__init__(f"{rule}: {what}")
+        self.rule = rule
+
+
+NO_OFFSET = -1
+"""Acknowledged without a word on where: the producer's retry met its own first copy."""
+
+
+@dataclass(slots=True)
+class PlaceHistory:
+    """One partition's. Values are in the order in which their producer sent them."""
+
+    sent: dict[str, list[bytes]] = field(default_factory=dict)
+    acknowledged: dict[bytes, int] = field(default_factory=dict)
+    read: dict[int, bytes] = field(default_factory=dict)
+
+
+class History:
+    """All partitions'."""
+
+    def __init__(self) -> None:
+        self.places: dict[Place, PlaceHistory] = {}
+        self.acknowledged = 0
+        self.read = 0
+
+    def of(self, place: Place) -> PlaceHistory:
+        return self.places.setdefault(place, PlaceHistory())
+
+    def sent(self, place: Place, producer: str, values: Sequence[bytes]) -> None:
+        self.of(place).sent.setdefault(producer, []).extend(values)
+
+    def acked(self, place: Place, values: Sequence[bytes], base_offset: int) -> None:
+        known = self.of(place).acknowledged
+        for number, value in enumerate(values):
+            known[value] = base_offset + number if base_offset >= 0 else NO_OFFSET
+        self.acknowledged += len(values)
+
+    def consumed(self, place: Place, records: Iterable[tuple[int, bytes]]) -> None:
+        """What a consumer was given; raises if another was once given something else there."""
+        known = self.of(place).read
+        for offset, value in records:
+            before = known.setdefault(offset, value)
+            if before != value:
+                raise Violation(
+                    "committed data never changes",
+                    f"{place} offset {offset}: read {before!r} and later {value!r}",
+                )
+            self.read += 1
+
+    def check(self, place: Place, log: Mapping[int, bytes]) -> None:
+        """Whether the log, by offset, keeps every promise that was made."""
+        history = self.of(place)
+        offsets: dict[bytes, int] = {}
+        for offset, value in sorted(log.items()):
+            if value in offsets:
+                raise Violation(
+                    "acknowledged records are there once",
+                    f"{place}: {value!r} is at {offsets[value]} and at {offset}",
+                )
+            offsets[value] = offset
+        self._check_acknowledged(place, history, offsets)
+        self._check_order(place, history, offsets)
+        for offset, value in history.read.items():
+            if log.get(offset) != value:
+                raise Violation(
+                    "what was read stays",
+                    f"{place} offset {offset}: {value!r} was read, {log.get(offset)!r} is there",
+                )
+
+    def _check_acknowledged(
+        self, place: Place, history: PlaceHistory, offsets: Mapping[bytes, int]
+    ) -> None:
+        for value, offset in history.acknowledged.items():
+            found = offsets.get(value)
+            if found is None:
+                raise Violation(
+                    "acknowledged records are readable",
+                    f"{place}: {value!r} was acknowledged at {offset} and is lost",
+                )
+            if offset not in (NO_OFFSET, found):
+                raise Violation(
+                    "acknowledged records are readable",
+                    f"{place}: {value!r} was acknowledged at {offset} and is at {found}",
+                )
+
+    def _check_order(
+        self, place: Place, history: PlaceHistory, offsets: Mapping[bytes, int]
+    ) -> None:
+        for producer, values in history.sent.items():
+            found = [offsets[value] for value in values if value in offsets]
+            if found != sorted(found):
+                raise Violation(
+                    "acknowledged records are in order", f"{place}: those of {producer} are not"
+                )

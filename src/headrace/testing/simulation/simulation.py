@@ -1,0 +1,96 @@
+"""A whole simulation: hosts, processes, the network and time, all from one seed.
+
+    with Simulation(seed=7) as simulation:
+        broker = simulation.process("broker-1", main)
+        broker.start()
+        simulation.run(60)
+        broker.kill()
+
+The same seed gives the same run, event by event (`trace.digest` tells), if the interpreter was
+started with `PYTHONHASHSEED=0`: sets of strings have an order of their own otherwise.
+"""
+
+import gc
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from headrace.testing.simulation.network import Network
+from headrace.testing.simulation.process import Host, Life, Main, Process
+from headrace.testing.simulation.schedule import Schedule
+from headrace.testing.simulation.trace import Trace
+
+T = TypeVar("T")
+
+
+class SimulationError(AssertionError):
+    """What was waited for did not happen in the time given."""
+
+
+class Simulation:
+    """One run. A context manager: the collector of garbage rests inside, and cleans up after."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.schedule = Schedule(seed)
+        self.network = Network(self.schedule)
+        self.hosts: dict[str, Host] = {}
+        self.processes: dict[str, Process] = {}
+        self.errors: list[str] = []
+
+    @property
+    def now_s(self) -> float:
+        return self.schedule.now_s
+
+    @property
+    def trace(self) -> Trace:
+        return self.schedule.trace
+
+    def host(self, name: str) -> Host:
+        """The machine of that name; a new one at the first call."""
+        if name not in self.hosts:
+            self.hosts[name] = Host(self.schedule, name)
+        return self.hosts[name]
+
+    def process(self, name: str, main: Main, *, host: str | None = None) -> Process:
+        """A program that is not started yet, on a host of its own unless one is named."""
+        process = Process(self.schedule, self.network, self.host(host or name), name, main)
+        process.on_error = lambda message, error: self.errors.append(
+            f"{self.now_s:.6f} {name}: {message}: {error!r}"
+        )
+        self.processes[name] = process
+        return process
+
+    def run(self, seconds: float) -> None:
+        """So much time passes."""
+        self.schedule.run(self.now_s + seconds)
+
+    def run_until(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Time passes until `done`; `SimulationError` if it takes too long."""
+        if not self.schedule.run(self.now_s + timeout_s, done):
+            raise SimulationError(f"not within {timeout_s:g} s: {what}")
+
+    def do(
+        self, life: Life, call: Callable[[], Coroutine[Any, Any, T]], timeout_s: float = 60.0
+    ) -> T:
+        """The result of a coroutine that runs in a process, while everything else goes on."""
+        task = life.run(call())
+        self.run_until(task.done, timeout_s, f"{life.name} finished {task.get_coro()}")
+        return task.result()
+
+    def __enter__(self) -> Self:
+        self._collects = gc.isenabled()
+        gc.disable()  # when it runs depends on more than the seed
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for process in self.processes.values():
+            process.bury()
+        if self._collects:
+            gc.enable()
+        gc.collect()

@@ -1,0 +1,233 @@
+"""Clients of the simulated cluster: idempotent producers and readers over the project's own client.
+
+A producer sends one batch after the other and repeats it, with its sequence number, until it is
+acknowledged or cannot be any more; then it starts anew under another producer id. What became of
+a batch without an answer is unknown, and the checker takes it so.
+"""
+
+import asyncio
+from random import Random
+
+from headrace.client.client import ClusterClient, Leader
+from headrace.client.errors import ClientError, code_of_number
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.fetch import (
+    FetchPartition,
+    FetchPartitionData,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from headrace.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from headrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from headrace.protocol.types import Buffer
+from headrace.records.batch import headers
+from headrace.records.record import Record, build_batch, iter_records
+from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
+from headrace.testing.simulation.process import Life
+
+BY_NAME_PRODUCE = 12
+BY_NAME_FETCH = 12
+"""The newest versions that name topics by their names."""
+
+ALL_IN_SYNC = -1
+REQUEST_TIMEOUT_S = 4.0
+CONNECT_TIMEOUT_S = 2.0
+PATIENCE_S = 25.0
+LARGEST_BATCH = 3  # records
+MAX_VALUE_BYTES = 1 << 20
+FETCH_BYTES = 1 << 20
+FETCH_WAIT_MS = 400
+RETRY_S = 0.2
+
+
+def client_of(life: Life, bootstrap: str, name: str) -> ClusterClient:
+    """A client in that process."""
+    return ClusterClient(
+        bootstrap,
+        client_id=name,
+        clock=life.world.clock,
+        random=life.random,
+        request_timeout_s=REQUEST_TIMEOUT_S,
+        connect_timeout_s=CONNECT_TIMEOUT_S,
+    )
+
+
+class Producer:
+    """Writes to one partition with acks=all until it is told to stop."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        history: History,
+        place: Place,
+        name: str,
+        *,
+        mean_pause_s: float,
+        chance: Random,
+    ) -> None:
+        self._client = client
+        self._history = history
+        self._place = place
+        self._name = name
+        self._mean_pause_s = mean_pause_s
+        self._random = chance
+        self._sent = 0
+        self.stopping = False
+
+    async def run(self) -> None:
+        while not self.stopping:
+            try:
+                answer = await self._client.send(
+                    InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000),
+                    InitProducerIdResponse,
+                    timeout_s=PATIENCE_S,
+                )
+                if not answer.error_code:
+                    await self._produce(answer.producer_id, answer.producer_epoch)
+                else:
+                    await asyncio.sleep(RETRY_S)
+            except ClientError:
+                await asyncio.sleep(RETRY_S)
+
+    async def _produce(self, producer_id: int, producer_epoch: int) -> None:
+        """Until something cannot be repeated any more."""
+        sequence = 0
+        while not self.stopping:
+            values = self._values()
+            self._history.sent(self._place, f"{self._name}/{producer_id}", values)
+            batch = build_batch(
+                [Record(n, 1, None, value, ()) for n, value in enumerate(values)],
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                base_sequence=sequence,
+            )
+            answer = await self._send(batch)
+            code = code_of_number(answer.error_code)
+            if code not in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+                return
+            offset = answer.base_offset if code is ErrorCode.NONE else NO_OFFSET
+            self._history.acked(self._place, values, offset)
+            sequence += len(values)
+            await asyncio.sleep(self._random.expovariate(1 / self._mean_pause_s))
+
+    def _values(self) -> list[bytes]:
+        first = self._sent
+        self._sent += self._random.randint(1, LARGEST_BATCH)
+        return [f"{self._name}:{number}".encode() for number in range(first, self._sent)]
+
+    async def _send(self, batch: bytes) -> PartitionProduceResponse:
+        place = self._place
+        request = ProduceRequest(
+            acks=ALL_IN_SYNC,
+            timeout_ms=int(REQUEST_TIMEOUT_S * 1000) // 2,
+            topic_data=[
+                TopicProduceData(
+                    name=place.topic,
+                    partition_data=[PartitionProduceData(index=place.partition, records=batch)],
+                )
+            ],
+        )
+        answer = await self._client.send(
+            request,
+            ProduceResponse,
+            to=Leader(*place),
+            timeout_s=PATIENCE_S,
+            at_most=BY_NAME_PRODUCE,
+            code_of=lambda got: got.responses[0].partition_responses[0].error_code,
+        )
+        return answer.responses[0].partition_responses[0]
+
+
+class Reader:
+    """Reads one partition from its beginning, as far as it is committed."""
+
+    def __init__(self, client: ClusterClient, history: History | None, place: Place) -> None:
+        self._client = client
+        self._history = history
+        self._place = place
+        self.position = 0
+        self.found: dict[int, bytes] = {}
+        self.stopping = False
+
+    async def run(self) -> None:
+        """Reads on until it is told to stop."""
+        while not self.stopping:
+            try:
+                await self.step()
+            except ClientError:
+                await asyncio.sleep(RETRY_S)
+
+    async def read_all(self) -> dict[int, bytes]:
+        """Everything that is committed, by offset."""
+        while True:
+            answer = await self.step(max_wait_ms=0)
+            if answer.high_watermark <= self.position and not answer.error_code:
+                return self.found
+
+    async def step(self, *, max_wait_ms: int = FETCH_WAIT_MS) -> FetchPartitionData:
+        """One fetch."""
+        answer = await self._fetch(max_wait_ms)
+        code = code_of_number(answer.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise Violation(
+                "what was read stays", f"{self._place}: offset {self.position} is out of range"
+            )
+        if code is not ErrorCode.NONE:
+            await asyncio.sleep(RETRY_S)
+            return answer
+        records = [
+            (offset, value)
+            for offset, value in records_in(answer.records or b"")
+            if offset >= self.position
+        ]
+        if records:
+            self.position = records[-1][0] + 1
+            self.found.update(records)
+            if self._history is not None:
+                self._history.consumed(self._place, records)
+        return answer
+
+    async def _fetch(self, max_wait_ms: int) -> FetchPartitionData:
+        place = self._place
+        wanted = FetchPartition(
+            partition=place.partition, fetch_offset=self.position, partition_max_bytes=FETCH_BYTES
+        )
+        answer = await self._client.send(
+            FetchRequest(
+                max_wait_ms=max_wait_ms,
+                min_bytes=1,
+                max_bytes=FETCH_BYTES,
+                topics=[FetchTopic(topic=place.topic, partitions=[wanted])],
+            ),
+            FetchResponse,
+            to=Leader(*place),
+            timeout_s=PATIENCE_S,
+            at_most=BY_NAME_FETCH,
+            code_of=_code_of_fetch,
+        )
+        return answer.responses[0].partitions[0]
+
+
+def _code_of_fetch(answer: FetchResponse) -> int:
+    return answer.error_code or answer.responses[0].partitions[0].error_code
+
+
+def records_in(data: Buffer) -> list[tuple[int, bytes]]:
+    """(offset, value) of the whole batches in `data`."""
+    raw = bytes(data)
+    found: list[tuple[int, bytes]] = []
+    for position, header in headers(raw, partial_tail=True):
+        batch = raw[position : position + header.size]
+        records = iter_records(batch, max_bytes=MAX_VALUE_BYTES)
+        found.extend((record.offset, record.value or b"") for record in records)
+    return found
