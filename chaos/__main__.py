@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.peers.peer import PeerError
 
-from chaos.network import NoNamespaces, isolated
+from chaos.network import NoNamespaces, isolate
 from chaos.rig import PEERS
 from chaos.run import run
 
@@ -23,13 +23,10 @@ def main(arguments: Sequence[str]) -> int:
     alone = not options.no_namespaces
     if alone:
         try:
-            status = isolated(arguments)
+            isolate(arguments)
         except NoNamespaces as problem:
             print(f"No namespaces ({problem}): links and disks stay whole.", file=sys.stderr)
             alone = False
-        else:
-            if status is not None:
-                return status
     return run_all(options, isolated=alone)
 
 

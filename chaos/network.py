@@ -1,6 +1,6 @@
 """A network of the run's own: every process in a namespace, routed through this one.
 
-Made inside the private namespace that `isolated` starts the run in, so nothing of it is left
+Made inside the private namespace that `isolate` starts the run in, so nothing of it is left
 behind. What is cut is dropped without a word, each direction for itself, as by a pulled cable.
 """
 
@@ -31,13 +31,13 @@ class Host:
     before: tuple[str, ...]
 
 
-def isolated(arguments: Sequence[str]) -> int | None:
-    """Runs this program again in namespaces of its own and returns its status.
+def isolate(arguments: Sequence[str]) -> None:
+    """Starts this program again in namespaces of its own; returns when it is inside them.
 
-    None inside them. Processes that are left when the program ends are ended by the kernel.
+    Processes that are left when the program ends are ended by the kernel.
     """
     if os.environ.get(INSIDE):
-        return None
+        return
     prefix = [*UNSHARE] if os.geteuid() == 0 else [*UNSHARE, *AS_ROOT]
     probe = subprocess.run(
         [*prefix, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, check=False
@@ -45,7 +45,7 @@ def isolated(arguments: Sequence[str]) -> int | None:
     if probe.returncode:
         raise NoNamespaces(probe.stderr.strip() or "unshare failed")
     command = [*prefix, sys.executable, "-m", "chaos", *arguments]
-    return subprocess.run(command, env=os.environ | {INSIDE: "1"}, check=False).returncode
+    os.execvpe(command[0], command, os.environ | {INSIDE: "1"})
 
 
 class Network:
