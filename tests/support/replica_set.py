@@ -234,6 +234,10 @@ class ReplicaSet:
                 return
         if not leader.fetched(broker_id, node.epoch, position.offset, position.log_start, self.now):
             return
+        live = {id_: self.nodes[id_].epoch for id_ in self.live}
+        proposal = leader.propose_joining([broker_id], live)
+        if proposal is not None:
+            self._asked.append((follower.leader_id, proposal))
         read = log.read(position.offset, max_bytes=max_bytes)
         taken = follower.take(
             bytearray(read.data), leader.high_watermark, log.log_start_offset, NOW_MS

@@ -52,6 +52,7 @@ from headrace.storage.manager import LogManager
 if TYPE_CHECKING:
     from headrace.broker.coordinator import Coordinator
     from headrace.broker.coordinators import Coordinators
+    from headrace.broker.replication import Replication
     from headrace.broker.shares import Shares
     from headrace.groups.shard import GroupShard
     from headrace.share_state.shard import ShareStateShard
@@ -115,6 +116,11 @@ class Broker:
         """Calls `told` for every partition in which this broker's role or its epoch changes."""
         self._role_listeners.append(told)
 
+    @property
+    def broker_epoch(self) -> int:
+        """Of this life of the broker."""
+        return self.metadata.image.brokers[self.node_id].epoch
+
     # --- coordinators ---------------------------------------------------------------------------
 
     @cached_property
@@ -139,6 +145,13 @@ class Broker:
     @property
     def share_state(self) -> "Coordinator[ShareStateShard]":
         return self.coordinators.share_state
+
+    @cached_property
+    def replication(self) -> "Replication":
+        """Built when this broker joins a cluster, or is asked by a follower."""
+        from headrace.broker.replication import Replication
+
+        return Replication(self)
 
     @cached_property
     def shares(self) -> "Shares":
@@ -314,6 +327,9 @@ class Broker:
         self.server.close_listeners()
         for delayed in tuple(self.delayed_fetches):
             delayed.finish()
+        if "replication" in self.__dict__:
+            self.replication.finish_waits()
+            self.replication.stop()
         if "shares" in self.__dict__:
             self.shares.stop()
         if self._has_coordinators:
@@ -334,6 +350,8 @@ class Broker:
         """Stops at once: no answers, no flush, no marker; the next start recovers."""
         self.stopping = True
         self.timers.close()
+        if "replication" in self.__dict__:
+            self.replication.stop()
         if "shares" in self.__dict__:
             self.shares.stop()
         if self._has_coordinators:

@@ -150,6 +150,13 @@ class Connection(asyncio.Protocol):
                 self._end(late)
             raise late from None
 
+    def start(self, request: Struct, *, version: int) -> asyncio.Future[bytes]:
+        """Send at once, whatever is under way; the whole response frame, header included.
+
+        For those who keep to a few requests and watch the time themselves.
+        """
+        return self._send(spec_of(request), version, request)
+
     async def send_only(self, request: Struct, *, version: int) -> None:
         """Send a request that is never answered (Produce with acks=0)."""
         await self._writable.wait()
@@ -165,6 +172,10 @@ class Connection(asyncio.Protocol):
                 await self._gone.wait()
         except TimeoutError:
             self._transport.abort()
+
+    def abort(self) -> None:
+        """End the connection without waiting for anything to be sent."""
+        self._end(ClientClosed(f"the connection to {self.address} was closed"))
 
     def _send(self, spec: ApiSpec, version: int, request: Struct) -> asyncio.Future[bytes]:
         # No await between taking the id and writing: answers are matched by the order of writing.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from headrace.records.batch import whole_size
+from headrace.records.buffer import Buffer
 from headrace.replication.replica import Replica
 from headrace.storage.log import AppendResult, Log
 from headrace.storage.producers import Origin
@@ -63,14 +64,14 @@ class Follower(Replica):
         return Position(end, log.epoch_at(end - 1), log.log_start_offset)
 
     def take(
-        self, records: bytearray | memoryview, leader_watermark: int, leader_start: int, now_ms: int
+        self, records: Buffer, leader_watermark: int, leader_start: int, now_ms: int
     ) -> AppendResult | None:
         """Appends whole batches; `needs_flush` asks for a flush before the next fetch."""
         log = self.log
         result = None
         size = whole_size(records)
         if size:
-            batches = records if size == len(records) else memoryview(records)[:size]
+            batches = memoryview(records)[:size]
             result = log.append(
                 batches, leader_epoch=self.epoch, now_ms=now_ms, origin=Origin.REPLICATION
             )
@@ -99,6 +100,11 @@ class Follower(Replica):
         log.truncate_to(max(target, 0))
         self.high_watermark = min(self.high_watermark, log.log_end_offset)
         return log.log_end_offset
+
+    def cut_to(self, end_offset: int) -> None:
+        """The leader's log ends there, and knows no epoch of ours to compare."""
+        self.log.truncate_to(end_offset)
+        self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
 
     def start_anew(self, offset: int) -> None:
         """The leader has dropped what comes next here: go on where its log starts."""

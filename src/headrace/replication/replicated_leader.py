@@ -7,7 +7,7 @@ is committed; only one change of the set is under way. Time is passed in; nothin
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.cluster.topology import Partition
@@ -138,8 +138,8 @@ class ReplicatedLeader(Leader):
             self._safe_end = max(self._safe_end, up_to)
             self._advance()
 
-    def close(self) -> None:
-        super().close()
+    def interrupt(self) -> None:
+        super().interrupt()
         for waiter in tuple(self._end_waiters):
             waiter.interrupted()
 
@@ -156,9 +156,12 @@ class ReplicatedLeader(Leader):
     def fetched(
         self, broker_id: int, broker_epoch: int, offset: int, log_start: int, now: float
     ) -> bool:
-        """A follower asks for `offset`: it has all before it. False for who holds no replica."""
+        """A follower asks for `offset`: it has all before it.
+
+        False for who holds no replica, and for an earlier life of one that does.
+        """
         progress = self.progress.get(broker_id)
-        if progress is None:
+        if progress is None or broker_epoch < progress.broker_epoch:
             return False
         end = self.log.log_end_offset
         progress.fetched(offset, log_start, broker_epoch, end, now)
@@ -193,19 +196,51 @@ class ReplicatedLeader(Leader):
     # --- who is in sync -------------------------------------------------------------------------
 
     def propose(self, live: Mapping[int, int], now: float, max_lag_s: float) -> IsrProposal | None:
-        """The set as it should be, if that is another one; `live` maps brokers to their epochs.
+        """The set without those that lag, if there are any; `live` maps brokers to their epochs.
 
         From then on it is under way, until `partition_changed` or `refused`.
         """
         if self._pending is not None or not self.is_open:
             return None
         end = self.log.log_end_offset
-        isr = {
+        for progress in self.progress.values():
+            if progress.log_end == end:
+                # Fetches name only what has changed: who has everything may be silent for long.
+                progress.caught_up_at = now
+        return self._propose(
+            {
+                id_
+                for id_ in self.partition.isr
+                if id_ == self._broker_id or not self.progress[id_].lags(end, now, max_lag_s)
+            },
+            live,
+        )
+
+    def propose_joining(
+        self, joining: Iterable[int], live: Mapping[int, int]
+    ) -> IsrProposal | None:
+        """The set with those of `joining` that may be in it: followers that have just fetched.
+
+        Nobody joins because of what it said long ago: while the watermark stands still, a follower
+        that is gone looks as if it had everything.
+        """
+        if self._pending is not None:
+            return None
+        may = {
             id_
-            for id_ in self.partition.isr
-            if id_ == self._broker_id or not self.progress[id_].lags(end, now, max_lag_s)
+            for id_ in joining
+            if self.has_caught_up(id_) and live.get(id_) == self.progress[id_].broker_epoch
         }
-        isr |= {id_ for id_ in self.progress if self._may_join(id_, live)}
+        return self._propose({*self.partition.isr, *may}, live)
+
+    def has_caught_up(self, broker_id: int) -> bool:
+        """It has all that is committed, also what this leader found when its epoch began."""
+        progress = self.progress.get(broker_id)
+        return progress is not None and progress.log_end >= max(
+            self.high_watermark, self._epoch_start
+        )
+
+    def _propose(self, isr: set[int], live: Mapping[int, int]) -> IsrProposal | None:
         if isr == set(self.partition.isr):
             return None
         self._pending = proposal = IsrProposal(
@@ -217,23 +252,6 @@ class ReplicatedLeader(Leader):
         )
         self._maximal = frozenset(isr) | frozenset(self.partition.isr)
         return proposal
-
-    def may_join(self, broker_id: int, live: Mapping[int, int]) -> bool:
-        """Whether a follower's fetch is a reason to `propose` now, and not at the next check."""
-        return (
-            broker_id not in self._maximal
-            and self._pending is None
-            and self._may_join(broker_id, live)
-        )
-
-    def _may_join(self, broker_id: int, live: Mapping[int, int]) -> bool:
-        """It has all that is committed, also what this leader found when its epoch began."""
-        progress = self.progress[broker_id]
-        return (
-            broker_id not in self.partition.isr
-            and progress.log_end >= max(self.high_watermark, self._epoch_start)
-            and live.get(broker_id) == progress.broker_epoch
-        )
 
     def _epoch_of(self, broker_id: int, live: Mapping[int, int]) -> int:
         return live.get(broker_id, -1)

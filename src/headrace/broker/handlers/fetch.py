@@ -19,6 +19,7 @@ from headrace.broker.fetching import (
     group_by_topic,
     read_partitions,
 )
+from headrace.broker.handlers import replica_fetch
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import FetchPartitionData, FetchRequest, FetchResponse
 from headrace.protocol.struct import Struct
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 FIRST_VERSION_WITH_TOPIC_IDS = 13
+FIRST_VERSION_WITH_REPLICA_EPOCH = 15
 READ_COMMITTED = 1
 UNSENT_BUDGET_BYTES = 64 * 1024 * 1024
 FRUGAL_FETCH_BYTES = 64 * 1024
@@ -37,8 +39,12 @@ def handle(
     broker: Broker, context: Context, request: FetchRequest
 ) -> FetchResponse | asyncio.Future[Struct | None]:
     by_topic_id = context.version >= FIRST_VERSION_WITH_TOPIC_IDS
-    if _replica_id(request) not in CONSUMER_REPLICA_IDS:
-        return _refuse_replica(request)
+    replica_id = _replica_id(request)
+    if replica_id not in CONSUMER_REPLICA_IDS:
+        if context.version < FIRST_VERSION_WITH_REPLICA_EPOCH:
+            return _refuse_replica(request)
+        epoch = request.replica_state.replica_epoch
+        return replica_fetch.handle(broker, request, replica_id, epoch)
     plan = broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
@@ -134,7 +140,7 @@ def _replica_id(request: FetchRequest) -> int:
 
 
 def _refuse_replica(request: FetchRequest) -> FetchResponse:
-    """Nobody but this broker holds replicas of its partitions."""
+    """A follower that does not say in which life it is cannot be told from an earlier one."""
     fetched = FetchedPartitions()
     for wanted in _wanted(request):
         data = FetchPartitionData(

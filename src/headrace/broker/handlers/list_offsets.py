@@ -7,6 +7,7 @@ Names are negative timestamps: -1 latest, -2 earliest, -3 of the largest timesta
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
@@ -43,6 +44,7 @@ FIRST_VERSION_WITH_EPOCHS: Final = 4
 UNKNOWN: Final = (-1, -1, -1)
 
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
+Bound = Callable[[Leader], int]
 
 
 def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -51,7 +53,7 @@ def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Lis
         for topic in request.topics
         for partition in topic.partitions
     )
-    committed = request.isolation_level == READ_COMMITTED
+    bound = _bound(request)
     topics = []
     for topic in request.topics:
         partitions = []
@@ -59,13 +61,22 @@ def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Lis
             if counts[topic.name, asked.partition_index] > 1:
                 partitions.append(_failed(asked, ErrorCode.INVALID_REQUEST))
             else:
-                partitions.append(_find(broker, context.version, topic.name, asked, committed))
+                partitions.append(_find(broker, context.version, topic.name, asked, bound))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
+def _bound(request: ListOffsetsRequest) -> Bound:
+    """How far the one who asks may see: a follower to the log's end."""
+    if request.replica_id >= 0:
+        return lambda leader: leader.log.log_end_offset
+    if request.isolation_level == READ_COMMITTED:
+        return lambda leader: leader.last_stable_offset
+    return lambda leader: leader.high_watermark
+
+
 def _find(
-    broker: Broker, version: int, topic: str, asked: ListOffsetsPartition, committed: bool
+    broker: Broker, version: int, topic: str, asked: ListOffsetsPartition, bound: Bound
 ) -> ListOffsetsPartitionResponse:
     since = 1 if asked.timestamp >= 0 else SINCE_VERSION.get(asked.timestamp)
     if since is None or version < since:
@@ -77,7 +88,7 @@ def _find(
     if fenced:
         return _failed(asked, fenced)
     try:
-        timestamp, offset, epoch = _look_up(leader, asked.timestamp, committed)
+        timestamp, offset, epoch = _look_up(leader, asked.timestamp, bound(leader))
     except StorageError as error:
         return _failed(asked, error.code)
     return ListOffsetsPartitionResponse(
@@ -88,9 +99,8 @@ def _find(
     )
 
 
-def _look_up(leader: Leader, timestamp: int, committed: bool) -> Found:
+def _look_up(leader: Leader, timestamp: int, bound: int) -> Found:
     log = leader.log
-    bound = leader.last_stable_offset if committed else leader.high_watermark
     if timestamp == LATEST:
         return -1, bound, log.latest_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -1,0 +1,468 @@
+"""Copies what other brokers lead: one connection to each, all partitions in one session.
+
+A fetch names only the partitions whose position has changed (KIP-227) and waits at the leader for
+records. A partition that joins while a fetch waits is named in a second one, which ends the wait.
+
+Guarantees: records are taken only in answer to the fetch that last named their partition; a log is
+cut back by leader epochs, never by the watermark; records whose flush was promised are on disk
+before the next fetch says that they are here. A partition in trouble waits, growing slower, and
+holds up no other. There is no task, timer or request for each partition.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
+
+from headrace.broker.flusher import Flusher
+from headrace.broker.timers import Timer, Timers
+from headrace.client.errors import ClientError, code_of_number
+from headrace.clock import Clock
+from headrace.protocol.errors import ErrorCode, MalformedMessage
+from headrace.protocol.header import ResponseHeader
+from headrace.protocol.messages.fetch import (
+    FetchForgottenTopic,
+    FetchPartition,
+    FetchPartitionData,
+    FetchReplicaState,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from headrace.protocol.struct import Struct
+from headrace.replication.follower import Follower
+from headrace.storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+FETCH_VERSION: Final = 17
+RESPONSE_HEADER_VERSION: Final = 1
+MAX_UNDER_WAY: Final = 2  # the one that waits, and the one that ends its wait
+NAMED_PER_FETCH: Final = 256  # logs may have to be opened first; others are served between fetches
+SLICE_BYTES: Final = 1024 * 1024  # taken in one turn of the loop
+FIRST_BACKOFF_S: Final = 0.02  # who leads now may hear of it a moment later than who follows
+WATCH_S: Final = 1.0
+
+Key = tuple[bytes, int]
+
+
+class Line(Protocol):
+    """An open connection to a leader."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def start(self, request: Struct, *, version: int) -> "asyncio.Future[bytes]":
+        """Sends at once; the whole frame of the answer, or `ClientError`."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRules:
+    """Named as Kafka's `replica.*` settings are."""
+
+    fetch_max_bytes: int
+    response_max_bytes: int
+    fetch_min_bytes: int
+    fetch_wait_max_ms: int
+    fetch_backoff_s: float
+    socket_timeout_s: float
+
+
+class Host(Protocol):
+    """What a fetcher needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    timers: Timers
+    flusher: Flusher
+    node_id: int
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+
+class _Copy:
+    """One partition that is copied."""
+
+    __slots__ = ("backoff_s", "follower", "gone", "in_session", "key", "named_in")
+
+    def __init__(self, key: Key, follower: Follower) -> None:
+        self.key = key
+        self.follower = follower
+        self.backoff_s = 0.0
+        self.named_in = -1  # the number of the fetch that last named it
+        self.in_session = False
+        self.gone = False
+
+
+class ReplicaFetcher:
+    """Everything that is copied from one broker."""
+
+    def __init__(
+        self,
+        host: Host,
+        source_id: int,
+        connect: Callable[[], Coroutine[Any, Any, Line]],
+        out_of_range: Callable[[Follower], Coroutine[Any, Any, None]],
+        rules: FetchRules,
+    ) -> None:
+        self._host = host
+        self._source_id = source_id
+        self._connect = connect
+        self._out_of_range = out_of_range
+        self._rules = rules
+        self._copies: dict[Key, _Copy] = {}
+        self._due: dict[Key, _Copy] = {}
+        self._forgotten: list[Key] = []
+        self._line: Line | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connecting = False
+        self._connect_backoff_s = 0.0
+        self._session_id = 0
+        self._session_epoch = 0
+        self._number = 0
+        self._session_began = 0  # the number of the fetch that began the session
+        self._under_way = 0
+        self._sent_at = 0.0
+        self._poked = False
+        self._closed = False
+        self._watch: Timer | None = None
+
+    def __len__(self) -> int:
+        return len(self._copies)
+
+    # --- what is copied -------------------------------------------------------------------------
+
+    def add(self, follower: Follower) -> None:
+        """Copies this partition from now on, also if its epoch has changed."""
+        key = (follower.topic_id, follower.index)
+        copy = self._copies.get(key)
+        if copy is None or copy.follower is not follower:
+            if copy is not None:
+                self._drop(copy)
+            copy = self._copies[key] = _Copy(key, follower)
+        copy.backoff_s = 0.0
+        self._name(copy)
+
+    def remove(self, follower: Follower) -> None:
+        key = (follower.topic_id, follower.index)
+        copy = self._copies.get(key)
+        if copy is not None and copy.follower is follower:
+            del self._copies[key]
+            self._drop(copy)
+            self._poke()
+
+    def _drop(self, copy: _Copy) -> None:
+        copy.gone = True
+        self._due.pop(copy.key, None)
+        if copy.in_session:
+            self._forgotten.append(copy.key)
+
+    def _name(self, copy: _Copy) -> None:
+        """Its position is told with the next fetch."""
+        if not copy.gone:
+            self._due[copy.key] = copy
+            self._poke()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._line is not None:
+            self._line.abort()
+
+    # --- fetching -------------------------------------------------------------------------------
+
+    def _poke(self) -> None:
+        """Fetches in the loop's next turn, with all that this one brings."""
+        if not self._poked and not self._closed:
+            self._poked = True
+            self._host.loop.call_soon(self._fetch)
+
+    def _fetch(self) -> None:
+        self._poked = False
+        if self._closed or not (self._copies or self._forgotten):
+            return
+        line = self._line
+        if line is None or not line.is_open:
+            self._open()
+            return
+        if self._under_way >= MAX_UNDER_WAY:
+            return
+        if self._under_way and not (self._session_id and (self._due or self._forgotten)):
+            return
+        request = self._request()
+        try:
+            answered = line.start(request, version=FETCH_VERSION)
+        except ClientError as error:
+            self._lost(line, error)
+            return
+        self._under_way += 1
+        self._sent_at = self._host.clock.monotonic()
+        answered.add_done_callback(partial(self._answered, line, self._number))
+
+    def _request(self) -> FetchRequest:
+        rules = self._rules
+        self._number += 1
+        if not self._session_epoch:
+            self._session_began = self._number
+        request = FetchRequest(
+            replica_state=FetchReplicaState(
+                replica_id=self._host.node_id, replica_epoch=self._host.broker_epoch
+            ),
+            # The first one comes back at once: until then the session has no id to go on with.
+            max_wait_ms=rules.fetch_wait_max_ms if self._session_epoch else 0,
+            min_bytes=rules.fetch_min_bytes,
+            max_bytes=rules.response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=list(self._named()),
+            forgotten_topics_data=[
+                FetchForgottenTopic(topic_id=topic_id, partitions=[index])
+                for topic_id, index in self._forgotten
+                if (topic_id, index) not in self._copies
+            ],
+        )
+        self._forgotten.clear()
+        self._session_epoch += 1
+        return request
+
+    def _named(self) -> Iterator[FetchTopic]:
+        topics: dict[bytes, FetchTopic] = {}
+        named = 0
+        for copy in list(self._due.values()):
+            if named == NAMED_PER_FETCH:
+                self._poke()
+                break
+            del self._due[copy.key]
+            follower = copy.follower
+            try:
+                position = follower.position()
+            except StorageError as error:
+                self._hold(copy, f"its log does not open: {error}")
+                continue
+            named += 1
+            copy.named_in = self._number
+            copy.in_session = True
+            topic = topics.get(follower.topic_id)
+            if topic is None:
+                topic = topics[follower.topic_id] = FetchTopic(
+                    topic_id=follower.topic_id, partitions=[]
+                )
+            topic.partitions.append(
+                FetchPartition(
+                    partition=follower.index,
+                    current_leader_epoch=follower.epoch,
+                    fetch_offset=position.offset,
+                    last_fetched_epoch=position.last_epoch,
+                    log_start_offset=position.log_start,
+                    partition_max_bytes=self._rules.fetch_max_bytes,
+                )
+            )
+        yield from topics.values()
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def _answered(self, line: Line, number: int, done: "asyncio.Future[bytes]") -> None:
+        error = None if done.cancelled() else done.exception()
+        if self._closed or line is not self._line or done.cancelled():
+            return
+        if error is not None:
+            self._lost(line, error)
+            return
+        try:
+            frame = done.result()
+            _, body = ResponseHeader.read(frame, 0, len(frame), RESPONSE_HEADER_VERSION)
+            answer = FetchResponse.decode(memoryview(frame)[body:], FETCH_VERSION)
+        except MalformedMessage as malformed:
+            self._lost(line, malformed)
+            return
+        self._connect_backoff_s = 0.0
+        if number < self._session_began:
+            self._under_way -= 1  # of a session that is over
+            return
+        if answer.error_code:
+            self._under_way -= 1
+            self._begin_session()
+            return
+        self._session_id = answer.session_id
+        parts = [(topic.topic_id, data) for topic in answer.responses for data in topic.partitions]
+        self._take_slice(line, number, parts, 0)
+
+    def _begin_session(self) -> None:
+        """The leader does not know the session: everything is named again."""
+        self._session_id = self._session_epoch = 0
+        self._session_began = self._number + 1
+        self._forgotten.clear()
+        for copy in self._copies.values():
+            copy.in_session = False
+            self._due[copy.key] = copy
+        self._poke()
+
+    def _take_slice(
+        self, line: Line, number: int, parts: list[tuple[bytes, FetchPartitionData]], first: int
+    ) -> None:
+        """Takes what was fetched; much of it in slices, so that others are served between."""
+        if self._closed or line is not self._line:
+            return
+        taken = 0
+        for at in range(first, len(parts)):
+            topic_id, data = parts[at]
+            copy = self._copies.get((topic_id, data.partition_index))
+            if copy is None or copy.named_in > number or copy.named_in < self._session_began:
+                continue  # the role has changed, or the position has, since it was asked
+            taken += len(data.records or b"")
+            self._take(copy, data)
+            if taken >= SLICE_BYTES and at + 1 < len(parts):
+                self._host.loop.call_soon(self._take_slice, line, number, parts, at + 1)
+                return
+        self._under_way -= 1
+        if not self._poked:
+            self._fetch()
+
+    def _take(self, copy: _Copy, data: FetchPartitionData) -> None:
+        follower = copy.follower
+        if follower.closed:
+            return
+        if data.error_code:
+            self._refused(copy, code_of_number(data.error_code))
+            return
+        copy.backoff_s = 0.0
+        diverging = data.diverging_epoch
+        records = data.records or b""
+        try:
+            if diverging.end_offset >= 0:
+                end = follower.cut_back(diverging.epoch, diverging.end_offset)
+                self._log_cut(follower, diverging.epoch, end)
+                self._name(copy)
+                return
+            result = follower.take(
+                records, data.high_watermark, data.log_start_offset, self._host.clock.wall_ms()
+            )
+        except StorageError as error:
+            self._hold(copy, str(error))
+            return
+        if result is not None and result.needs_flush:
+            self._host.flusher.flush(follower).add_done_callback(partial(self._flushed, copy))
+        elif records:
+            self._due[copy.key] = copy
+
+    def _flushed(self, copy: _Copy, done: "asyncio.Future[None]") -> None:
+        error = done.exception()
+        if error is None:
+            self._name(copy)
+        else:
+            self._hold(copy, f"its records did not reach the disk: {error}")
+
+    # --- trouble --------------------------------------------------------------------------------
+
+    def _refused(self, copy: _Copy, code: ErrorCode) -> None:
+        if code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._hold(copy, f"its leader answers {code.name}")
+            return
+        task = self._host.loop.create_task(self._out_of_range(copy.follower))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._in_range, copy))
+
+    def _in_range(self, copy: _Copy, done: "asyncio.Task[None]") -> None:
+        self._tasks.discard(done)
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is None:
+            self._name(copy)
+        elif isinstance(error, ClientError | StorageError):
+            self._hold(copy, str(error))
+        else:
+            log.error("a partition is not copied", exc_info=error)
+
+    def _hold(self, copy: _Copy, reason: str) -> None:
+        """Names the partition again after a pause that grows."""
+        if copy.gone:
+            return
+        most_s = self._rules.fetch_backoff_s
+        copy.backoff_s = min(max(2 * copy.backoff_s, FIRST_BACKOFF_S), most_s)
+        follower = copy.follower
+        log.log(
+            logging.WARNING if copy.backoff_s == most_s else logging.DEBUG,
+            "a partition is not copied for a while",
+            extra={
+                "topic": follower.topic,
+                "partition": follower.index,
+                "leader": self._source_id,
+                "reason": reason,
+            },
+        )
+        epoch = follower.epoch
+
+        def again() -> None:
+            if follower.epoch == epoch:  # else it was named with its new epoch
+                self._name(copy)
+
+        self._host.timers.call_later(copy.backoff_s, again)
+
+    @staticmethod
+    def _log_cut(follower: Follower, epoch: int, end: int) -> None:
+        log.info(
+            "cut a log back to what its leader has",
+            extra={
+                "topic": follower.topic,
+                "partition": follower.index,
+                "epoch": epoch,
+                "end": end,
+            },
+        )
+
+    # --- the connection -------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        if not self._connecting:
+            self._connecting = True
+            task = self._host.loop.create_task(self._connect_once())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _connect_once(self) -> None:
+        try:
+            line = await self._connect()
+        except ClientError as error:
+            self._connecting = False
+            self._reconnect_later(error)
+            return
+        self._connecting = False
+        if self._closed:
+            line.abort()
+            return
+        self._line = line
+        self._under_way = 0
+        self._begin_session()
+        if self._watch is None:
+            self._watch = self._host.timers.call_later(WATCH_S, self._look)
+
+    def _lost(self, line: Line, error: BaseException) -> None:
+        if line is self._line:
+            line.abort()
+            self._line = None
+            self._under_way = 0
+            self._reconnect_later(error)
+
+    def _reconnect_later(self, error: BaseException) -> None:
+        most_s = self._rules.fetch_backoff_s
+        self._connect_backoff_s = min(max(2 * self._connect_backoff_s, FIRST_BACKOFF_S), most_s)
+        log.info("cannot fetch", extra={"leader": self._source_id, "reason": str(error)})
+        if not self._closed:
+            self._host.timers.call_later(self._connect_backoff_s, self._poke)
+
+    def _look(self) -> None:
+        """A leader that does not answer for so long is asked over a new connection."""
+        waited_s = self._host.clock.monotonic() - self._sent_at
+        if self._line is not None and self._under_way and waited_s > self._rules.socket_timeout_s:
+            self._lost(self._line, TimeoutError(f"no answer in {waited_s:.0f} s"))
+        self._watch = self._host.timers.call_later(WATCH_S, self._look)

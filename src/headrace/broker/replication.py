@@ -1,0 +1,53 @@
+"""The copies of partitions on several brokers: what leaders and followers need of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.broker.isr_keeper import AskController, IsrKeeper
+from headrace.broker.peers import Peers
+from headrace.broker.replica_fetchers import ReplicaFetchers
+from headrace.broker.replica_session import ReplicaSessions, Waiting
+from headrace.replication.follower import Follower
+from headrace.replication.replicated_leader import ReplicatedLeader
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+class Replication:
+    """The followers that fetch from here, and what is fetched from other brokers."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.sessions = ReplicaSessions(broker.random)
+        self.waiting: set[Waiting] = set()
+        self._broker = broker
+        self._keeper: IsrKeeper | None = None
+        self._fetchers: ReplicaFetchers | None = None
+
+    def start(self, peers: Peers, ask: AskController) -> None:
+        """This broker is a member of a cluster: it follows, and keeps in-sync sets."""
+        self._keeper = IsrKeeper(self._broker, ask)
+        self._keeper.start()
+        self._fetchers = fetchers = ReplicaFetchers(self._broker, peers)
+        self._broker.on_roles_changed(fetchers.role_changed)
+        for replica in self._broker.partitions.replicas:
+            if isinstance(replica, Follower):
+                fetchers.follow(replica)
+
+    def followers_fetched(self, replica_id: int, leaders: Sequence[ReplicatedLeader]) -> None:
+        """These leaders have heard how far a follower is."""
+        if self._keeper is not None:
+            self._keeper.followers_fetched(replica_id, leaders)
+
+    def finish_waits(self) -> None:
+        """Answers every follower that waits."""
+        for waiting in tuple(self.waiting):
+            waiting.finish()
+
+    def stop(self) -> None:
+        if self._fetchers is not None:
+            self._fetchers.close()
+        if self._keeper is not None:
+            self._keeper.close()

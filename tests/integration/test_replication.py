@@ -1,0 +1,216 @@
+"""Leaders and followers over real sockets: copies, commits, in-sync sets, changes of leader."""
+
+import asyncio
+from pathlib import Path
+
+from tests.support.handmade_cluster import HandmadeCluster, handmade_cluster, produce
+
+from headrace.cluster.topology import Partition
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.produce import ProduceRequest, ProduceResponse
+from headrace.replication.follower import Follower
+from headrace.replication.replicated_leader import ReplicatedLeader
+
+ALL = Partition(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
+QUICK_LAG = {"replica.lag.time.max.ms": "600", "replica.fetch.wait.max.ms": "100"}
+
+
+def leader_of(cluster: HandmadeCluster, broker_id: int, index: int = 0) -> ReplicatedLeader:
+    leader = cluster.brokers[broker_id].partitions.replica("t", index)
+    assert isinstance(leader, ReplicatedLeader)
+    return leader
+
+
+def test_records_are_acknowledged_when_every_in_sync_replica_has_them(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL, ALL._replace(leader=2), min_insync_replicas="2")
+            for at in range(20):
+                answer = await cluster.produce(1, b"a%d" % at)
+                assert (answer.error_code, answer.base_offset) == (0, at)
+                assert len(cluster.held(2)) == len(cluster.held(3)) == len(cluster.held(1))
+            answer = await cluster.produce(2, b"other", index=1)
+            assert answer.error_code == 0
+            await cluster.until_alike(1, 2, 3)
+            await cluster.until_alike(1, 2, 3, index=1)
+
+    asyncio.run(run())
+
+
+def test_followers_hear_of_the_watermark_without_more_records(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL)
+            await cluster.produce(1, b"a", b"b")
+            for broker_id in (2, 3):
+                follower = cluster.brokers[broker_id].partitions.replica("t", 0)
+                assert isinstance(follower, Follower)
+                await cluster.until(lambda f=follower: f.high_watermark == 2, "the watermark")
+
+    asyncio.run(run())
+
+
+def test_the_wrong_broker_names_the_right_one(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster, cluster.client(2) as line:
+            await cluster.create(ALL)
+            request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[])
+            answer = await cluster.produce(2, b"a")
+            assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert answer.current_leader.leader_id == 1
+            empty = await line.request(request, ProduceResponse, version=12, timeout_s=5)
+            assert empty.responses == []
+
+    asyncio.run(run())
+
+
+def test_a_follower_that_is_away_holds_up_commits_until_it_has_left_the_set(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path, settings=QUICK_LAG) as cluster:
+            await cluster.create(ALL, min_insync_replicas="2")
+            await cluster.produce(1, b"a")
+            await cluster.stop(3, clean=False)
+            answer = await cluster.produce(1, b"b")
+            assert answer.error_code == 0
+            assert cluster.partition().isr == (1, 2)
+            await cluster.start(3)
+            await cluster.until(lambda: cluster.partition().isr == (1, 2, 3), "3 is back in sync")
+            await cluster.until_alike(1, 2, 3)
+
+    asyncio.run(run())
+
+
+def test_records_are_refused_while_too_few_are_in_sync(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path, settings=QUICK_LAG) as cluster:
+            await cluster.create(ALL, min_insync_replicas="2")
+            await cluster.produce(1, b"a")
+            for broker_id in (2, 3):
+                await cluster.stop(broker_id, clean=False)
+            waiting = await cluster.produce(1, b"b", timeout_ms=8_000)
+            assert waiting.error_code in (
+                ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                ErrorCode.REQUEST_TIMED_OUT,
+            )
+            assert cluster.partition().isr == (1,)
+            refused = await cluster.produce(1, b"c")
+            assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+            taken = await cluster.produce(1, b"d", acks=1)
+            assert taken.error_code == 0
+            leader = leader_of(cluster, 1)
+            assert leader.high_watermark == 1
+            await cluster.start(2)
+            await cluster.until(lambda: leader.high_watermark == 3, "2 is back in sync")
+
+    asyncio.run(run())
+
+
+def test_a_request_that_is_not_committed_in_time_says_so(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL)
+            await cluster.stop(3, clean=False)
+            answer = await cluster.produce(1, b"a", timeout_ms=200)
+            assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+    asyncio.run(run())
+
+
+def test_who_waits_when_the_leader_changes_is_told_and_nothing_committed_is_lost(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL, min_insync_replicas="2")
+            await cluster.produce(1, b"committed")
+            await cluster.stop(3, clean=False)
+            waiting = asyncio.create_task(cluster.produce(1, b"waits"))
+            await cluster.until(lambda: len(cluster.held(2)) == len(cluster.held(1)), "2 has it")
+            await cluster.lead(2, isr=(2,))
+            answer = await waiting
+            assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert answer.current_leader.leader_id == 2
+            await cluster.until(lambda: leader_of(cluster, 2).enough_in_sync, "1 follows")
+            assert (await cluster.produce(2, b"next")).error_code == 0
+            await cluster.until_alike(1, 2)
+
+    asyncio.run(run())
+
+
+def test_a_leader_that_comes_back_gives_up_what_nobody_else_had(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path, settings=QUICK_LAG) as cluster:
+            await cluster.create(ALL)
+            await cluster.produce(1, b"shared")
+            await cluster.stop(2, clean=False)
+            await cluster.stop(3, clean=False)
+            assert (await cluster.produce(1, b"only here", acks=1)).error_code == 0
+            alone = cluster.held(1)
+            await cluster.stop(1)
+            for broker_id in (2, 3):
+                await cluster.start(broker_id)
+            await cluster.lead(2, isr=(2, 3))
+            assert (await cluster.produce(2, b"instead")).error_code == 0
+            await cluster.start(1)
+            await cluster.until_alike(1, 2, 3)
+            assert cluster.held(1) != alone
+            await cluster.until(lambda: cluster.partition().isr == (1, 2, 3), "all in sync")
+
+    asyncio.run(run())
+
+
+def test_a_follower_that_fell_behind_the_log_start_goes_on_where_it_is(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path, settings=QUICK_LAG) as cluster:
+            await cluster.create(ALL)
+            await cluster.produce(1, b"a")
+            await cluster.stop(3, clean=False)
+            for _ in range(3):
+                assert (await cluster.produce(1, b"b")).error_code == 0
+            leader = leader_of(cluster, 1)
+            leader.log.delete_before(3)
+            leader.interrupt()
+            await cluster.start(3)
+            await cluster.until_alike(1, 3)
+            follower = cluster.brokers[3].partitions.replica("t", 0)
+            assert follower is not None
+            assert follower.log.log_start_offset == 3
+            second = cluster.brokers[2].partitions.replica("t", 0)
+            assert second is not None
+            await cluster.until(lambda: second.log.log_start_offset == 3, "2 drops it too")
+
+    asyncio.run(run())
+
+
+def test_what_a_flush_was_promised_for_is_acknowledged_when_all_have_flushed(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL, flush_messages="1")
+            for at in range(5):
+                answer = await cluster.produce(1, b"a%d" % at)
+                assert (answer.error_code, answer.base_offset) == (0, at)
+                for broker_id in (1, 2, 3):
+                    replica = cluster.brokers[broker_id].partitions.replica("t", 0)
+                    assert replica is not None
+                    assert replica.log.recovery_point == at + 1
+
+    asyncio.run(run())
+
+
+def test_many_partitions_are_copied_from_every_broker(tmp_path: Path) -> None:
+    count = 600  # more than one fetch names
+
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(*(ALL._replace(leader=1 + at % 3) for at in range(count)))
+            async with cluster.client(1) as line:
+                for at in range(0, count, 60):
+                    assert (await produce(line, b"x", index=at)).error_code == 0
+            for at in range(0, count, 60):
+                await cluster.until_alike(1, 2, 3, index=at)
+
+    asyncio.run(run())
