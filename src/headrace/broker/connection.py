@@ -6,14 +6,16 @@ bound on requests in flight, or while the client does not read its answers, the 
 read: what a client sends can slow down that client only.
 
 A handler that answers with a coroutine holds the connection until it is done, as every request
-does in Kafka; one that answers with a future lets the next request start.
+does in Kafka; so does one that says HELD and answers by itself. One that answers with a future
+lets the next request start.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from headrace.broker.frames import FrameRefused, ReceiveBuffer
 from headrace.protocol.errors import ProtocolError
@@ -63,6 +65,13 @@ class Serial:
         self.encode = encode
 
 
+class Held:
+    """What dispatch returns for a request that `answer_held` or `start_again` is called for."""
+
+
+HELD: Final = Held()
+
+
 class Owner(Protocol):
     """What a connection needs from the server that accepted it."""
 
@@ -73,7 +82,7 @@ class Owner(Protocol):
 
     def dispatch(
         self, connection: "Connection", frame: memoryview
-    ) -> Parts | Pipelined | Serial | None: ...
+    ) -> Parts | Pipelined | Serial | Held | None: ...
 
     def opened(self, connection: "Connection") -> bool: ...
 
@@ -111,7 +120,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """Requests accepted and not yet answered."""
-        return len(self._waiting)
+        return len(self._waiting) or int(self._held)
 
     # --- asyncio's side -------------------------------------------------------------------------
 
@@ -201,23 +210,37 @@ class Connection(asyncio.BufferedProtocol):
         ):
             try:
                 frame = self._buffer.next_frame()
-                if frame is None:
-                    return True
-                reply = owner.dispatch(self, frame)
             except ProtocolError as error:
                 self._refuse(error)
                 return False
-            except Exception:
-                log.exception("a request failed", extra={"peer": self.peer})
-                self.close("internal error")
-                return False
-            if reply.__class__ is list and not self._waiting:
-                self._write(reply)  # nearly always
-            elif isinstance(reply, list):
-                self._answer(reply)
-            elif reply is not None:
-                self._wait_for(reply)
+            if frame is None:
+                return True
+            if not self._start(frame):
+                # A held request is answered soon: to stop reading would cost more than to read.
+                return self._held
         return False
+
+    def _start(self, frame: memoryview) -> bool:
+        """Whether the next request may be looked at."""
+        try:
+            reply = self._owner.dispatch(self, frame)
+        except ProtocolError as error:
+            self._refuse(error)
+            return False
+        except Exception:
+            log.exception("a request failed", extra={"peer": self.peer})
+            self.close("internal error")
+            return False
+        if reply.__class__ is list and not self._waiting:
+            self._write(reply)  # nearly always
+        elif isinstance(reply, list):
+            self._answer(reply)
+        elif isinstance(reply, Held):
+            self._held = True
+            return False
+        elif reply is not None:
+            self._wait_for(reply)
+        return True
 
     def _refuse(self, error: ProtocolError) -> None:
         log.warning("refused a request", extra={"peer": self.peer, "error": str(error)})
@@ -254,6 +277,26 @@ class Connection(asyncio.BufferedProtocol):
         self._write_ready()
         self._serve_buffered()
         self._close_when_drained()
+
+    def answer_held(self, part: bytes) -> None:
+        """The answer of the request that held the connection; the next one may start."""
+        self._held = False
+        self._out.append(part)
+        self._out_bytes += len(part)
+        if self._buffer.has_bytes or not self._reading:
+            self._serve_buffered()
+        self._flush()
+        if self._draining:
+            self._close_when_drained()
+
+    def start_again(self, frame: bytes) -> None:
+        """Starts the request that held the connection anew, without a shortcut."""
+        self._held = False
+        self.remembered = None
+        if self._transport is not None:
+            self._start(memoryview(frame))
+            self._serve_buffered()
+            self._close_when_drained()
 
     # --- answers --------------------------------------------------------------------------------
 
@@ -320,13 +363,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _close_when_drained(self) -> None:
         transport = self._transport
-        if self._draining and not self._waiting and transport is not None and not self._lingering:
+        if self._draining and not self.in_flight and transport is not None and not self._lingering:
             # Closing a socket with unread bytes resets it, and a reset can overtake the last
             # answers. So say that no more will come, and give the client a moment to read.
             self._flush()
             self._lingering = True
             self._read(on=True)
-            transport.write_eof()
+            with contextlib.suppress(OSError):  # the client has reset the connection
+                transport.write_eof()
             self._loop.call_later(LINGER_S, transport.abort)
 
 

@@ -87,6 +87,10 @@ class Coordinator(Generic[S]):
             return self._future(cast("Deferred[R]", outcome), refuse)
         return outcome
 
+    def seat(self, key: str) -> Seat[S]:
+        """Where turns of that key run, for this turn of the loop; raises CoordinatorError."""
+        return self._routes.get(key) or self._route(key)
+
     def run(self, key: str, decide: Callable[[S, int], Turn[R]]) -> "asyncio.Future[R]":
         """The answer after its commit, or the CoordinatorError."""
         try:

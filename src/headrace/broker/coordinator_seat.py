@@ -139,11 +139,13 @@ class Seat(Generic[S]):
 
     def _write(self, turn: Turn[R], now_ms: int) -> CoordinatorError | None:
         """Appends and replays the changes; after an error the turn has not happened."""
-        encode = self.shard.format.encode
         changes = turn.changes
         producer = turn.producer
         try:
-            records = [encode(change) for change in changes]
+            records = turn.encoded
+            if records is None:
+                encode = self.shard.format.encode
+                records = [encode(change) for change in changes]
             if self._owner.codec is not NOT_COMPRESSED:
                 result = self._append_compressed(records, now_ms, producer)
             elif producer is None:

@@ -21,6 +21,7 @@ from headrace.records.codec import Codec
 from headrace.replication.leader import Leader
 
 if TYPE_CHECKING:
+    from headrace.broker.commit_gathering import CommitGathering
     from headrace.broker.node import Broker
     from headrace.broker.share_group_states import ShareGroupStates
     from headrace.broker.transaction_markers import TransactionMarkers
@@ -94,6 +95,13 @@ class Coordinators:
         from headrace.broker.share_group_states import ShareGroupStates
 
         return ShareGroupStates(self._broker)
+
+    @cached_property
+    def commits(self) -> CommitGathering:
+        """Offset commits that may share a batch."""
+        from headrace.broker.commit_gathering import CommitGathering
+
+        return CommitGathering(self._broker.loop, self.groups)
 
     @property
     def serves_share_groups(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from headrace.broker.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.connection import HELD, Connection, Held, Parts, Pipelined, Serial
 from headrace.coordinator.context import RequestContext
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ProtocolError
@@ -117,8 +117,8 @@ class Context:
 Answer = Struct | bytes | None
 Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
 Handle = Callable[["Broker", Context, Struct], Reply]
-# Looks at the bytes of a request for one that it can answer without reading them.
-Shortcut = Callable[["Broker", Connection, bytes], "bytes | asyncio.Future[Answer] | None"]
+# Looks at the bytes of a request for one that it can see to without reading them.
+Shortcut = Callable[["Broker", Connection, bytes], Held | None]
 
 
 class _Route:
@@ -159,7 +159,7 @@ class Dispatcher:
 
     def dispatch(
         self, connection: Connection, frame: memoryview
-    ) -> Parts | Pipelined | Serial | None:
+    ) -> Parts | Pipelined | Serial | Held | None:
         """Starts one request; raises ProtocolError for what cannot be answered."""
         if len(frame) < _HEAD.size:
             msg = f"a request of {len(frame)} bytes has no header"
@@ -170,23 +170,23 @@ class Dispatcher:
             return self._unsupported(route.spec, version, correlation_id)
         body: memoryview | bytes = frame if route.in_place else bytes(frame)
         flexible = version >= route.flexible_since
-        reply: Reply = None
-        if route.shortcut is not None:
-            reply = route.shortcut(self._broker, connection, cast("bytes", body))
-        if reply is None:
-            pos = _HEAD.size + id_size
-            if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
-                # No client id, or tagged fields after it, or nonsense: the long way.
-                _, pos = read_request_header(body, 0, len(body))
-            elif flexible:
-                pos += 1
-            # Bytes after the message are ignored, as Kafka does: librdkafka 2.16 sends three of
-            # them after a Metadata request for all topics.
-            read = route.readers.get(version)
-            if read is None:
-                read = route.readers[version] = route.reader(version)
-            request, _ = read(body, pos, len(body))
-            reply = route.handle(self._broker, Context(connection, version, body), request)
+        if route.shortcut is not None and route.shortcut(
+            self._broker, connection, cast("bytes", body)
+        ):
+            return HELD
+        pos = _HEAD.size + id_size
+        if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
+            # No client id, or tagged fields after it, or nonsense: the long way.
+            _, pos = read_request_header(body, 0, len(body))
+        elif flexible:
+            pos += 1
+        # Bytes after the message are ignored, as Kafka does: librdkafka 2.16 sends three of
+        # them after a Metadata request for all topics.
+        read = route.readers.get(version)
+        if read is None:
+            read = route.readers[version] = route.reader(version)
+        request, _ = read(body, pos, len(body))
+        reply = route.handle(self._broker, Context(connection, version, body), request)
         if reply is None:
             return None
         if isinstance(reply, bytes):  # an answer that the handler had nearly ready

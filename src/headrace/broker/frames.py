@@ -47,6 +47,11 @@ class ReceiveBuffer:
     def capacity(self) -> int:
         return self._capacity
 
+    @property
+    def has_bytes(self) -> bool:
+        """Whether anything has come that was not handed out."""
+        return self._start != self._end
+
     def writable(self) -> memoryview:
         """Where the next bytes go; ends the life of the frames handed out before."""
         if self._start == self._end:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.struct import Struct
 from headrace.protocol.types import Buffer
+from headrace.records.plain import KeyAndValue
 
 _INT16: Final = struct.Struct(">h")
 _KEY_VERSION: Final = 0
@@ -53,7 +54,7 @@ class RecordFormat:
             for kind in self._by_number.values()
         }
 
-    def encode(self, change: Change) -> tuple[bytes, bytes | None]:
+    def encode(self, change: Change) -> KeyAndValue:
         """The key and value of the record."""
         key, value = change
         before_key, before_value, version = self._written[type(key)]

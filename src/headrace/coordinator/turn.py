@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.record_format import Change
+from headrace.records.plain import KeyAndValue
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -91,3 +92,5 @@ class Turn(NamedTuple, Generic[R]):
     producer: Producer | None = None
     undo: Callable[[CoordinatorError], None] | None = None
     """Takes back soft state (waiting members, not records) if the append failed."""
+    encoded: Sequence[KeyAndValue] | None = None
+    """The changes' records, where the shard has them at hand; else its format writes them."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 
-from headrace.broker.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.connection import HELD, Connection, Held, Parts, Pipelined, Serial
 from headrace.protocol.errors import ProtocolError
 
 TIMEOUT_S = 5.0
@@ -29,7 +29,7 @@ class Owner:
 
     def dispatch(
         self, connection: Connection, frame: memoryview
-    ) -> Parts | Pipelined | Serial | None:
+    ) -> Parts | Pipelined | Serial | Held | None:
         request = bytes(frame)
         self.started.append(request)
         self.asked.set()
@@ -38,6 +38,8 @@ class Owner:
             return Pipelined(self.futures[request], encode)
         if request.startswith(b"hold"):
             return Serial(self._held(request), encode)
+        if request == b"self":
+            return HELD
         if request == b"silent":
             return None
         if request == b"bad":
@@ -195,5 +197,48 @@ def test_a_client_that_goes_away_cancels_what_it_waited_for() -> None:
             writer.transport.abort()
             await asyncio.wait_for(owner.gone.wait(), TIMEOUT_S)
             assert owner.futures[b"wait"].cancelled()
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_answers_by_itself_holds_back_the_next_one() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"self", b"A"))
+            await owner.until_started(b"self")
+            assert owner.connection.in_flight == 1
+            owner.connection.answer_held(b"done")
+            assert await read(reader, 5) == b"doneA"
+            assert owner.connection.in_flight == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_held_request_that_starts_again_keeps_its_place() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"self", b"A"))
+            await owner.until_started(b"self")
+            owner.connection.start_again(b"again")
+            assert await read(reader, 6) == b"againA"
+
+    asyncio.run(scenario())
+
+
+def test_draining_waits_for_a_held_request() -> None:
+    async def scenario() -> None:
+        for start_again in (False, True):
+            owner = Owner()
+            async with connected(owner) as (reader, writer):
+                writer.write(framed(b"self"))
+                await owner.until_started(b"self")
+                owner.connection.drain()
+                if start_again:
+                    owner.connection.start_again(b"done")
+                else:
+                    owner.connection.answer_held(b"done")
+                assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b"done"
 
     asyncio.run(scenario())

@@ -5,7 +5,7 @@ import pytest
 from headrace.coordinator.record_format import Change, RecordType
 from headrace.groups.records.classic import CLASSIC_TYPES, GroupMetadataKey, GroupMetadataValue
 from headrace.groups.records.consumer import CONSUMER_TYPES
-from headrace.groups.records.format import FORMAT
+from headrace.groups.records.format import FORMAT, RepeatedOffset
 from headrace.groups.records.offsets import (
     OFFSET_TYPES,
     LegacyOffsetCommitKey,
@@ -13,6 +13,7 @@ from headrace.groups.records.offsets import (
     OffsetCommitValue,
 )
 from headrace.groups.records.share import SHARE_TYPES
+from headrace.protocol.types import ZERO_UUID
 
 KEY = OffsetCommitKey(group_id="g", topic="t", partition=3)
 
@@ -27,6 +28,26 @@ def test_an_offset_is_written_as_kafka_writes_it() -> None:
         "0004 0000000000000005 00000002 026d 0000000000000009"  # up to the commit's time
         "01 00 10 000102030405060708090a0b0c0d0e0f"  # one tagged field: the topic id
     )
+
+
+@pytest.mark.parametrize("metadata", ["", "m", "é" * 100, "x" * 4000])
+@pytest.mark.parametrize("topic_id", [ZERO_UUID, bytes(range(16))])
+@pytest.mark.parametrize("leader_epoch", [-1, 7])
+def test_a_repeated_offset_is_written_as_the_format_writes_it(
+    metadata: str, topic_id: bytes, leader_epoch: int
+) -> None:
+    def value(offset: int, commit_timestamp: int) -> OffsetCommitValue:
+        return OffsetCommitValue(
+            offset=offset,
+            leader_epoch=leader_epoch,
+            metadata=metadata,
+            commit_timestamp=commit_timestamp,
+            topic_id=topic_id,
+        )
+
+    repeated = RepeatedOffset(KEY, value(0, 0))
+    for offset, now_ms in ((0, 0), (2**62, 2**41), (-1, -1)):
+        assert repeated.encode(offset, now_ms) == FORMAT.encode(Change(KEY, value(offset, now_ms)))
 
 
 def test_an_offset_with_an_expiry_is_written_in_the_version_that_has_one() -> None:

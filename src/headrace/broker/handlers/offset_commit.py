@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.connection import Connection
-from headrace.broker.dispatch import Context
+from headrace.broker.commit_gathering import Answer
+from headrace.broker.connection import HELD, Connection, Held
+from headrace.broker.dispatch import Context, encode
 from headrace.coordinator.errors import CoordinatorError
 from headrace.groups.offsets.recommitting import Recommit
+from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 _OFFSET: Final = struct.Struct(">q")
-_CORRELATION_ID_AT: Final = 4
+_CORRELATION_ID_AT: Final = 4  # in a request
+_BEHIND_CORRELATION_ID: Final = 8
+_CORRELATION_ID: Final = slice(4, 8)  # in an answer, behind its size
+_SPEC: Final = APIS[ApiKey.OFFSET_COMMIT]
 
 
 def handle(
@@ -38,32 +42,30 @@ def handle(
         lambda shard, now_ms: shard.offsets.commit(version, request, now_ms),
         lambda error: _refused(request, error),
     )
-    if isinstance(answer, OffsetCommitResponse):
+    if isinstance(answer, asyncio.Future):
+        answer.add_done_callback(lambda done: _remember_later(broker, context, request, done))
+    else:
         _remember(broker, context, request, answer)
     return answer
 
 
-def shortcut(
-    broker: Broker, connection: Connection, frame: bytes
-) -> bytes | asyncio.Future[bytes | None] | None:
-    """The answer, if this is the connection's last commit again, with another offset."""
+def shortcut(broker: Broker, connection: Connection, frame: bytes) -> Held | None:
+    """Holds the connection if this is its last commit again, with another offset."""
     last = connection.remembered
-    if last.__class__ is not _Remembered or not last.is_in(frame):
+    if last.__class__ is not _Remembered or not last.is_in(frame) or connection.in_flight:
         return None
-    answer = broker.groups.answer(last.commit.group_id, last.commit.decide, _has_changed)
-    if isinstance(answer, asyncio.Future):
-        answer.add_done_callback(partial(_close_unanswered, connection))
-    return answer
+    broker.coordinators.commits.add(connection, last.commit, frame)
+    return HELD
 
 
-def _has_changed(_: CoordinatorError) -> None:
-    """The long way finds out what."""
-
-
-def _close_unanswered(connection: Connection, done: asyncio.Future[bytes | None]) -> None:
-    """A commit that waited for its flush and failed: the client asks again, the long way."""
-    if not done.cancelled() and done.result() is None:
-        connection.close("a commit could not be stored")
+def _remember_later(
+    broker: Broker,
+    context: Context,
+    request: OffsetCommitRequest,
+    done: asyncio.Future[OffsetCommitResponse],
+) -> None:
+    if not done.cancelled():
+        _remember(broker, context, request, done.result())
 
 
 def _remember(
@@ -84,13 +86,13 @@ class _Remembered:
 
     __slots__ = ("_head", "_offset_at", "_size", "_start", "_tail", "commit", "was_of_use")
 
-    def __init__(self, commit: Recommit[bytes | None], frame: bytes, offset_at: int) -> None:
+    def __init__(self, commit: Recommit[Answer], frame: bytes, offset_at: int) -> None:
         self.commit = commit
         self.was_of_use = False
         self._size = len(frame)
         self._offset_at = offset_at
         self._start = frame[:_CORRELATION_ID_AT]
-        self._head = frame[_CORRELATION_ID_AT + 4 : offset_at]
+        self._head = frame[_BEHIND_CORRELATION_ID:offset_at]
         self._tail = frame[offset_at + _OFFSET.size :]
 
     @classmethod
@@ -103,9 +105,9 @@ class _Remembered:
     ) -> _Remembered | None:
         """None for a request or an answer that is not of the usual form."""
         frame, version = bytes(context.frame), context.version
-        commit = Recommit[bytes | None].of(
-            broker.metadata.image, version, request, answer.encode(version)
-        )
+        framed = b"".join(encode(_SPEC, version, 0, answer))
+        around = (framed[: _CORRELATION_ID.start], framed[_CORRELATION_ID.stop :])
+        commit = Recommit[Answer].of(broker.metadata.image, version, request, around)
         body = request.encode(version)
         if commit is None or not frame.endswith(body) or answer.topics[0].partitions[0].error_code:
             return None
@@ -121,9 +123,9 @@ class _Remembered:
         at = self._offset_at
         if (
             len(frame) == self._size
-            and frame[_CORRELATION_ID_AT + 4 : at] == self._head
-            and frame[at + _OFFSET.size :] == self._tail
-            and frame[:_CORRELATION_ID_AT] == self._start
+            and frame.endswith(self._tail)
+            and frame.startswith(self._head, _BEHIND_CORRELATION_ID)
+            and frame.startswith(self._start)
         ):
             (self.commit.offset,) = _OFFSET.unpack_from(frame, at)
             self.was_of_use = True

@@ -1,22 +1,26 @@
-"""A commit that is made again, with another offset.
+"""Commits that are made again, with other offsets.
 
 A consumer of one partition sends the same request all its life, but for the offset. What the first
 one came to, its topic, its record's key and its answer, holds for the next as long as the topic
-is the same; whether the member may commit is asked every time.
+is the same; whether the member may commit is asked every time. Commits of many consumers that come
+together become one turn: one batch in the log.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.record_format import Change
-from headrace.coordinator.turn import Turn
+from headrace.coordinator.turn import SetTimer, Turn
+from headrace.groups.group import Group
+from headrace.groups.records.format import RepeatedOffset
 from headrace.groups.records.offsets import OffsetCommitKey, OffsetCommitValue
-from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
 )
+from headrace.records.plain import KeyAndValue
 
 if TYPE_CHECKING:
     from headrace.groups.shard import GroupShard
@@ -27,17 +31,21 @@ _NO_RETENTION: Final = -1
 
 
 class Recommit(Generic[R]):
-    """An accepted commit of one partition; `offset` is to be set before `decide`."""
+    """An accepted commit of one partition; `offset` is what the next one asks for."""
 
     __slots__ = (
-        "_answer",
-        "_key",
-        "_partition",
-        "_request",
-        "_topic",
+        "_generation",
+        "_instance_id",
+        "_leader_epoch",
+        "_metadata",
         "_version",
+        "answer",
         "group_id",
+        "key",
+        "member_id",
         "offset",
+        "record",
+        "topic",
     )
 
     def __init__(
@@ -49,15 +57,19 @@ class Recommit(Generic[R]):
         answer: R,
     ) -> None:
         self.group_id = request.group_id
+        self.member_id = request.member_id
         self.offset = partition.committed_offset
-        self._answer = answer
+        self.topic = topic
+        self.answer = answer
         self._version = version
-        self._request = request
-        self._topic = topic
-        self._partition = partition
-        self._key = OffsetCommitKey(
+        self._instance_id = request.group_instance_id
+        self._generation = request.generation_id_or_member_epoch
+        self._leader_epoch = partition.committed_leader_epoch
+        self._metadata = partition.committed_metadata or ""
+        self.key = OffsetCommitKey(
             group_id=request.group_id, topic=topic.name, partition=partition.partition_index
         )
+        self.record = RepeatedOffset(self.key, self.value(commit_timestamp=0))
 
     @classmethod
     def of(
@@ -73,30 +85,51 @@ class Recommit(Generic[R]):
             return None
         return cls(version, request, topic, asked.partitions[0], answer)
 
-    def decide(self, shard: "GroupShard", now_ms: int) -> Turn[R]:
-        """The commit; raises CoordinatorError when something has changed: the whole request must
-        then be looked at again."""
-        group = shard.groups.get(self.group_id)
-        topic = self._topic
-        if group is None or shard.image().topics.get(topic.name) is not topic:
-            raise CoordinatorError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        request, partition = self._request, self._partition
-        member_id = request.member_id
+    def check(self, group: Group) -> None:
+        """Raises CoordinatorError if the group does not let the member commit."""
         check = group.check_commit(
-            member_id,
-            request.group_instance_id,
-            request.generation_id_or_member_epoch,
+            self.member_id,
+            self._instance_id,
+            self._generation,
             transactional=False,
             version=self._version,
         )
         if check is not None:
-            check(topic.name, topic.topic_id, partition.partition_index)
-        value = OffsetCommitValue(
+            check(self.topic.name, self.topic.topic_id, self.key.partition)
+
+    def value(self, commit_timestamp: int) -> OffsetCommitValue:
+        return OffsetCommitValue(
             offset=self.offset,
-            leader_epoch=partition.committed_leader_epoch,
-            metadata=partition.committed_metadata or "",
-            commit_timestamp=now_ms,
-            topic_id=topic.topic_id,
+            leader_epoch=self._leader_epoch,
+            metadata=self._metadata,
+            commit_timestamp=commit_timestamp,
+            topic_id=self.topic.topic_id,
         )
-        changes = (Change(self._key, value),)
-        return Turn(self._answer, changes, (), group.timers_after_commit(member_id))
+
+
+def commit_again(
+    commits: Sequence[Recommit[R]], shard: "GroupShard", now_ms: int
+) -> Turn[list[R | None]]:
+    """The answers in order; None where something has changed: the whole request must then be
+    looked at again."""
+    topics = shard.image().topics
+    answers: list[R | None] = []
+    changes: list[Change] = []
+    encoded: list[KeyAndValue] = []
+    timers: list[SetTimer] = []
+    for commit in commits:
+        group = shard.groups.get(commit.group_id)
+        topic = commit.topic
+        if group is None or topics.get(topic.name) is not topic:
+            answers.append(None)
+            continue
+        try:
+            commit.check(group)
+        except CoordinatorError:
+            answers.append(None)
+            continue
+        answers.append(commit.answer)
+        changes.append(Change(commit.key, commit.value(now_ms)))
+        encoded.append(commit.record.encode(commit.offset, now_ms))
+        timers += group.timers_after_commit(commit.member_id)
+    return Turn(answers, changes, timers=timers, encoded=encoded)
