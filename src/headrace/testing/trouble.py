@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
-from headrace.broker.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.connection import Connection, Held, Parts, Pipelined, Serial
 from headrace.broker.dispatch import HANDLERS, Context, encode
 from headrace.broker.fetch_session import FetchSession
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
@@ -33,7 +33,7 @@ T = TypeVar("T")
 WAIT_S: Final = 30.0
 _CODES: Final = {int(code): code for code in ErrorCode}
 
-Sent = Parts | Pipelined | Serial | None
+Sent = Parts | Pipelined | Serial | Held | None
 Api = str | int
 Error = ErrorCode | str | int
 
@@ -324,6 +324,7 @@ async def _carried_out(request: _Request) -> Parts | None:
         return sent.encode(await sent.future)
     if isinstance(sent, Serial):
         return sent.encode(await sent.coroutine)
+    assert not isinstance(sent, Held), "on a connection that waits no shortcut is taken"
     return sent
 
 
