@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headrace.broker.node import METADATA_FILE
+from headrace.broker.standalone import METADATA_FILE
 from headrace.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,

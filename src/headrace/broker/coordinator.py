@@ -353,7 +353,7 @@ class Coordinator(Generic[S]):
         broker = self._broker
         live = len(broker.metadata.image.live_brokers())
         new = new_topic(self.topic, broker.settings, live)
-        results = await broker.metadata.decide(lambda controller: controller.create_topics([new]))
+        results = await broker.metadata.create_topics([new])
         error = results[0].error
         if error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or "")

@@ -9,7 +9,7 @@ import asyncio
 import struct
 from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from headrace.broker.connection import HELD, Connection, Held, Parts, Pipelined, Serial
 from headrace.coordinator.context import RequestContext
@@ -74,7 +74,31 @@ HANDLERS: Mapping[ApiKey, str] = {
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "describe_share_group_offsets",
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: "alter_share_group_offsets",
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: "delete_share_group_offsets",
+    ApiKey.ELECT_LEADERS: "elect_leaders",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "alter_partition_reassignments",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "list_partition_reassignments",
+    ApiKey.UNREGISTER_BROKER: "unregister_broker",
+    ApiKey.ALTER_PARTITION: "alter_partition",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
+    ApiKey.CLUSTER_METADATA: "cluster_metadata",
+    ApiKey.LEAVE_CLUSTER: "leave_cluster",
 }
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UNREGISTER_BROKER,
+    }
+)
+"""What clients ask any broker and only the controller decides."""
 
 _HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
 _NO_TAGS = b"\0"
@@ -91,12 +115,20 @@ class UnsupportedRequest(ProtocolError):
 class Context:
     """What a handler may know of a request beside its body."""
 
-    __slots__ = ("connection", "frame", "version")
+    __slots__ = ("_connection", "frame", "version")
 
-    def __init__(self, connection: Connection, version: int, frame: bytes | memoryview) -> None:
-        self.connection = connection
+    def __init__(
+        self, connection: Connection | None, version: int, frame: bytes | memoryview
+    ) -> None:
+        self._connection = connection
         self.version = version
         self.frame = frame
+
+    @property
+    def connection(self) -> Connection:
+        """The client's. What the broker asks itself comes over none."""
+        assert self._connection is not None
+        return self._connection
 
     @property
     def client_id(self) -> str:
@@ -220,11 +252,23 @@ class Dispatcher:
         except (ValueError, KeyError):
             msg = f"API key {key} is not served"
             raise UnsupportedRequest(msg) from None
+        spec = APIS[api_key]
+        forwarding = self._broker.forwarding
+        if spec.for_members and forwarding is None:
+            msg = f"{spec.name} is for brokers of a cluster, and this node is on its own"
+            raise UnsupportedRequest(msg)
         module = import_module(f"headrace.broker.handlers.{name}")
-        route = self._routes[key] = _Route(
-            APIS[api_key], module.handle, getattr(module, "shortcut", None)
-        )
+        handle: Handle = module.handle
+        if forwarding is not None and api_key in FORWARDED:
+            handle = forwarding.wrap(spec, handle)
+        route = self._routes[key] = _Route(spec, handle, getattr(module, "shortcut", None))
         return route
+
+
+def handler_of(key: ApiKey) -> Handle:
+    """The handler of an API, for requests that come from this broker itself."""
+    handle: Handle = import_module(f"headrace.broker.handlers.{HANDLERS[key]}").handle
+    return handle
 
 
 def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:

@@ -7,18 +7,38 @@ a topic exists can use it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from headrace.broker.offload import Offload
+from headrace.cluster.broker_control import ProducerIdBlock
 from headrace.cluster.config_control import ConfigControl
 from headrace.cluster.controller import Controller
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import Outcome
 from headrace.cluster.records import MetadataRecord
 from headrace.cluster.store import MetadataStore
+from headrace.cluster.topic_control import CreatedTopic, NewTopic
 
 T = TypeVar("T")
 Publish = Callable[[MetadataImage, Sequence[MetadataRecord]], Awaitable[None]]
+
+
+class Metadata(Protocol):
+    """What a broker knows of its cluster, and how it changes it: alone or as a member."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def configs(self) -> ConfigControl: ...
+
+    async def decide(self, decision: Callable[[Controller], Outcome[T]]) -> Sequence[T]:
+        """Runs one operation to its end; raises `NotController` where another broker decides."""
+        ...
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]: ...
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock: ...
 
 
 class MetadataService:
@@ -48,6 +68,19 @@ class MetadataService:
             outcome = decision(self._controller)
             await self._commit(outcome.records)
             return outcome.results
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
+        """Creates topics for this broker itself."""
+        return await self.decide(lambda controller: controller.create_topics(topics))
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """A block of producer ids for this broker alone."""
+        node_id = self._controller.node_id
+        epoch = self.image.brokers[node_id].epoch
+        blocks = await self.decide(
+            lambda controller: controller.allocate_producer_ids(node_id, epoch)
+        )
+        return blocks[0]
 
     async def record(self, records: Sequence[MetadataRecord]) -> None:
         """Commits records that need no decision, e.g. a node's first ones."""

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.adoption import adopt
+from headrace.broker.affiliation import Affiliation
 from headrace.broker.chores import chores_of
 from headrace.broker.cleaner import Cleaner
 from headrace.broker.delayed_fetch import DelayedFetch
@@ -26,21 +26,19 @@ from headrace.broker.hosting import Hosting
 from headrace.broker.housekeeping import Housekeeping
 from headrace.broker.limits import Limits
 from headrace.broker.log_config import LogConfigs
-from headrace.broker.metadata_service import MetadataService
 from headrace.broker.partitions import PartitionTable
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.roles import RoleChanged, Roles
 from headrace.broker.server import Server
+from headrace.broker.standalone import Standalone
 from headrace.broker.timers import Timers
 from headrace.broker.world import World
-from headrace.cluster.controller import Controller
 from headrace.cluster.effective import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
 from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreated, TopicDeleted
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
-from headrace.cluster.stores.sqlite import IN_MEMORY
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.replication.replica import Replica
 from headrace.storage.config import LogConfig
@@ -52,6 +50,11 @@ from headrace.storage.manager import LogManager
 if TYPE_CHECKING:
     from headrace.broker.coordinator import Coordinator
     from headrace.broker.coordinators import Coordinators
+    from headrace.broker.forwarding import Forwarding
+    from headrace.broker.member import Member
+    from headrace.broker.membership import Membership
+    from headrace.broker.office import Office
+    from headrace.broker.peers import Peers
     from headrace.broker.replication import Replication
     from headrace.broker.shares import Shares
     from headrace.groups.shard import GroupShard
@@ -60,14 +63,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-METADATA_FILE: Final = "headrace-metadata.sqlite"
 SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
 ANSWERS_SHARE: Final = 0.5  # of the time to stop; the rest is for the disk
 LOAD_COORDINATORS_AFTER_S: Final = 0.1  # the first answers of a started broker come before
 
 
 class Broker:
-    """A node that leads every partition of its own embedded cluster."""
+    """One node: on its own, or a member of a cluster where its settings name a ZooKeeper."""
 
     def __init__(
         self,
@@ -94,6 +96,7 @@ class Broker:
         self.partitions = PartitionTable(self._open_log)
         self._role_listeners: list[RoleChanged] = []
         self._metadata_in_memory = ephemeral
+        self.member: Member | None = None
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
 
     @property
@@ -116,9 +119,35 @@ class Broker:
         """Calls `told` for every partition in which this broker's role or its epoch changes."""
         self._role_listeners.append(told)
 
+    # --- the cluster ----------------------------------------------------------------------------
+
+    @property
+    def membership(self) -> "Membership | None":
+        """None for a node on its own, as are all of these."""
+        return None if self.member is None else self.member.membership
+
+    @property
+    def peers(self) -> "Peers | None":
+        return None if self.member is None else self.member.peers
+
+    @property
+    def forwarding(self) -> "Forwarding | None":
+        return None if self.member is None else self.member.forwarding
+
+    @property
+    def office(self) -> "Office | None":
+        """The controller's, while this member is it."""
+        return None if self.member is None else self.member.metadata.office
+
+    @property
+    def is_controller(self) -> bool:
+        return self.member is None or self.office is not None
+
     @property
     def broker_epoch(self) -> int:
         """Of this life of the broker."""
+        if self.member is not None:
+            return self.member.broker_epoch
         return self.metadata.image.brokers[self.node_id].epoch
 
     # --- coordinators ---------------------------------------------------------------------------
@@ -172,8 +201,7 @@ class Broker:
         self.housekeeping = Housekeeping(self.loop, self.timers)
         self.cleaner = Cleaner(self)
         try:
-            self._open_storage()
-            await self._join()
+            await self._start()
         except (StorageError, StoreError, OSError) as error:
             self.abort()
             raise StartupError(str(error)) from error
@@ -181,56 +209,19 @@ class Broker:
             self.abort()
             raise
 
-    def _open_storage(self) -> None:
-        directories = self.settings.log_dirs
-        if not directories:
+    async def _start(self) -> None:
+        if not self.settings.log_dirs:
             msg = "no data directory: set log.dirs, or use --data or --ephemeral"
             raise StartupError(msg)
-        for directory in directories:
+        for directory in self.settings.log_dirs:
             make_directories(self.world.files, directory)
-        place = IN_MEMORY if self._metadata_in_memory else f"{directories[0]}/{METADATA_FILE}"
-        self._store = self.world.metadata_store(place)
-        image = self._store.load()
-        self.logs = LogManager(
-            directories,
-            self.world.files,
-            self.clock,
-            new_id=lambda: self.random.randbytes(16),
-            node_id=self.node_id,
-            cluster_id=image.cluster_id or None,
-            max_open_files=self.settings.integer("headrace.max.open.files"),
-        )
-        self.logs.open(lambda topic: self._log_configs.of(image, topic))
-        roles = Roles(self.node_id, self.partitions, self.logs, self.clock, self._role_listeners)
-        self._hosting = hosting = Hosting(
-            roles, self.partitions, self.logs, self._log_configs.of, self._limit
-        )
-        controller = Controller(image, self.settings.controller(), self.random)
-        self.metadata = MetadataService(controller, self._store, self.offload, self._publish)
-        self.producer_ids = ProducerIds(self.metadata, self.node_id)
-        self._controller = controller
-        hosting.load(image)
-        self._limit(image)
-
-    async def _join(self) -> None:
-        is_new = not self.metadata.image.cluster_id
-        await self.metadata.record(self._controller.bootstrap(self.logs.cluster_id))
-        if is_new:
-            await self.metadata.record(adopt(self.logs, self.node_id))
+        affiliation = self._affiliation = self._affiliate()
+        await affiliation.open()
+        self.metadata = affiliation.metadata
+        self.producer_ids = ProducerIds(self.metadata)
         bound = [(listener, await self._bind(listener)) for listener in self.settings.listeners]
         self.endpoints = self._advertised(bound)
-        clean = all(home.was_clean for home in self.logs.homes)
-        registered = await self.metadata.decide(
-            lambda controller: controller.register_broker(
-                self.node_id,
-                self.endpoints,
-                rack=self.settings.string("broker.rack"),
-                incarnation_id=self.random.randbytes(16),
-                clean_restart=clean,
-            )
-        )
-        if registered[0].error.code:
-            raise StartupError(registered[0].error.message)
+        await affiliation.join()
         for warning in self.settings.warnings:
             log.warning("a setting has no effect", extra={"reason": warning})
         self.housekeeping.start(chores_of(self))
@@ -239,11 +230,43 @@ class Broker:
             # By the loop's time, also where the broker's clock is moved by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
 
+    def _affiliate(self) -> Affiliation:
+        store = self.world.cluster_store(self.settings, self.clock)
+        if store is None:
+            return Standalone(self, in_memory=self._metadata_in_memory)
+        from headrace.broker.member import Member
+
+        self.member = Member(self, store)
+        return self.member
+
+    def open_logs(self, cluster_id: str | None, image: MetadataImage) -> None:
+        """Opens the data directories, which must be this cluster's or new."""
+        self.logs = LogManager(
+            self.settings.log_dirs,
+            self.world.files,
+            self.clock,
+            new_id=lambda: self.random.randbytes(16),
+            node_id=self.node_id,
+            cluster_id=cluster_id,
+            max_open_files=self.settings.integer("headrace.max.open.files"),
+        )
+        self.logs.open(lambda topic: self._log_configs.of(image, topic))
+        roles = Roles(self.node_id, self.partitions, self.logs, self.clock, self._role_listeners)
+        self._hosting = Hosting(
+            roles, self.partitions, self.logs, self._log_configs.of, self._limit
+        )
+
+    def host(self, image: MetadataImage) -> None:
+        """Takes the roles that a starting broker has."""
+        self._hosting.load(image)
+        self._limit(image)
+
     def _load_coordinators(self) -> None:
         if not self.stopping:
             self.coordinators.load()
 
-    async def _publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+    async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+        """Makes the image after these records real here."""
         changed = self._topics_in(records)
         await self._hosting.publish(image, records)
         if changed and self._has_coordinators:
@@ -323,6 +346,7 @@ class Broker:
         """Finishes what was accepted, flushes, writes the marker."""
         if timeout_s is None:
             timeout_s = self.settings.integer("headrace.stop.timeout.ms") / 1000
+        await self._affiliation.leave(timeout_s)
         self.stopping = True
         self.server.close_listeners()
         for delayed in tuple(self.delayed_fetches):
@@ -336,9 +360,15 @@ class Broker:
             self.coordinators.stop()
         self.timers.close()
         await self.server.drain(timeout_s * ANSWERS_SHARE)
+        await self._affiliation.withdraw()
         await self.housekeeping.stop()
         # In a thread: thousands of fsyncs must not keep a second signal from being heard.
-        closing = self.offload(self.logs.close, clean=True, high_watermarks=self.high_watermarks())
+        closing = self.offload(
+            self.logs.close,
+            clean=True,
+            high_watermarks=self.high_watermarks(),
+            broker_epoch=self._affiliation.broker_epoch,
+        )
         done, _ = await asyncio.wait([closing], timeout=timeout_s * (1 - ANSWERS_SHARE))
         if not done:
             msg = f"the logs were not on disk within {timeout_s:g} s (headrace.stop.timeout.ms)"
@@ -349,6 +379,8 @@ class Broker:
     def abort(self) -> None:
         """Stops at once: no answers, no flush, no marker; the next start recovers."""
         self.stopping = True
+        if hasattr(self, "_affiliation"):
+            self._affiliation.crash()
         self.timers.close()
         if "replication" in self.__dict__:
             self.replication.stop()
@@ -364,8 +396,8 @@ class Broker:
         self._release()
 
     def _release(self) -> None:
-        if hasattr(self, "_store"):
-            self._store.close()
+        if hasattr(self, "_affiliation"):
+            self._affiliation.close()
         self.offload.close()
 
 

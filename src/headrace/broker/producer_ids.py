@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headrace.broker.metadata_service import MetadataService
+from headrace.broker.metadata_service import Metadata
 from headrace.coordinator.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 
@@ -10,9 +10,8 @@ from headrace.protocol.errors import ErrorCode
 class ProducerIds:
     """One block at a time; a block that a crash interrupts is lost, never reused."""
 
-    def __init__(self, metadata: MetadataService, node_id: int) -> None:
+    def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
-        self._node_id = node_id
         self._next = 0
         self._end = 0
         self._reservation: asyncio.Task[None] | None = None
@@ -27,6 +26,10 @@ class ProducerIds:
         if not self.available:
             if self._reservation is None or self._reservation.done():
                 self._reservation = asyncio.get_running_loop().create_task(self._reserve())
+                # If it fails, whoever asks next tries again.
+                self._reservation.add_done_callback(
+                    lambda task: task.cancelled() or task.exception()
+                )
             raise CoordinatorError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "producer ids are being reserved"
             )
@@ -45,10 +48,8 @@ class ProducerIds:
             await self._reserve()
 
     async def _reserve(self) -> None:
-        epoch = self._metadata.image.brokers[self._node_id].epoch
-        results = await self._metadata.decide(
-            lambda controller: controller.allocate_producer_ids(self._node_id, epoch)
-        )
-        block = results[0]
+        block = await self._metadata.allocate_producer_ids()
+        if block.error.code:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, block.error.message or "")
         self._next = block.first
         self._end = block.first + block.size

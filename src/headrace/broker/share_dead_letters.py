@@ -166,9 +166,7 @@ class DeadLetters:
 
     async def _create(self, name: str) -> None:
         new = NewTopic(name, configs=[(ENABLE, "true")])
-        results = await self._broker.metadata.decide(
-            lambda controller: controller.create_topics([new])
-        )
+        results = await self._broker.metadata.create_topics([new])
         error = results[0].error
         if error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise NotWritten(f"dead-letter topic {name} was not created: {error.message}")

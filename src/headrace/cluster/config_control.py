@@ -157,7 +157,7 @@ class ConfigControl:
             id_ = int(name)
         except ValueError:
             raise _bad_request(f"Node id must be an integer, but it is: {name}") from None
-        if id_ != self.node_id:
+        if id_ != self.node_id and id_ not in self.image.brokers:
             raise _bad_request(
                 f"Unexpected broker id, expected {self.node_id}, but received {name}"
             )

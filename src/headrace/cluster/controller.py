@@ -10,6 +10,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
+from typing import TYPE_CHECKING
 
 from headrace.cluster import broker_control, features, topic_control
 from headrace.cluster.broker_control import ProducerIdBlock, Registration
@@ -32,6 +33,9 @@ from headrace.cluster.topic_control import (
 from headrace.cluster.topology import ZERO_UUID, Endpoint
 from headrace.protocol.errors import ErrorCode
 
+if TYPE_CHECKING:
+    from headrace.cluster.partition_control import Rules
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
@@ -51,6 +55,11 @@ class Controller:
         self.image = image
         self._settings = settings
         self._rng = rng
+        self._rules: tuple[object, Rules] | None = None
+
+    @property
+    def node_id(self) -> int:
+        return self._settings.node_id
 
     def bootstrap(self, cluster_id: str | None = None) -> tuple[MetadataRecord, ...]:
         """Records that bring a store to life, and those that make this node its controller."""
@@ -128,6 +137,16 @@ class Controller:
     ) -> Outcome[ApiError]:
         outcome = features.update_features(self.image, updates, node_id=self._settings.node_id)
         return _without_records(outcome) if validate_only else outcome
+
+    @property
+    def rules(self) -> "Rules":
+        """What topics' configurations say of their leaders, as of the current image."""
+        from headrace.cluster.topic_rules import rules_of  # a start has no use for it
+
+        known = self._rules
+        if known is None or known[0] is not self.image.configs:
+            known = self._rules = (self.image.configs, rules_of(self.configs.effective))
+        return known[1]
 
     @property
     def configs(self) -> ConfigControl:

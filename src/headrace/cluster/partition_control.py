@@ -7,6 +7,7 @@ from typing import NamedTuple
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome, Refused
 from headrace.cluster.partition_changes import Election, PartitionChange, Standing
+from headrace.cluster.placement import new_partition
 from headrace.cluster.records import MetadataRecord, PartitionChanged
 from headrace.cluster.topology import NO_LEADER, Broker, Partition, Topic
 from headrace.protocol.errors import ErrorCode
@@ -63,9 +64,7 @@ class Elected:
 
 def live_ids(image: MetadataImage) -> frozenset[int]:
     """Brokers that may lead and take new replicas."""
-    return frozenset(
-        id_ for id_, broker in image.brokers.items() if not (broker.fenced or broker.leaving)
-    )
+    return frozenset(id_ for id_, broker in image.brokers.items() if broker.is_available)
 
 
 def standing(image: MetadataImage, rules: Rules, topic: str) -> Standing:
@@ -91,6 +90,17 @@ def _settled(topic: Topic, live: frozenset[int], rules: TopicRules) -> Iterator[
         after = PartitionChange(partition, where).result()
         if after is not None:
             yield PartitionChanged(topic.topic_id, index, after)
+
+
+def first_states(image: MetadataImage) -> tuple[MetadataRecord, ...]:
+    """States of partitions whose creation was cut short: nobody has written to them yet."""
+    live = live_ids(image)
+    return tuple(
+        PartitionChanged(topic.topic_id, index, new_partition(partition.replicas, live))
+        for topic in image.topics.values()
+        for index, partition in enumerate(topic.partitions)
+        if partition.leader_epoch < 0 and not live.isdisjoint(partition.replicas)
+    )
 
 
 def distrust(image: MetadataImage, rules: Rules, broker_id: int) -> tuple[MetadataRecord, ...]:

@@ -1,8 +1,8 @@
 """Which brokers hold a new partition: replicas spread evenly over brokers and racks. Pure.
 
 Leaders and followers rotate, so that each broker leads about as many partitions as any other.
-Replicas of one partition lie in different racks where there are enough of them. Fenced brokers
-take part only where the live ones do not suffice, and never as leader.
+Replicas of one partition lie in different racks where there are enough of them. Fenced
+and leaving ones take part only where the others do not suffice, and never as leader.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ def place(
     brokers: Sequence[Broker], *, count: int, replication_factor: int, rng: Random
 ) -> tuple[Partition, ...]:
     """`count` new partitions; raises `Refused` where the brokers do not suffice."""
-    live = [broker for broker in brokers if not broker.fenced]
+    live = [broker for broker in brokers if broker.is_available]
     problem: str | None = None
     if not live:
         problem = "All brokers are currently fenced."
@@ -45,7 +45,7 @@ def place(
         # The embedded case: every partition is in the same state, so they are one object.
         return (new_partition((live[0].broker_id,), live_ids),) * count
     leaders = _by_rack_in_turn(live)
-    spare = _by_rack_in_turn([broker for broker in brokers if broker.fenced])
+    spare = _by_rack_in_turn([broker for broker in brokers if not broker.is_available])
     start, round_ = rng.randrange(len(leaders)), rng.randrange(len(leaders))
     return tuple(
         new_partition(
@@ -63,7 +63,7 @@ def assigned_partition(
 ) -> Partition:
     """A partition on the brokers that a person chose; `factor` is that of the ones before."""
     _check_assignment(replicas, brokers, factor)
-    live = frozenset(id_ for id_ in replicas if not brokers[id_].fenced)
+    live = frozenset(id_ for id_ in replicas if brokers[id_].is_available)
     if not live:
         raise bad_assignment(
             f"All brokers specified in the manual partition assignment for partition {index} "

@@ -79,6 +79,11 @@ class Broker(NamedTuple):
     fenced: bool = False
     leaving: bool = False  # in a controlled shutdown: it leads nothing new
 
+    @property
+    def is_available(self) -> bool:
+        """Whether it may lead and take new replicas."""
+        return not (self.fenced or self.leaving)
+
     def endpoint(self, listener: str) -> Endpoint | None:
         """The address of that listener, if this broker has it."""
         for endpoint in self.endpoints:

@@ -24,6 +24,7 @@ from headrace.storage.filesystem import (
     FileSystem,
     exists,
     make_directories,
+    read_file,
     remove_if_there,
     replace_file,
 )
@@ -49,6 +50,7 @@ class LogHome:
         "_fs",
         "_lock_fd",
         "_on_disk",
+        "clean_epoch",
         "cleaned_to",
         "directory",
         "high_watermarks",
@@ -68,6 +70,7 @@ class LogHome:
         self.logs: dict[str, Log] = {}
         self.meta: MetaProperties | None = None
         self.was_clean = False
+        self.clean_epoch = NO_BROKER_EPOCH  # of the life that stopped cleanly
         self.recovery_points: dict[str, int] = {}
         self.log_starts: dict[str, int] = {}
         self.high_watermarks: dict[str, int] = {}
@@ -96,6 +99,8 @@ class LogHome:
             self._list()
             marker = f"{self.path}/{CLEAN_SHUTDOWN}"
             self.was_clean = exists(self._fs, marker)
+            if self.was_clean:
+                self.clean_epoch = _broker_epoch(read_file(self._fs, marker))
             if remove_if_there(self._fs, marker):
                 self._fs.fsync_dir(self.path)
         except OSError as error:
@@ -191,8 +196,14 @@ class LogHome:
 
     # --- closing --------------------------------------------------------------------------------
 
-    def close(self, *, clean: bool, high_watermarks: Mapping[str, int] | None) -> None:
-        """Closes every log; writes the marker if all of them closed well."""
+    def close(
+        self,
+        *,
+        clean: bool,
+        high_watermarks: Mapping[str, int] | None,
+        broker_epoch: int = NO_BROKER_EPOCH,
+    ) -> None:
+        """Closes every log; writes the marker, with this life's epoch, if all closed well."""
         complete = (
             clean and self.is_online and all(each.failure is None for each in self.logs.values())
         )
@@ -206,7 +217,7 @@ class LogHome:
         if complete:
             try:
                 self.checkpoint(high_watermarks)
-                self._write_marker()
+                self._write_marker(broker_epoch)
             except (StorageError, OSError):
                 log.exception("log directory did not close well", extra={"path": self.path})
         if self._lock_fd >= 0:
@@ -228,9 +239,18 @@ class LogHome:
             return False
         return True
 
-    def _write_marker(self) -> None:
-        text = json.dumps({"version": 0, "brokerEpoch": NO_BROKER_EPOCH})
+    def _write_marker(self, broker_epoch: int) -> None:
+        text = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
         replace_file(self._fs, f"{self.path}/{CLEAN_SHUTDOWN}", text.encode())
+
+
+def _broker_epoch(marker: bytes) -> int:
+    """The epoch in a marker; older ones are empty files."""
+    try:
+        epoch = json.loads(marker)["brokerEpoch"]
+    except (ValueError, KeyError, TypeError):
+        return NO_BROKER_EPOCH
+    return epoch if isinstance(epoch, int) else NO_BROKER_EPOCH
 
 
 def fewest(homes: Iterable[LogHome]) -> LogHome | None:

@@ -16,7 +16,7 @@ from headrace.storage.config import LogConfig
 from headrace.storage.errors import DiskError, InconsistentTopicId, LogDirFailed, StorageError
 from headrace.storage.filesystem import FileSystem
 from headrace.storage.log import Log
-from headrace.storage.log_home import LogHome, fewest
+from headrace.storage.log_home import NO_BROKER_EPOCH, LogHome, fewest
 from headrace.storage.meta_properties import MetaProperties
 from headrace.storage.open_files import OpenFiles, default_open_files
 from headrace.storage.partition_metadata import encode_topic_id, read_topic_id
@@ -263,10 +263,21 @@ class LogManager:
     def open_files(self) -> int:
         return len(self._files)
 
+    @property
+    def clean_epoch(self) -> int | None:
+        """The epoch of the broker's last life, if all directories say that it stopped cleanly."""
+        epochs = {home.clean_epoch if home.was_clean else NO_BROKER_EPOCH for home in self.homes}
+        epoch = epochs.pop()
+        return None if epochs or epoch == NO_BROKER_EPOCH else epoch
+
     def close(
-        self, *, clean: bool = True, high_watermarks: Mapping[str, int] | None = None
+        self,
+        *,
+        clean: bool = True,
+        high_watermarks: Mapping[str, int] | None = None,
+        broker_epoch: int = NO_BROKER_EPOCH,
     ) -> None:
         """Closes every log and releases the directories."""
         for home in self.homes:
-            home.close(clean=clean, high_watermarks=high_watermarks)
+            home.close(clean=clean, high_watermarks=high_watermarks, broker_epoch=broker_epoch)
         self._logs.clear()

@@ -16,6 +16,7 @@ from headrace.broker.connection import Connection, Held, Parts, Pipelined, Seria
 from headrace.broker.dispatch import HANDLERS, Context, encode
 from headrace.broker.fetch_session import FetchSession
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
+from headrace.protocol.error_answers import error_answer, has_place_for
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.header import read_request_header
 from headrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -23,7 +24,6 @@ from headrace.protocol.messages.metadata import MetadataRequest, MetadataRespons
 from headrace.protocol.messages.produce import ProduceRequest
 from headrace.protocol.struct import Struct
 from headrace.testing.client_id import CLIENT_ID
-from headrace.testing.error_answers import error_answer, has_place_for
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker as Node
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WAIT_S: Final = 30.0
+MESSAGE: Final = "a test wants this request to fail"
 _CODES: Final = {int(code): code for code in ErrorCode}
 
 Sent = Parts | Pipelined | Serial | Held | None
@@ -254,7 +255,7 @@ def _fail(request: _Request, code: ErrorCode) -> Sent | _Missed:
         return _fail_metadata(request, body, code)
     if isinstance(body, FetchRequest):
         _name_partitions(request.node, body, request.version)
-    answer = error_answer(request.spec, body, request.version, code)
+    answer = error_answer(request.spec, body, request.version, code, MESSAGE)
     return _MISSED if answer is None else request.answer(answer)
 
 

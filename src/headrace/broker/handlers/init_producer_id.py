@@ -37,7 +37,10 @@ def handle(
 async def _when_there_are_ids(
     broker: Broker, context: Context, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
-    await broker.producer_ids.ensure()
+    try:
+        await broker.producer_ids.ensure()
+    except CoordinatorError as error:
+        return _refused(context.version, error)
     reply = _init(broker, context, request)
     return await reply if isinstance(reply, asyncio.Future) else reply
 

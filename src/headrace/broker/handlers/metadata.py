@@ -75,7 +75,7 @@ async def _create_then_answer(
 ) -> MetadataResponse:
     live = len(broker.metadata.image.live_brokers())
     new = [new_topic(name, broker.settings, live) for name in missing]
-    results = await broker.metadata.decide(lambda controller: controller.create_topics(new))
+    results = await broker.metadata.create_topics(new)
     errors: dict[str, ErrorCode] = {
         result.name: result.error.code
         for result in results

@@ -24,6 +24,9 @@ flush string os in=os|ack
     When acknowledged records are on disk: `os` leaves it to the system, `ack` fsyncs before
     each acknowledgement (flush.messages is 1 unless log.flush.interval.messages or the
     topic says otherwise).
+headrace.fast.failure.detection boolean true
+    Replaces a broker at once when its connections end and new ones are refused; otherwise
+    only the end of its ZooKeeper session counts.
 headrace.max.inflight.bytes.per.connection long 134217728 min=1048576
     Bytes of answers of one connection that wait for an earlier one; past it the socket is not
     read.

@@ -21,7 +21,7 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.protocol.struct import Struct
-from headrace.testing.error_answers import error_answer
+from headrace.protocol.error_answers import error_answer
 
 CODE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 SAMPLES = {"string": "sample", "bytes": b"", "records": b""}

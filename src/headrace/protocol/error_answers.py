@@ -7,14 +7,12 @@ of the whole session stands outside.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.layout import Field, fields_of
 from headrace.protocol.struct import Struct
-
-MESSAGE: Final = "a test wants this request to fail"
 
 _CODES: Final = ("error_code", "partition_error_code")
 _BY_PARTITION: Final = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.METADATA)
@@ -59,13 +57,21 @@ Part = Struct | str | int
 """A part of a request: a topic with partitions, or only a name or an index."""
 
 
-def error_answer(spec: ApiSpec, request: Struct, version: int, code: ErrorCode) -> Struct | None:
+class _Failure(NamedTuple):
+    code: ErrorCode
+    message: str | None
+
+
+def error_answer(
+    spec: ApiSpec, request: Struct, version: int, code: ErrorCode, message: str | None = None
+) -> Struct | None:
     """The response; None if the request asks for nothing that could fail with a code."""
+    failure = _Failure(code, message)
     inside = _array_for_codes(spec.response, version) is not None
     by_part = spec.key in _BY_PARTITION and code not in _OF_THE_WHOLE and inside
     if by_part and (_parts_of(request, version, "") or spec.key is ApiKey.METADATA):
-        return _nested(spec.response, request, version, code, {})
-    return _answer(spec.response, request, version, code, top=True)
+        return _nested(spec.response, request, version, failure, {})
+    return _answer(spec.response, request, version, failure, top=True)
 
 
 def has_place_for(spec: ApiSpec) -> bool:
@@ -74,7 +80,7 @@ def has_place_for(spec: ApiSpec) -> bool:
 
 
 def _answer(
-    cls: type[Struct], part: Part, version: int, code: ErrorCode, *, top: bool = False
+    cls: type[Struct], part: Part, version: int, failure: _Failure, *, top: bool = False
 ) -> Struct | None:
     fields = [field for field in fields_of(cls) if field.is_in(version)]
     names = {field.name for field in fields}
@@ -83,22 +89,23 @@ def _answer(
         values |= _identity(fields, part)
     coded = [name for name in _CODES if name in names]
     if not coded:
-        return _nested(cls, part, version, code, values)
-    values |= dict.fromkeys(coded, code)
+        return _nested(cls, part, version, failure, values)
+    values |= dict.fromkeys(coded, failure.code)
     if "error_message" in names:
-        values["error_message"] = MESSAGE
+        values["error_message"] = failure.message
     return cls(**values)
 
 
 def _nested(
-    cls: type[Struct], part: Part, version: int, code: ErrorCode, values: dict[str, object]
+    cls: type[Struct], part: Part, version: int, failure: _Failure, values: dict[str, object]
 ) -> Struct | None:
     array = _array_for_codes(cls, version)
     if array is None or not isinstance(part, Struct):
         return None
     assert array.struct is not None
     answers = [
-        _answer(array.struct, each, version, code) for each in _parts_of(part, version, array.name)
+        _answer(array.struct, each, version, failure)
+        for each in _parts_of(part, version, array.name)
     ]
     told = [answer for answer in answers if answer is not None]
     return cls(**values, **{array.name: told}) if told else None

@@ -1,0 +1,36 @@
+"""AllocateProducerIds (key 67), version 0: a block of producer ids for one broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.broker.errors import NotController
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: AllocateProducerIdsRequest
+) -> AllocateProducerIdsResponse:
+    office = broker.office
+    try:
+        if office is None:
+            raise NotController
+        decided = await office.decide(
+            lambda controller: controller.allocate_producer_ids(
+                request.broker_id, request.broker_epoch
+            )
+        )
+    except NotController:
+        return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    block = decided.results[0]
+    return AllocateProducerIdsResponse(
+        error_code=block.error.code, producer_id_start=block.first, producer_id_len=block.size
+    )

@@ -1,0 +1,95 @@
+"""AlterPartition (key 56), versions 2-3: leaders tell who is in sync. v3 names brokers' epochs."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.broker.errors import NotController
+from headrace.cluster.controller import Controller
+from headrace.cluster.membership_control import check_epoch
+from headrace.cluster.outcome import ApiError, Outcome
+from headrace.cluster.partition_control import IsrAnswer, IsrChange, IsrMember, alter_partitions
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.alter_partition import (
+    AlteredPartition,
+    AlteredTopic,
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+FIRST_VERSION_WITH_EPOCHS: Final = 3
+
+
+async def handle(
+    broker: Broker, context: Context, request: AlterPartitionRequest
+) -> AlterPartitionResponse:
+    office = broker.office
+    changes = [
+        IsrChange(
+            topic.topic_id,
+            asked.partition_index,
+            asked.leader_epoch,
+            asked.partition_epoch,
+            _members(context.version, asked),
+        )
+        for topic in request.topics
+        for asked in topic.partitions
+    ]
+    try:
+        if office is None:
+            raise NotController
+        decided = await office.decide(lambda controller: _decide(controller, request, changes))
+    except NotController:
+        return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    answers: list[IsrAnswer] = []
+    for result in decided.results:
+        if isinstance(result, ApiError):
+            return AlterPartitionResponse(error_code=result.code)
+        answers.append(result)
+    return AlterPartitionResponse(
+        topics=[
+            AlteredTopic(topic_id=topic_id, partitions=[_altered(each) for each in group])
+            for topic_id, group in groupby(answers, key=lambda answer: answer.topic_id)
+        ]
+    )
+
+
+def _decide(
+    controller: Controller, request: AlterPartitionRequest, changes: list[IsrChange]
+) -> Outcome[IsrAnswer | ApiError]:
+    known = controller.image.brokers.get(request.broker_id)
+    error = check_epoch(known, request.broker_id, request.broker_epoch)
+    if error.code:
+        # To a leader that was fenced or bounced it is all the same: it must hear of it first.
+        return Outcome((), [ApiError(ErrorCode.STALE_BROKER_EPOCH, error.message)])
+    outcome = alter_partitions(
+        controller.image, controller.rules, request.broker_id, request.broker_epoch, changes
+    )
+    return Outcome(outcome.records, list[IsrAnswer | ApiError](outcome.results))
+
+
+def _members(version: int, asked: AlterPartitionData) -> tuple[IsrMember, ...]:
+    if version >= FIRST_VERSION_WITH_EPOCHS:
+        return tuple(
+            IsrMember(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs
+        )
+    return tuple(IsrMember(id_) for id_ in asked.new_isr)
+
+
+def _altered(answer: IsrAnswer) -> AlteredPartition:
+    partition = answer.partition
+    if partition is None:
+        return AlteredPartition(partition_index=answer.index, error_code=answer.error.code)
+    return AlteredPartition(
+        partition_index=answer.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=list(partition.isr),
+        partition_epoch=partition.partition_epoch,
+    )

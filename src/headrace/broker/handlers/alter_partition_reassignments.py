@@ -1,0 +1,58 @@
+"""AlterPartitionReassignments (key 45), versions 0-1: moves replicas, or cancels a move."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.reassignment_control import Reassignment, alter_reassignments
+from headrace.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: AlterPartitionReassignmentsRequest
+) -> AlterPartitionReassignmentsResponse:
+    wanted = [
+        Reassignment(
+            topic.name,
+            asked.partition_index,
+            None if asked.replicas is None else tuple(asked.replicas),
+        )
+        for topic in request.topics
+        for asked in topic.partitions
+    ]
+    results = await broker.metadata.decide(
+        lambda controller: alter_reassignments(
+            controller.image,
+            controller.rules,
+            wanted,
+            allow_factor_change=request.allow_replication_factor_change,
+        )
+    )
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_message=None,
+        responses=[
+            ReassignableTopicResponse(
+                name=topic,
+                partitions=[
+                    ReassignablePartitionResponse(
+                        partition_index=each.index,
+                        error_code=each.error.code,
+                        error_message=each.error.message,
+                    )
+                    for each in group
+                ],
+            )
+            for topic, group in groupby(results, key=lambda each: each.topic)
+        ],
+    )

@@ -1,0 +1,34 @@
+"""ClusterMetadata (key 10000), version 0: what has changed since a version, once something has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.cluster_metadata import (
+    ClusterMetadataRequest,
+    ClusterMetadataResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: ClusterMetadataRequest
+) -> ClusterMetadataResponse:
+    image = broker.metadata.image
+    office = broker.office
+    if office is None or request.controller_epoch > office.elected.controller_epoch:
+        if office is not None:
+            office.look()  # somebody has heard of a later controller
+        return ClusterMetadataResponse(
+            error_code=ErrorCode.NOT_CONTROLLER,
+            controller_id=image.controller_id,
+            controller_epoch=image.controller_epoch,
+        )
+    known = image.brokers.get(request.broker_id)
+    if known is None or known.epoch < request.broker_epoch:
+        office.look()  # it has registered, and the store's word of it is still on its way
+    return await office.polls.poll(request, context.connection)

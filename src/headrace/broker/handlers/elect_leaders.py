@@ -1,0 +1,55 @@
+"""ElectLeaders (key 43), versions 0-2: preferred or unclean elections. v1 has the type."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.partition_changes import Election
+from headrace.cluster.partition_control import elect_leaders
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.elect_leaders import (
+    ElectLeadersPartitionResult,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ReplicaElectionResult,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+
+
+async def handle(
+    broker: Broker, context: Context, request: ElectLeadersRequest
+) -> ElectLeadersResponse:
+    election = ELECTIONS.get(request.election_type)
+    if election is None:
+        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+    asked = request.topic_partitions
+    wanted = (
+        None
+        if asked is None
+        else [(each.topic, index) for each in asked for index in each.partitions]
+    )
+    results = await broker.metadata.decide(
+        lambda controller: elect_leaders(controller.image, controller.rules, election, wanted)
+    )
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=topic,
+                partition_result=[
+                    ElectLeadersPartitionResult(
+                        partition_id=each.index,
+                        error_code=each.error.code,
+                        error_message=each.error.message,
+                    )
+                    for each in group
+                ],
+            )
+            for topic, group in groupby(results, key=lambda each: each.topic)
+        ]
+    )

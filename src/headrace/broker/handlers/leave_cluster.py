@@ -1,0 +1,46 @@
+"""LeaveCluster (key 10001), version 0: a broker stops on purpose; what it leads moves first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.broker.errors import NotController
+from headrace.cluster.membership_control import begin_leaving
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.leave_cluster import (
+    LeaveClusterRequest,
+    LeaveClusterResponse,
+    RemainingPartition,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: LeaveClusterRequest
+) -> LeaveClusterResponse:
+    office = broker.office
+    try:
+        if office is None:
+            raise NotController
+        decided = await office.decide(
+            lambda controller: begin_leaving(
+                controller.image, controller.rules, request.broker_id, request.broker_epoch
+            )
+        )
+    except NotController:
+        return LeaveClusterResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    # The new leaders lead before the old one goes.
+    await office.spread(decided.version)
+    step = decided.results[0]
+    return LeaveClusterResponse(
+        error_code=step.error.code,
+        error_message=step.error.message,
+        version=decided.version,
+        remaining=[
+            RemainingPartition(topic=topic, partition_index=index)
+            for topic, index in step.remaining
+        ],
+    )

@@ -1,0 +1,25 @@
+"""UnregisterBroker (key 64), version 0: a broker that never comes back is forgotten."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.broker.dispatch import Context
+from headrace.cluster.membership_control import unregister
+from headrace.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+async def handle(
+    broker: Broker, context: Context, request: UnregisterBrokerRequest
+) -> UnregisterBrokerResponse:
+    results = await broker.metadata.decide(
+        lambda controller: unregister(controller.image, controller.rules, request.broker_id)
+    )
+    error = results[0]
+    return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)
