@@ -70,6 +70,11 @@ class MetadataImage:
         """Brokers that are not fenced, by id."""
         return [self.brokers[id_] for id_ in sorted(self.brokers) if not self.brokers[id_].fenced]
 
+    @property
+    def live_ids(self) -> frozenset[int]:
+        """Of brokers that are not fenced."""
+        return frozenset(id_ for id_, broker in self.brokers.items() if not broker.fenced)
+
     def at_version(self, version: int) -> "MetadataImage":
         """The same content under another version: for stores that keep state, not batches."""
         return replace(self, version=version)

@@ -6,6 +6,7 @@ import pytest
 
 from headrace.broker.dispatch import HANDLERS
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
+from headrace.protocol.error_answers import error_answer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.layout import Field, fields_of
 from headrace.protocol.messages.fetch import FetchRequest, FetchResponse
@@ -21,7 +22,6 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.protocol.struct import Struct
-from headrace.protocol.error_answers import error_answer
 
 CODE = ErrorCode.NOT_LEADER_OR_FOLLOWER
 SAMPLES = {"string": "sample", "bytes": b"", "records": b""}

@@ -8,6 +8,7 @@ from headrace.broker.dispatch import Context
 from headrace.broker.handlers.operations import TOPIC_OPERATIONS
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.cluster.topic_names import name_problem
+from headrace.cluster.topology import NO_LEADER
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -85,16 +86,19 @@ def _describe(
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=_partitions(topic, first, room),
+        partitions=_partitions(topic, first, room, image.live_ids),
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
 def _partitions(
-    topic: Topic, first: int, room: int
+    topic: Topic, first: int, room: int, live: frozenset[int]
 ) -> list[DescribeTopicPartitionsResponsePartition]:
     return [
         DescribeTopicPartitionsResponsePartition(
+            error_code=(
+                ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE
+            ),
             partition_index=index,
             leader_id=partition.leader,
             leader_epoch=partition.leader_epoch,
@@ -102,7 +106,7 @@ def _partitions(
             isr_nodes=list(partition.isr),
             eligible_leader_replicas=list(partition.eligible_leaders),
             last_known_elr=[],
-            offline_replicas=[],
+            offline_replicas=[id_ for id_ in partition.replicas if id_ not in live],
         )
         for index, partition in enumerate(topic.partitions[first : first + room], start=first)
     ]

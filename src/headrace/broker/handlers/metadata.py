@@ -18,6 +18,7 @@ from headrace.broker.handlers.operations import (
 from headrace.broker.internal_topics import new_topic
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.cluster.topic_names import name_problem
+from headrace.cluster.topology import NO_LEADER
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.metadata import (
     MetadataRequest,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 NO_TOPIC_ID = bytes(16)
 FIRST_VERSION_BY_ID = 12
+NO_LEADER_NOW = ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def handle(
@@ -92,7 +94,8 @@ def _answer(
     operations = TOPIC_OPERATIONS if request.include_topic_authorized_operations else NOT_REQUESTED
     everything = request.topics is None or (context.version == 0 and not request.topics)
     if everything:
-        topics = [_known(topic, operations) for topic in image.topics.values()]
+        live = image.live_ids
+        topics = [_known(topic, operations, live) for topic in image.topics.values()]
     else:
         topics = [_asked(image, asked, errors, operations) for asked in _unique(request)]
     return MetadataResponse(
@@ -125,11 +128,11 @@ def _asked(
                 topic_id=asked.topic_id,
                 partitions=[],
             )
-        return _known(topic, operations)
+        return _known(topic, operations, image.live_ids)
     name = asked.name or ""
     topic = image.topics.get(name)
     if topic is not None:
-        return _known(topic, operations)
+        return _known(topic, operations, image.live_ids)
     error = errors.get(name)
     if error is None:
         invalid = name_problem(name) is not None
@@ -139,19 +142,20 @@ def _asked(
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 
-def _known(topic: Topic, operations: int) -> MetadataResponseTopic:
+def _known(topic: Topic, operations: int, live: frozenset[int]) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
         partitions=[
             MetadataResponsePartition(
+                error_code=NO_LEADER_NOW if partition.leader == NO_LEADER else ErrorCode.NONE,
                 partition_index=index,
                 leader_id=partition.leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.isr),
-                offline_replicas=[],
+                offline_replicas=[id_ for id_ in partition.replicas if id_ not in live],
             )
             for index, partition in enumerate(topic.partitions)
         ],
