@@ -82,10 +82,10 @@ class Position:
 class ReplicaSession:
     """One follower's positions, and which of them have something to be told."""
 
-    def __init__(self, session_id: int, replica_id: int) -> None:
+    def __init__(self, session_id: int, replica_id: int, broker_epoch: int) -> None:
         self.session_id = session_id
         self.replica_id = replica_id
-        self.broker_epoch = UNKNOWN
+        self.broker_epoch = broker_epoch
         self.epoch = 1  # of the next request
         self._positions: dict[Key, Position] = {}
         self._ready: dict[Position, None] = {}
@@ -331,17 +331,24 @@ class ReplicaSessions:
         self._random = random
         self._by_replica: dict[int, ReplicaSession] = {}
 
-    def begin(self, replica_id: int, session_id: int, epoch: int) -> ReplicaSession | ErrorCode:
-        """The session that a fetch belongs to; a new one for a first fetch."""
+    def begin(
+        self, replica_id: int, broker_epoch: int, session_id: int, epoch: int
+    ) -> ReplicaSession | ErrorCode:
+        """The session that a fetch belongs to; a new one for a first fetch.
+
+        A follower that has registered anew must name all its partitions again: leaders count only
+        what its present epoch has asked for, and an idle partition is not named otherwise.
+        """
         known = self._by_replica.get(replica_id)
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             if known is not None:
                 self._end(known)
-            session = ReplicaSession(self._random.randint(1, MAX_SESSION_ID), replica_id)
+            session_id = self._random.randint(1, MAX_SESSION_ID)
+            session = ReplicaSession(session_id, replica_id, broker_epoch)
             if epoch == INITIAL_EPOCH:
                 self._by_replica[replica_id] = session
             return session
-        if known is None or known.session_id != session_id:
+        if known is None or known.session_id != session_id or known.broker_epoch != broker_epoch:
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if known.epoch != epoch:
             return ErrorCode.INVALID_FETCH_SESSION_EPOCH

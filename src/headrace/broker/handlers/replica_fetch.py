@@ -24,10 +24,11 @@ def handle(
     broker: Broker, request: FetchRequest, replica_id: int, broker_epoch: int
 ) -> FetchResponse | asyncio.Future[Struct | None]:
     replication = broker.replication
-    session = replication.sessions.begin(replica_id, request.session_id, request.session_epoch)
+    session = replication.sessions.begin(
+        replica_id, broker_epoch, request.session_id, request.session_epoch
+    )
     if not isinstance(session, ReplicaSession):
         return FetchResponse(error_code=session, session_id=0, responses=[])
-    session.broker_epoch = broker_epoch
     session.forget(_forgotten(request))
     counted = session.ask(broker.partitions, _wanted(request), broker.clock.monotonic())
     replication.followers_fetched(replica_id, counted)
