@@ -4,10 +4,22 @@ import pytest
 
 import headrace.testing
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
 from headrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
+)
+from headrace.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from headrace.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
 )
 from headrace.protocol.messages.metadata import (
     MetadataRequest,
@@ -54,3 +66,20 @@ def test_an_internal_topic_is_made_whole_and_only_coordinators_write_to_it(name:
         answer = wire.call(request, ProduceResponse, 9)
         refused = answer.responses[0].partition_responses[0].error_code
         assert refused == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_offsets_join_a_transaction_before_anybody_looked_for_the_groups_coordinator() -> None:
+    """A producer names the group to its own coordinator first: the group's topic may be missing."""
+    with headrace.testing.Broker() as broker, Wire(broker.bootstrap_servers) as wire:
+        find = FindCoordinatorRequest(key_type=1, coordinator_keys=["writer"])
+        wire.call(find, FindCoordinatorResponse)
+        begin = InitProducerIdRequest(transactional_id="writer", transaction_timeout_ms=60_000)
+        begun = wire.call(begin, InitProducerIdResponse)
+        assert begun.error_code == 0
+        add = AddOffsetsToTxnRequest(
+            transactional_id="writer",
+            producer_id=begun.producer_id,
+            producer_epoch=begun.producer_epoch,
+            group_id="readers",
+        )
+        assert wire.call(add, AddOffsetsToTxnResponse, 3).error_code == 0

@@ -8,11 +8,13 @@ the topic unloads its shards.
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from headrace.broker.coordinator_loading import Loading
 from headrace.broker.coordinator_seat import Seat, coordinator_error
 from headrace.broker.internal_topics import new_topic
+from headrace.cluster.topology import NO_LEADER
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.keys import partition_for
 from headrace.coordinator.shard import Shard
@@ -48,6 +50,7 @@ class Coordinator(Generic[S]):
         self.codec = codec
         self.timers = broker.timers
         self.flusher = broker.flusher
+        self.commit_timeout_s = broker.settings.integer("offsets.commit.timeout.ms") / 1000
         self.now_ms = broker.clock.wall_ms
         self._broker = broker
         self._loop = broker.loop
@@ -141,6 +144,24 @@ class Coordinator(Generic[S]):
             )
         return partition_for(key, len(topic.partitions))
 
+    def host_of(self, key: str) -> int:
+        """The broker that has the key's shard; raises CoordinatorError while nobody has."""
+        index = self.partition_of(key)
+        partition = self._broker.metadata.image.partition(self.topic, index)
+        if partition is None or partition.leader == NO_LEADER:
+            raise CoordinatorError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic}-{index} has no leader"
+            )
+        return partition.leader
+
+    def elsewhere(self, key: str) -> int | None:
+        """The broker that has the key's shard, if that is another one."""
+        try:
+            host = self.host_of(key)
+        except CoordinatorError:
+            return None  # whoever asks here is told so
+        return host if host != self._broker.node_id else None
+
     # --- inside a request -----------------------------------------------------------------------
 
     def _run(self, seat: Seat[S], decide: Callable[[S, int], Turn[R]]) -> "asyncio.Future[R]":
@@ -203,9 +224,9 @@ class Coordinator(Generic[S]):
             return seat
         hosted = self._broker.partitions.by_name.get(self.topic)
         leader = hosted.leader(index) if hosted is not None else None
-        if self._stopped or hosted is None:
+        if self._stopped or not self.has_topic:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        if leader is None or index in self._failed:
+        if hosted is None or leader is None or index in self._failed:
             raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
         self._topic_id = hosted.topic_id
         if index not in self._loads:
@@ -221,6 +242,7 @@ class Coordinator(Generic[S]):
     def _activate(self, leader: Leader, shard: S) -> Seat[S]:
         seat = Seat(shard, leader, self)
         self._seats[leader.index] = seat
+        seat.settle()
         outcome = seat.run(lambda shard, now_ms: shard.loaded(now_ms))
         if isinstance(outcome, CoordinatorError):
             log.error(
@@ -257,15 +279,15 @@ class Coordinator(Generic[S]):
             )
 
     def _indexes_with_records(self) -> list[int]:
-        """Found without opening logs that nobody uses."""
+        """Of the partitions that this broker leads."""
         hosted = self._broker.partitions.by_name.get(self.topic)
         leaders = hosted.leaders if hosted is not None else []
-        indexes = []
-        for leader in leaders:
-            stored = self._broker.logs.get(self.topic, leader.index) if leader else None
-            if stored is not None and stored.log_start_offset < stored.log_end_offset:
-                indexes.append(stored.partition)
-        return indexes
+        return [leader.index for leader in leaders if leader and self._has_records(leader)]
+
+    def _has_records(self, leader: Leader) -> bool:
+        """Found without opening a log that nobody uses."""
+        stored = self._broker.logs.get(self.topic, leader.index)
+        return stored is not None and stored.log_start_offset < stored.log_end_offset
 
     # --- what a seat asks of its owner ----------------------------------------------------------
 
@@ -317,6 +339,22 @@ class Coordinator(Generic[S]):
         for index in tuple(self._seats):
             self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
 
+    def role_changed(self, index: int) -> None:
+        """This broker leads the partition now, in a new epoch, or does not lead it any more.
+
+        What the shard held is of the old epoch: whoever leads loads it from the log.
+        """
+        load = self._loads.pop(index, None)
+        if load is not None:
+            load.cancel()
+        self._failed.discard(index)
+        self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
+        self._routes.clear()
+        leader = self._broker.partitions.find(self.topic, index)
+        if isinstance(leader, Leader) and not self._stopped and self._has_records(leader):
+            with suppress(CoordinatorError):  # it loads, which is the point
+                self._seat(index)  # sessions and transactions time out without a request
+
     def stop(self) -> None:
         """Answers everyone who waits for another client; what waits for a commit still gets it."""
         self._stopped = True
@@ -329,7 +367,7 @@ class Coordinator(Generic[S]):
 
     @property
     def has_topic(self) -> bool:
-        return self.topic in self._broker.partitions.by_name
+        return self.topic in self._broker.metadata.image.topics
 
     async def ensure_topic(self) -> None:
         """Creates the internal topic unless it is there; callers at the same time share one try.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from headrace.broker.flusher import Flusher
-from headrace.broker.timers import KeyedTimers, Timers
+from headrace.broker.timers import KeyedTimers, Timer, Timers
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.shard import Shard
 from headrace.coordinator.turn import CancelTimer, Deferred, Producer, SetTimer, Turn
@@ -67,6 +67,7 @@ class SeatOwner(Protocol):
     timers: Timers
     flusher: Flusher
     codec: Codec
+    commit_timeout_s: float
 
     def now_ms(self) -> int: ...
 
@@ -85,12 +86,14 @@ class _Uncommitted(NamedTuple):
     end_offset: int
     turn: Turn[object]
     answer: Deferred[object]
+    deadline: float  # by the broker's clock; then whoever waits is told to try again
 
 
 class Seat(Generic[S]):
     """A shard, its leader, its timers, and the turns that wait for their commit."""
 
     __slots__ = (
+        "_deadline",
         "_flusher",
         "_gone",
         "_now_ms",
@@ -109,6 +112,7 @@ class Seat(Generic[S]):
         self._flusher = owner.flusher
         self._timers = KeyedTimers(owner.timers, self._timed_out)
         self._uncommitted: deque[_Uncommitted] = deque()
+        self._deadline: Timer | None = None
         self._gone = False  # nothing that comes late may touch the log in this shard's name
 
     # --- turns ----------------------------------------------------------------------------------
@@ -139,6 +143,12 @@ class Seat(Generic[S]):
 
     def _write(self, turn: Turn[R], now_ms: int) -> CoordinatorError | None:
         """Appends and replays the changes; after an error the turn has not happened."""
+        if not self.leader.enough_in_sync:
+            refused = CoordinatorError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas of its log are in sync"
+            )
+            self._take_back(turn, refused)
+            return refused
         changes = turn.changes
         producer = turn.producer
         try:
@@ -210,8 +220,15 @@ class Seat(Generic[S]):
         except Exception:
             log.exception("a marker was not taken in", extra={"log": self.leader.log.name})
             self._owner.broken(self.leader.index)
+        else:
+            self.settle()
 
     # --- commits --------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """The log holds what is not committed yet and is in the shard: answers wait for it."""
+        if self.leader.high_watermark < self.leader.log.log_end_offset:
+            self._promise(Turn[object](None))
 
     def _promise(self, turn: Turn[R]) -> Deferred[R]:
         """Keeps the answer until the high watermark has passed all that it may rest on."""
@@ -222,9 +239,15 @@ class Seat(Generic[S]):
         # An answer that waits for a later turn waits for this one's commit with it.
         answer = turn.answer if isinstance(turn.answer, Deferred) else Deferred[R]()
         end_offset = self.leader.log.log_end_offset
+        timers = self._owner.timers
+        deadline = timers.monotonic() + self._owner.commit_timeout_s
         self._uncommitted.append(
-            _Uncommitted(end_offset, cast("Turn[object]", turn), cast("Deferred[object]", answer))
+            _Uncommitted(
+                end_offset, cast("Turn[object]", turn), cast("Deferred[object]", answer), deadline
+            )
         )
+        if self._deadline is None:
+            self._deadline = timers.call_later(self._owner.commit_timeout_s, self._too_late)
         if turn.changes and self.leader.flush_pending:
             self._flusher.flush(self.leader).add_done_callback(self._flushed)
         return answer
@@ -232,12 +255,27 @@ class Seat(Generic[S]):
     def advanced(self, size_bytes: int) -> None:
         """The high watermark has moved."""
         while self._uncommitted and self._uncommitted[0].end_offset <= self.leader.high_watermark:
-            _, turn, answer = self._uncommitted.popleft()
+            _, turn, answer, _ = self._uncommitted.popleft()
             self._finish(turn)
             if answer is not turn.answer:
                 answer.complete(turn.answer)
         if not self._uncommitted:
             self.leader.unwatch(self)
+
+    def _too_late(self) -> None:
+        """Replicas are slow or missing: whoever waits asks again; the records stay."""
+        self._deadline = None
+        now = self._owner.timers.monotonic()
+        for _, turn, answer, deadline in self._uncommitted:
+            if deadline > now:
+                self._deadline = self._owner.timers.call_later(deadline - now, self._too_late)
+                break
+            if answer is not turn.answer:
+                answer.complete(
+                    CoordinatorError(
+                        ErrorCode.COORDINATOR_NOT_AVAILABLE, "the commit takes too long"
+                    )
+                )
 
     def interrupted(self) -> None:
         """Deleted topics come with a change of metadata; nothing else here matters to a seat."""
@@ -280,9 +318,11 @@ class Seat(Generic[S]):
     def unload(self, error: CoordinatorError) -> None:
         """The shard goes, and with it the hope for commits."""
         self.retire(error)
+        if self._deadline is not None:
+            self._deadline.cancel()
         self.leader.unwatch(self)
         uncommitted, self._uncommitted = self._uncommitted, deque()
-        for _, turn, answer in uncommitted:
+        for _, turn, answer, _ in uncommitted:
             for completion in turn.completions:
                 completion.deferred.complete(error)
             answer.complete(error)

@@ -67,6 +67,12 @@ class Coordinators:
         self.groups.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
         self.share_state.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
+    def role_changed(self, topic: str, index: int) -> None:
+        """This broker leads a partition of an internal topic now, or does not any more."""
+        for coordinator in self._all:
+            if coordinator.topic == topic:
+                coordinator.role_changed(index)
+
     def stop(self) -> None:
         if "share_group_states" in self.__dict__:
             self.share_group_states.stop()

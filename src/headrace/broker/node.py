@@ -28,7 +28,7 @@ from headrace.broker.limits import Limits
 from headrace.broker.log_config import LogConfigs
 from headrace.broker.partitions import PartitionTable
 from headrace.broker.producer_ids import ProducerIds
-from headrace.broker.roles import RoleChanged, Roles
+from headrace.broker.roles import Role, RoleChanged, Roles
 from headrace.broker.server import Server
 from headrace.broker.standalone import Standalone
 from headrace.broker.timers import Timers
@@ -40,6 +40,7 @@ from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreat
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
 from headrace.cluster.topology import INTERNAL_TOPICS
+from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
 from headrace.storage.config import LogConfig
 from headrace.storage.errors import StorageError
@@ -85,6 +86,7 @@ class Broker:
         self.limits = Limits.of(self._effective(MetadataImage()))
         self.node_id = settings.node_id
         self.stopping = False
+        self._serving = False
         self.endpoints: tuple[Endpoint, ...] = ()
         self.delayed_fetches: dict[DelayedFetch, None] = {}
         self.fetch_sessions = FetchSessions(
@@ -94,7 +96,7 @@ class Broker:
         )
         self._log_configs = LogConfigs(settings.static, settings.node_id)
         self.partitions = PartitionTable(self._open_log)
-        self._role_listeners: list[RoleChanged] = []
+        self._role_listeners: list[RoleChanged] = [self._coordinate]
         self._metadata_in_memory = ephemeral
         self.member: Member | None = None
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
@@ -226,6 +228,7 @@ class Broker:
             log.warning("a setting has no effect", extra={"reason": warning})
         self.housekeeping.start(chores_of(self))
         await self.server.start()
+        self._serving = True
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
             # By the loop's time, also where the broker's clock is moved by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
@@ -260,6 +263,13 @@ class Broker:
         """Takes the roles that a starting broker has."""
         self._hosting.load(image)
         self._limit(image)
+
+    def _coordinate(self, topic: str, index: int, before: Role | None, after: Role | None) -> None:
+        """Coordinators move with the leadership of their partitions."""
+        if topic not in INTERNAL_TOPICS or before is after:
+            return
+        if self._has_coordinators or (self._serving and isinstance(after, Leader)):
+            self.coordinators.role_changed(topic, index)
 
     def _load_coordinators(self) -> None:
         if not self.stopping:

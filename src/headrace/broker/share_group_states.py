@@ -12,23 +12,22 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from headrace.broker.share_partition import FIRST_RETRY_S, RETRIES
+from headrace.broker.share_partition import COORDINATOR_AWAY, FIRST_RETRY_S, RETRIES
+from headrace.broker.share_states import ShareStates
 from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import Turn
 from headrace.groups.share.initialization import CHOSEN_BY_LEADER, InitializeState
 from headrace.groups.share.offsets import Alteration, Deletion, StartOffset
 from headrace.groups.share.state_topics import Partitions
-from headrace.protocol.errors import ErrorCode
 from headrace.share_state.state import SharePartitionKey
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
-    from headrace.share_state.shard import ShareStateShard, StateSummary
+    from headrace.share_state.shard import StateSummary
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
-Decide = Callable[["ShareStateShard", SharePartitionKey, int], Turn[R]]
+Ask = Callable[[SharePartitionKey], "asyncio.Future[R]"]
 
 
 class ShareGroupStates:
@@ -36,6 +35,7 @@ class ShareGroupStates:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._states = ShareStates(broker)
         self._starting: dict[str, asyncio.Task[None]] = {}
 
     def stop(self) -> None:
@@ -70,9 +70,7 @@ class ShareGroupStates:
             outcomes = await self._each(
                 group_id,
                 partitions,
-                lambda shard, key, now_ms: shard.initialize(
-                    key, wanted.state_epoch, CHOSEN_BY_LEADER, now_ms
-                ),
+                lambda key: self._states.initialize(key, wanted.state_epoch, CHOSEN_BY_LEADER),
             )
             errors = [error for error in outcomes.values() if isinstance(error, CoordinatorError)]
             if errors:
@@ -113,8 +111,8 @@ class ShareGroupStates:
         outcomes = await self._each(
             group_id,
             {id_: topic.partitions for id_, topic in accepted.topics.items()},
-            lambda shard, key, now_ms: shard.initialize(
-                key, accepted.state_epoch, starts[key.topic_id, key.partition], now_ms
+            lambda key: self._states.initialize(
+                key, accepted.state_epoch, starts[key.topic_id, key.partition]
             ),
         )
         errors = {
@@ -160,7 +158,7 @@ class ShareGroupStates:
         self, group_id: str, partitions: Partitions
     ) -> Mapping[bytes, CoordinatorError]:
         """By topic id, the first error."""
-        outcomes = await self._each(group_id, partitions, lambda shard, key, _: shard.delete(key))
+        outcomes = await self._each(group_id, partitions, self._states.delete)
         errors: dict[bytes, CoordinatorError] = {}
         for key, outcome in outcomes.items():
             if isinstance(outcome, CoordinatorError):
@@ -171,10 +169,10 @@ class ShareGroupStates:
         self, group_id: str, partitions: Partitions
     ) -> Mapping[SharePartitionKey, StateSummary | CoordinatorError]:
         """Where the group starts in these partitions."""
-        return await self._each(group_id, partitions, lambda shard, key, _: shard.summary(key))
+        return await self._each(group_id, partitions, self._states.summary)
 
     async def _each(
-        self, group_id: str, partitions: Partitions, decide: Decide[R]
+        self, group_id: str, partitions: Partitions, ask: Ask[R]
     ) -> dict[SharePartitionKey, R | CoordinatorError]:
         """One turn for each partition, in its own shard; makes the topic if it must."""
         keys = [
@@ -189,21 +187,18 @@ class ShareGroupStates:
             return dict.fromkeys(keys, error)
         running = []
         for key in keys:
-            one = self._one(key, decide)
+            one = self._one(key, ask)
             running.append((key, self._broker.loop.create_task(one)))
         return {key: await task for key, task in running}
 
-    async def _one(self, key: SharePartitionKey, decide: Decide[R]) -> R | CoordinatorError:
-        """A coordinator that is still loading is asked again."""
+    async def _one(self, key: SharePartitionKey, ask: Ask[R]) -> R | CoordinatorError:
+        """A coordinator that is still loading, or on its way to another broker, is asked again."""
         attempt = 0
         while True:
             try:
-                return await self._broker.share_state.run(
-                    key.coordinator_key, lambda shard, now_ms: decide(shard, key, now_ms)
-                )
+                return await ask(key)
             except CoordinatorError as error:
-                loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-                if not loading or attempt == RETRIES:
+                if error.code not in COORDINATOR_AWAY or attempt == RETRIES:
                     return error
                 await asyncio.sleep(FIRST_RETRY_S * 2**attempt)
                 attempt += 1

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from headrace.broker.share_dead_letters import DeadLetterQueue
+from headrace.broker.share_states import ShareStates
 from headrace.broker.timers import Timer
 from headrace.coordinator.errors import CoordinatorError
 from headrace.groups.config import GroupConfig
@@ -37,7 +38,7 @@ log = logging.getLogger(__name__)
 RETRIES: Final = 8
 FIRST_RETRY_S: Final = 0.05  # doubled each time: 13 s in all
 
-_COORDINATOR_AWAY: Final = (
+COORDINATOR_AWAY: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -84,6 +85,7 @@ class LiveShare:
         self.failure: Outcome | None = None
         """Why there is no window, and never will be."""
         self._broker = broker
+        self._states = ShareStates(broker)
         self._gone = gone
         self._state_epoch = 0
         self._timer: Timer | None = None
@@ -114,10 +116,7 @@ class LiveShare:
 
     def load(self, attempt: int = 0) -> None:
         """Reads the stored state; a coordinator that is not there yet is asked again."""
-        epoch = self.leader.epoch
-        reading = self._broker.share_state.run(
-            self.key.coordinator_key, lambda shard, now_ms: shard.read(self.key, epoch, now_ms)
-        )
+        reading = self._states.read(self.key, self.leader.epoch)
 
         def read(done: asyncio.Future[ReadState]) -> None:
             if self.failure is not None or done.cancelled():
@@ -241,11 +240,7 @@ class LiveShare:
             refused.append(error)
             return False
 
-        answer = self._broker.share_state.answer(
-            self.key.coordinator_key,
-            lambda shard, now_ms: shard.write(self.key, change, now_ms),
-            refuse,
-        )
+        answer = self._states.write(self.key, change, refuse)
         if not isinstance(answer, asyncio.Future):
             return self._stored(write, refused)
         stored: asyncio.Future[Outcome] = self._broker.loop.create_future()
@@ -299,7 +294,14 @@ class LiveShare:
     def interrupted(self) -> None:
         """The log's start has moved, or the topic is gone."""
         if self.leader.closed:
-            self.end(Outcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            moved = self.key.topic_id in self._broker.metadata.image.topics_by_id
+            self.end(
+                Outcome(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER
+                    if moved
+                    else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                )
+            )
         elif self.window is not None:
             self.window.move_start(self.leader.log.log_start_offset)
             self._changed()
@@ -319,14 +321,14 @@ class LiveShare:
 
 
 def _is_away(error: BaseException) -> bool:
-    return isinstance(error, CoordinatorError) and error.code in _COORDINATOR_AWAY
+    return isinstance(error, CoordinatorError) and error.code in COORDINATOR_AWAY
 
 
 def _outcome_of(error: BaseException) -> Outcome:
     """What a member sees of an error of the coordinator."""
     if not isinstance(error, CoordinatorError):
         return Outcome(ErrorCode.UNKNOWN_SERVER_ERROR)
-    if error.code in _COORDINATOR_AWAY:
+    if error.code in COORDINATOR_AWAY:
         return Outcome(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or None)
     if error.code in _FENCED:
         return Outcome(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message or None)

@@ -6,7 +6,8 @@ partition asks the coordinator: a producer of version 1 must have added the part
 version 2 the coordinator adds it now. Later writes are recognised by the partition itself, which
 has the transaction open in that epoch.
 
-Nothing may come between an admission and the append that it allows: who had to wait asks again.
+Nothing may come between an admission and the append that it allows: who had to wait asks again, or
+where the coordinator is another broker's, looks whether a marker has come meanwhile.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.topology import GROUP_METADATA_TOPIC
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.turn import Producer
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
 from headrace.replication.leader import Leader
+from headrace.storage.errors import StorageError
 from headrace.storage.producers import NO_OFFSET
 from headrace.transactions.transaction import V2, Partition
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 _GLANCE: Final = struct.Struct(">21xH20xqhi")
 
 NONE = ErrorCode.NONE
+ASKING_TIMEOUT_S: Final = 10.0  # producers wait for 30 s, and ask again
 
 # The coordinator is not there at the moment. Clients retry this one, also old ones, and do not ask
 # for new metadata because of it.
@@ -50,6 +54,12 @@ class Write(NamedTuple):
     leader: Leader
     producer: Producer
     sequence: int
+    markers: int  # that the partition had seen for this producer when the batch came
+
+    @property
+    def was_overtaken(self) -> bool:
+        """Whether a transaction of the producer has ended here since then."""
+        return self.leader.closed or markers_of(self.leader, self.producer) != self.markers
 
 
 def transactional_write(leader: Leader, records: memoryview) -> Write | None:
@@ -59,7 +69,14 @@ def transactional_write(leader: Leader, records: memoryview) -> Write | None:
     attributes, producer_id, epoch, sequence = _GLANCE.unpack_from(records)
     if not attributes & TRANSACTIONAL_FLAG or producer_id < 0:
         return None
-    return Write(leader, Producer(producer_id, epoch), sequence)
+    producer = Producer(producer_id, epoch)
+    return Write(leader, producer, sequence, markers_of(leader, producer))
+
+
+def markers_of(leader: Leader, producer: Producer) -> int:
+    """How many ends of the producer's transactions the partition has seen."""
+    known = leader.log.producers.get(producer.producer_id)
+    return 0 if known is None else known.markers
 
 
 def is_open(leader: Leader, producer: Producer) -> bool:
@@ -80,6 +97,11 @@ def admit(
 ) -> ErrorCode | asyncio.Future[ErrorCode]:
     """The partitions are in the producer's open transaction, added to it if `adds`."""
     wanted = frozenset(partitions)
+    host = broker.transactions.elsewhere(transactional_id)
+    if host is not None:
+        return broker.loop.create_task(
+            _ask(broker, host, transactional_id, producer, wanted, verify_only=not adds)
+        )
     if adds:
         return broker.transactions.answer(
             transactional_id,
@@ -89,6 +111,54 @@ def admit(
             lambda error: error.code,
         )
     return verify(broker, transactional_id, producer, wanted)
+
+
+async def _ask(
+    broker: Broker,
+    host: int,
+    transactional_id: str,
+    producer: Producer,
+    partitions: frozenset[Partition],
+    *,
+    verify_only: bool,
+) -> ErrorCode:
+    """Asks the broker that has the transaction."""
+    from headrace.protocol.messages import add_partitions_to_txn as messages
+
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        topics.setdefault(topic, []).append(index)
+    transaction = messages.AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        verify_only=verify_only,
+        topics=[
+            messages.AddPartitionsToTxnTopic(name=name, partitions=indexes)
+            for name, indexes in topics.items()
+        ],
+    )
+    peers = broker.peers
+    assert peers is not None  # somebody else leads the coordinator's partition
+    try:
+        answer = await peers.request(
+            host,
+            messages.AddPartitionsToTxnRequest(transactions=[transaction]),
+            messages.AddPartitionsToTxnResponse,
+            timeout_s=ASKING_TIMEOUT_S,
+        )
+    except ClientError:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    codes = [
+        answer.error_code,
+        *(
+            one.partition_error_code
+            for result in answer.results_by_transaction
+            for topic in result.topic_results
+            for one in topic.results_by_partition
+        ),
+    ]
+    return code_of_number(next((code for code in codes if code), NONE))
 
 
 def verify(
@@ -119,6 +189,15 @@ def admit_group(
     if not adds and not broker.limits.transaction_verification:
         return NONE
     return admit(broker, transactional_id, producer, [partition], adds=adds)
+
+
+def group_markers(broker: Broker, group_id: str, producer: Producer) -> int:
+    """How many ends of the producer's transactions the partition of the group has seen."""
+    try:
+        leader = broker.partitions.find(GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
+        return markers_of(leader, producer) if isinstance(leader, Leader) else 0
+    except (CoordinatorError, StorageError):
+        return 0  # who goes on is told what is wrong
 
 
 def produce_error(code: ErrorCode, *, adds: bool, knows_abortable: bool) -> ErrorCode:

@@ -1,17 +1,21 @@
-"""Writes the markers that end transactions, into the partitions that this broker leads.
+"""Has the markers written that end transactions, by the leaders of their partitions.
 
 Guarantees: a transaction is reported complete only when every one of its partitions has the marker,
-on disk where a flush is promised; a partition that cannot take it now is tried again until it
-can; one that is gone needs none.
+committed there; a partition that cannot take it now is tried again until it can; one that is gone
+needs none. What other brokers lead goes to them in one request at a time each, with all
+transactions that have come together meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from headrace.cluster.topology import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
+from headrace.broker.commits import when_committed
+from headrace.broker.marker_outbox import MarkerOutbox
+from headrace.cluster.topology import GROUP_METADATA_TOPIC, NO_LEADER, TRANSACTION_STATE_TOPIC
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.turn import Producer
 from headrace.protocol.errors import ErrorCode
@@ -81,7 +85,7 @@ def append_marker(
         broker.groups.end_transaction(leader.index, producer, committed=commit)
 
 
-class _Job:
+class MarkerJob:
     """A transaction whose markers are being written."""
 
     __slots__ = ("index", "missing", "wanted")
@@ -89,7 +93,7 @@ class _Job:
     def __init__(self, index: int, wanted: WriteMarkers) -> None:
         self.index = index  # of the coordinator's partition
         self.wanted = wanted
-        self.missing: list[Partition] = sorted(wanted.partitions)
+        self.missing: set[Partition] = set(wanted.partitions)
 
 
 class TransactionMarkers:
@@ -97,92 +101,114 @@ class TransactionMarkers:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._jobs: dict[tuple[int, str], _Job] = {}
+        self._jobs: dict[tuple[int, str], MarkerJob] = {}
+        self._outboxes: dict[int, MarkerOutbox] = {}
 
     def perform(self, index: int, wanted: WriteMarkers) -> None:
-        job = _Job(index, wanted)
+        job = MarkerJob(index, wanted)
         self._jobs[index, wanted.transactional_id] = job
-        self._write(job)
-
-    def _write(self, job: _Job) -> None:
-        if self._broker.stopping or self._superseded(job):
-            return
-        leaders: list[Leader] = []
-        missing = []
-        for partition in job.missing:
-            leader = self._mark(job, partition)
-            if isinstance(leader, Leader):
-                leaders.append(leader)
-            elif leader:
-                missing.append(partition)
-        job.missing = missing
-        flushes = [self._broker.flusher.flush(leader) for leader in leaders if leader.flush_pending]
-        if flushes:
-            # A marker that a crash may undo is not written yet.
-            done = asyncio.gather(*flushes, return_exceptions=True)
-            done.add_done_callback(lambda _: self._go_on(job))
+        if job.missing:
+            self._send(job, sorted(job.missing))
         else:
-            self._go_on(job)
+            self._complete(job)
 
-    def _mark(self, job: _Job, partition: Partition) -> Leader | bool:
-        """The leader that has the marker now; else whether it is still to be written."""
+    def _send(self, job: MarkerJob, partitions: Iterable[Partition]) -> None:
+        broker = self._broker
+        if broker.stopping or self.superseded(job):
+            return
+        epoch = self._coordinator_epoch(job.index)
+        if epoch is None:
+            return  # whoever leads the coordinator's partition now asks again
+        away: dict[int, list[Partition]] = {}
+        for partition in partitions:
+            known = broker.metadata.image.partition(*partition)
+            if known is None:
+                self.answered(job, partition, ErrorCode.NONE)  # deleted: it needs no marker
+            elif known.leader == broker.node_id:
+                self._mark_here(job, partition, epoch)
+            elif known.leader == NO_LEADER:
+                self.answered(job, partition, ErrorCode.LEADER_NOT_AVAILABLE)
+            else:
+                away.setdefault(known.leader, []).append(partition)
+        for broker_id, theirs in away.items():
+            self._outbox(broker_id).put(job, theirs, epoch)
+
+    def _outbox(self, broker_id: int) -> MarkerOutbox:
+        outbox = self._outboxes.get(broker_id)
+        if outbox is None:
+            outbox = self._outboxes[broker_id] = MarkerOutbox(self._broker, broker_id, self)
+        return outbox
+
+    def _mark_here(self, job: MarkerJob, partition: Partition, coordinator_epoch: int) -> None:
         broker = self._broker
         wanted = job.wanted
-        topic, index = partition
-        leader = broker.partitions.find(topic, index)
+        leader = broker.partitions.find(*partition)
         if not isinstance(leader, Leader):
-            # Another broker may lead it; a deleted topic needs no marker.
-            return topic in broker.metadata.image.topics
+            self.answered(job, partition, leader)
+            return
         try:
             append_marker(
                 broker,
                 leader,
                 Producer(wanted.producer_id, wanted.epoch),
                 commit=wanted.commit,
-                coordinator_epoch=self._coordinator_epoch(job.index),
+                coordinator_epoch=coordinator_epoch,
                 version=wanted.version,
             )
         except StorageError as error:
-            too_late = error.code in _TOO_LATE
+            self.answered(job, partition, error.code)
+            return
+        # A marker that a crash may undo is not written yet.
+        end = leader.log.log_end_offset
+        done = when_committed(broker.loop, broker.flusher, leader, end)
+        if done.done():
+            self.answered(job, partition, done.result())
+        else:
+            done.add_done_callback(lambda done: self.answered(job, partition, done.result()))
+
+    def answered(self, job: MarkerJob, partition: Partition, code: ErrorCode) -> None:
+        """What became of one marker."""
+        if code is not ErrorCode.NONE:
+            too_late = code in _TOO_LATE
             log.log(
-                logging.ERROR if too_late else logging.WARNING,
+                logging.ERROR if too_late else logging.DEBUG,
                 "a transaction's marker was refused"
                 if too_late
                 else "a transaction's marker was not written; it is tried again",
-                extra={"topic": topic, "partition": index, "error": str(error)},
+                extra={"topic": partition[0], "partition": partition[1], "error": code.name},
             )
-            return not too_late
-        return leader
+            if not too_late:
+                self._broker.timers.call_later(RETRY_S, lambda: self._send(job, (partition,)))
+                return
+        job.missing.discard(partition)
+        if not job.missing:
+            self._complete(job)
 
-    def _coordinator_epoch(self, index: int) -> int:
+    def _coordinator_epoch(self, index: int) -> int | None:
         leader = self._broker.partitions.find(TRANSACTION_STATE_TOPIC, index)
-        return leader.epoch if isinstance(leader, Leader) else 0
+        return leader.epoch if isinstance(leader, Leader) else None
 
-    def _go_on(self, job: _Job) -> None:
-        if job.missing:
-            self._retry(job)
-        elif not self._superseded(job):
-            done = self._broker.transactions.run_partition(
-                job.index, lambda shard, now_ms: shard.complete(job.wanted, now_ms)
-            )
-            if done.done():
-                self._completed(job, done)
-            else:
-                done.add_done_callback(lambda _: self._completed(job, done))
+    def _complete(self, job: MarkerJob) -> None:
+        if self._broker.stopping or self.superseded(job):
+            return
+        done = self._broker.transactions.run_partition(
+            job.index, lambda shard, now_ms: shard.complete(job.wanted, now_ms)
+        )
+        if done.done():
+            self._completed(job, done)
+        else:
+            done.add_done_callback(lambda _: self._completed(job, done))
 
-    def _completed(self, job: _Job, done: asyncio.Future[None]) -> None:
-        if done.cancelled() or self._superseded(job):
+    def _completed(self, job: MarkerJob, done: asyncio.Future[None]) -> None:
+        if done.cancelled() or self.superseded(job):
             return
         error = done.exception()
         if isinstance(error, CoordinatorError) and error.code not in _ASKS_AGAIN:
-            self._retry(job)
+            if not self._broker.stopping:
+                self._broker.timers.call_later(RETRY_S, lambda: self._complete(job))
         else:
             del self._jobs[job.index, job.wanted.transactional_id]
 
-    def _retry(self, job: _Job) -> None:
-        if not self._broker.stopping:
-            self._broker.timers.call_later(RETRY_S, lambda: self._write(job))
-
-    def _superseded(self, job: _Job) -> bool:
+    def superseded(self, job: MarkerJob) -> bool:
         """A shard that was loaded anew has asked for the same, or for a later transaction."""
         return self._jobs.get((job.index, job.wanted.transactional_id)) is not job

@@ -87,6 +87,7 @@ class ProducerEntry:
         "coordinator_epoch",
         "epoch",
         "last_timestamp",
+        "markers",
         "producer_id",
         "txn_first_offset",
     )
@@ -106,6 +107,9 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.txn_first_offset = txn_first_offset
         self.batches: list[BatchTrace] = batches if batches is not None else []
+        self.markers = 0
+        """How many ends of transactions came since the state was read: who saw another number
+        before it waited knows that its own transaction may have ended. Not stored."""
 
     @property
     def last_sequence(self) -> int:
@@ -223,6 +227,7 @@ class ProducerEntry:
             self.epoch = header.producer_epoch
             self.batches.clear()
         self.coordinator_epoch = marker.coordinator_epoch
+        self.markers += 1
         self.last_timestamp = marker.timestamp
         self.txn_first_offset = NO_OFFSET
         return completed

@@ -6,6 +6,7 @@ v2 knows PRODUCER_FENCED. Producers of the second protocol (KIP-890) do not send
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
@@ -24,13 +25,33 @@ if TYPE_CHECKING:
 
 FIRST_VERSION_WITH_FENCED: Final = 2
 
+Reply = AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]
+
 
 def handle(
     broker: Broker, context: Context, request: AddOffsetsToTxnRequest
-) -> AddOffsetsToTxnResponse | asyncio.Future[AddOffsetsToTxnResponse]:
+) -> Reply | Coroutine[object, object, AddOffsetsToTxnResponse]:
+    if not broker.groups.has_topic:
+        # The producer comes here before it looks for the group's coordinator.
+        return _create_then_add(broker, context.version, request)
+    return _add(broker, context.version, request)
+
+
+async def _create_then_add(
+    broker: Broker, version: int, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse:
+    try:
+        await broker.groups.ensure_topic()
+    except CoordinatorError as error:
+        return AddOffsetsToTxnResponse(error_code=error.code)
+    reply = _add(broker, version, request)
+    return await reply if isinstance(reply, asyncio.Future) else reply
+
+
+def _add(broker: Broker, version: int, request: AddOffsetsToTxnRequest) -> Reply:
     def refused(error: CoordinatorError) -> AddOffsetsToTxnResponse:
         code = error.code
-        if code is ErrorCode.PRODUCER_FENCED and context.version < FIRST_VERSION_WITH_FENCED:
+        if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return AddOffsetsToTxnResponse(error_code=code)
 

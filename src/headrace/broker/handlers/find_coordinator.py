@@ -1,8 +1,8 @@
 """FindCoordinator (key 10), versions 0-6: who coordinates a group, transaction or share key.
 
-v1 adds transactions, v4 asks for many keys at once, v6 adds share partitions. One node
-coordinates everything. The first question creates the internal topic of its kind, and is
-answered when the coordinator can be used.
+v1 adds transactions, v4 asks for many keys at once, v6 adds share partitions. Whoever leads the
+partition of the internal topic that a key belongs to coordinates it. The first question creates
+the topic of its kind, and is answered when the coordinator can be used.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 FIRST_VERSION_WITH_SHARE: Final = 6
 
 
-class _WithTopic(Protocol):
+class _Host(Protocol):
     """A coordinator, as far as this handler needs it."""
 
     @property
@@ -38,21 +38,24 @@ class _WithTopic(Protocol):
 
     async def ensure_topic(self) -> None: ...
 
+    def host_of(self, key: str) -> int: ...
+
 
 def handle(
     broker: Broker, context: Context, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
     many = context.version >= FIRST_VERSION_WITH_MANY_KEYS
     keys = request.coordinator_keys if many else [request.key]
-    found = [_find(broker, context, request.key_type, key) for key in keys]
-    if any(not one.error_code for one in found):
-        coordinator = _coordinators(broker)[request.key_type]
-        if not coordinator.has_topic:
-            return _create_then_answer(coordinator, many, found)
-    return _answer(many, found)
+    refused = [_refusal(context, request.key_type, key) for key in keys]
+    if all(refused):
+        return _answer(many, [one for one in refused if one is not None])
+    coordinator = _coordinators(broker)[request.key_type]
+    if coordinator.has_topic:
+        return _answer(many, _find_all(broker, context, coordinator, keys, refused))
+    return _create_then_answer(broker, context, coordinator, keys, refused)
 
 
-def _coordinators(broker: Broker) -> dict[int, _WithTopic]:
+def _coordinators(broker: Broker) -> dict[int, _Host]:
     return {
         GROUP: broker.groups,
         TRANSACTION: broker.transactions,
@@ -61,15 +64,37 @@ def _coordinators(broker: Broker) -> dict[int, _WithTopic]:
 
 
 async def _create_then_answer(
-    coordinator: _WithTopic, many: bool, found: Sequence[Coordinator]
+    broker: Broker,
+    context: Context,
+    coordinator: _Host,
+    keys: Sequence[str],
+    refused: Sequence[Coordinator | None],
 ) -> FindCoordinatorResponse:
+    many = context.version >= FIRST_VERSION_WITH_MANY_KEYS
     try:
         await coordinator.ensure_topic()
     except CoordinatorError as error:
-        found = [
-            one if one.error_code else _none(one.key, error.code, error.message) for one in found
-        ]
-    return _answer(many, found)
+        return _answer(
+            many,
+            [
+                one or _none(key, error.code, error.message)
+                for key, one in zip(keys, refused, strict=True)
+            ],
+        )
+    return _answer(many, _find_all(broker, context, coordinator, keys, refused))
+
+
+def _find_all(
+    broker: Broker,
+    context: Context,
+    coordinator: _Host,
+    keys: Sequence[str],
+    refused: Sequence[Coordinator | None],
+) -> list[Coordinator]:
+    return [
+        one or _find(broker, context, coordinator, key)
+        for key, one in zip(keys, refused, strict=True)
+    ]
 
 
 def _answer(many: bool, found: Sequence[Coordinator]) -> FindCoordinatorResponse:
@@ -85,7 +110,8 @@ def _answer(many: bool, found: Sequence[Coordinator]) -> FindCoordinatorResponse
     )
 
 
-def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordinator:
+def _refusal(context: Context, key_type: int, key: str) -> Coordinator | None:
+    """Why nobody can be asked about this key; None if somebody can."""
     known = (
         (GROUP, TRANSACTION, SHARE)
         if context.version >= FIRST_VERSION_WITH_SHARE
@@ -97,11 +123,19 @@ def _find(broker: Broker, context: Context, key_type: int, key: str) -> Coordina
         )
     if key_type == SHARE and not _is_share_key(key):
         return _none(key, ErrorCode.INVALID_REQUEST, "a share key is group:topic-id:partition")
-    node = broker.metadata.image.brokers[broker.node_id]
-    endpoint = node.endpoint(context.connection.listener)
+    return None
+
+
+def _find(broker: Broker, context: Context, coordinator: _Host, key: str) -> Coordinator:
+    try:
+        host = coordinator.host_of(key)
+    except CoordinatorError as error:
+        return _none(key, error.code, error.message)
+    node = broker.metadata.image.brokers.get(host)
+    endpoint = None if node is None else node.endpoint(context.connection.listener)
     if endpoint is None:
         return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no address on this listener")
-    return Coordinator(key=key, node_id=node.broker_id, host=endpoint.host, port=endpoint.port)
+    return Coordinator(key=key, node_id=host, host=endpoint.host, port=endpoint.port)
 
 
 def _is_share_key(key: str) -> bool:

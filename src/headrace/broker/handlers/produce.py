@@ -265,8 +265,10 @@ def _append(
     problem = check_batch(version, records, transactional=admission is not None)
     if problem is not None:
         return _refused(index, *problem)
-    if admission is not None and leader in admission.refusals:
-        return _refused(index, admission.refusals[leader], _NOT_IN_TRANSACTION)
+    if admission is not None:
+        refusal = admission.refusal(leader)
+        if refusal is not None:
+            return _refused(index, refusal, _NOT_IN_TRANSACTION)
     if acks == ACKS_ALL and not leader.enough_in_sync:
         return _refused(index, NOT_ENOUGH_REPLICAS, _TOO_FEW)
     try:

@@ -30,22 +30,35 @@ FIRST_VERSION_THAT_KNOWS_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
-Refusals = dict[Leader, ErrorCode]
+Refusals = dict[tuple[bytes, int], ErrorCode]
 """Partitions whose batch is not part of an open transaction, and what the producer is told."""
 
 
 class Admission:
     """One request of a transactional producer."""
 
-    __slots__ = ("_adds", "_broker", "_transactional_id", "_version", "_writes", "refusals")
+    __slots__ = (
+        "_adds",
+        "_broker",
+        "_is_remote",
+        "_refusals",
+        "_transactional_id",
+        "_version",
+        "_writes",
+    )
 
     def __init__(self, broker: Broker, version: int, request: ProduceRequest) -> None:
-        self.refusals: Refusals = {}
+        self._refusals: Refusals = {}
         self._broker = broker
         self._version = version
         self._adds = version >= FIRST_VERSION_THAT_ADDS
         self._transactional_id = request.transactional_id or ""
+        self._is_remote = False
         self._writes = self._first_writes(request)
+
+    def refusal(self, leader: Leader) -> ErrorCode | None:
+        """What the producer is told in place of an append to this partition."""
+        return self._refusals.get((leader.topic_id, leader.index))
 
     def ask(self) -> asyncio.Future[ErrorCode] | None:
         """Asks the coordinator about partitions that are new to the transaction.
@@ -55,6 +68,7 @@ class Admission:
         writes = self._writes
         if not writes or not (self._adds or self._broker.limits.transaction_verification):
             return None
+        self._is_remote = self._broker.transactions.elsewhere(self._transactional_id) is not None
         verdict = admit(
             self._broker,
             self._transactional_id,
@@ -126,11 +140,17 @@ class Admission:
         a producer of whom nothing is known has lost a batch if it starts with another."""
         for write in self._writes:
             if write.sequence and _is_new(write):
-                self.refusals[write.leader] = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                self._refusals[write.leader.topic_id, write.leader.index] = (
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+                )
 
     def _standing(self, write: Write) -> ErrorCode:
+        if write.leader.closed:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if is_open(write.leader, write.producer):
             return ErrorCode.NONE
+        if self._is_remote:
+            return ErrorCode.INVALID_TXN_STATE if write.was_overtaken else ErrorCode.NONE
         partition = (write.leader.topic, write.leader.index)
         return verify(self._broker, self._transactional_id, write.producer, frozenset({partition}))
 
@@ -141,7 +161,7 @@ class Admission:
             knows_abortable=self._version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
         )
         for write in writes:
-            self.refusals[write.leader] = shown
+            self._refusals[write.leader.topic_id, write.leader.index] = shown
 
 
 def _is_new(write: Write) -> bool:

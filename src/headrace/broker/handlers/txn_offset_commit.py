@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
-from headrace.broker.transaction_admission import admit_group
+from headrace.broker.transaction_admission import admit_group, group_markers
 from headrace.coordinator.turn import Producer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.txn_offset_commit import (
@@ -44,15 +44,17 @@ def handle(
         return _refused(broker, version, request, ErrorCode.NONE)
     if not request.group_id:
         return _refused(broker, version, request, ErrorCode.INVALID_GROUP_ID)
+    producer = Producer(request.producer_id, request.producer_epoch)
+    before = group_markers(broker, request.group_id, producer)
     verdict = admit_group(
         broker,
         request.transactional_id,
-        Producer(request.producer_id, request.producer_epoch),
+        producer,
         request.group_id,
         adds=version >= FIRST_VERSION_THAT_ADDS,
     )
     if isinstance(verdict, asyncio.Future):
-        return _after_admission(broker, version, request, verdict)
+        return _after_admission(broker, version, request, verdict, before)
     return _commit(broker, version, request, verdict)
 
 
@@ -61,18 +63,19 @@ async def _after_admission(
     version: int,
     request: TxnOffsetCommitRequest,
     pending: asyncio.Future[ErrorCode],
+    before: int,
 ) -> TxnOffsetCommitResponse:
     verdict = await pending
     if not verdict:
         # The transaction may have ended meanwhile: what holds now counts.
-        again = admit_group(
-            broker,
-            request.transactional_id,
-            Producer(request.producer_id, request.producer_epoch),
-            request.group_id,
-            adds=False,
-        )
-        verdict = again if isinstance(again, ErrorCode) else await again
+        producer = Producer(request.producer_id, request.producer_epoch)
+        if broker.transactions.elsewhere(request.transactional_id) is None:
+            again = admit_group(
+                broker, request.transactional_id, producer, request.group_id, adds=False
+            )
+            verdict = again if isinstance(again, ErrorCode) else await again
+        elif group_markers(broker, request.group_id, producer) != before:
+            verdict = ErrorCode.INVALID_TXN_STATE
     reply = _commit(broker, version, request, verdict)
     return await reply if isinstance(reply, asyncio.Future) else reply
 
