@@ -1,5 +1,7 @@
 """Arrow columns hold what reading record by record gives, of good batches and of damaged ones."""
 
+from itertools import pairwise
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,9 +80,22 @@ def test_the_columns_are_the_records_that_were_asked_for(
     first, last = everything[0].offset, everything[-1].offset
     start = data.draw(st.integers(first, last + 1))
     end = data.draw(st.integers(start, last + 2))
-    decoded = decode_batches(b"".join(log), start=start, end=end, with_headers=True)
+    (decoded,) = decode_batches(b"".join(log), start=start, end=end, with_headers=True)
     assert rows(decoded.records) == [r for r in everything if start <= r.offset < end]
     assert decoded.next_offset == min(end, last + 1)
+
+
+@settings(max_examples=50, deadline=None)
+@given(logs(), st.integers(1, 2000))
+def test_pieces_are_the_whole_in_order(log: list[bytes], piece_bytes: int) -> None:
+    everything = [record for batch in log for record in iter_records(batch, max_bytes=CAP_BYTES)]
+    pieces = list(
+        decode_batches(b"".join(log), start=0, end=ALL, with_headers=True, piece_bytes=piece_bytes)
+    )
+    assert [row for piece in pieces for row in rows(piece.records)] == everything
+    assert pieces[-1].next_offset == everything[-1].offset + 1
+    for before, after in pairwise(pieces):
+        assert before.next_offset <= after.records.offset[0].as_py()
 
 
 @settings(max_examples=50, deadline=None)
@@ -89,7 +104,7 @@ def test_a_part_of_a_batch_at_the_end_is_left_for_the_next_fetch(
     log: list[bytes], data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(1, len(log[-1]) - 1))
-    decoded = decode_batches(b"".join(log)[:-cut], start=0, end=ALL, with_headers=True)
+    (decoded,) = decode_batches(b"".join(log)[:-cut], start=0, end=ALL, with_headers=True)
     whole = [record for batch in log[:-1] for record in iter_records(batch, max_bytes=CAP_BYTES)]
     assert rows(decoded.records) == whole
     assert decoded.next_offset == (whole[-1].offset + 1 if whole else 0)
@@ -104,7 +119,7 @@ def test_a_damaged_batch_is_named_and_never_crashes(log: list[bytes], data: st.D
     batch[place] = data.draw(st.integers(0, 255))
     batch[17:21] = crc_of(batch, 0, len(batch)).to_bytes(4, "big")
     try:
-        decode_batches(batch, start=0, end=ALL, with_headers=True)
+        list(decode_batches(batch, start=0, end=ALL, with_headers=True))
     except DamagedBatch as damaged:
         assert damaged.reason
 
@@ -114,7 +129,7 @@ def test_a_wrong_crc_is_named_with_its_offset() -> None:
     bad = bytearray(build_batch([Record(8, 1, b"k", b"v")]))
     bad[-1] ^= 1
     try:
-        decode_batches(good + bad, start=7, end=ALL)
+        list(decode_batches(good + bad, start=7, end=ALL))
     except DamagedBatch as damaged:
         assert "crc" in damaged.reason
     else:
@@ -149,8 +164,8 @@ def test_aborted_records_and_markers_are_not_seen() -> None:
         + marker(2, 5, commit=True)
         + marker(1, 6, commit=True)
     )
-    decoded = decode_batches(log, start=0, end=ALL, aborted=[Aborted(1, 0)])
+    (decoded,) = decode_batches(log, start=0, end=ALL, aborted=[Aborted(1, 0)])
     assert decoded.records.offset.to_pylist() == [2, 4]
     assert decoded.next_offset == 7
-    uncommitted = decode_batches(log, start=0, end=ALL)
+    (uncommitted,) = decode_batches(log, start=0, end=ALL)
     assert uncommitted.records.offset.to_pylist() == [0, 1, 2, 4]

@@ -2,7 +2,7 @@
 
 While Spark takes in one chunk of Arrow data, the next is on its way: fetching waits for the
 network and decoding uses the processor. Memory is bounded by `fetch_bytes` times the few chunks
-that may wait, whatever the backlog.
+that may wait, and by what is unpacked of them at a time, whatever the backlog.
 
 Guarantees: every offset of the range is read once, in order. Leaders that move or die are followed
 until the time allowed for an answer is over. An offset that retention or a recreated topic has
@@ -24,7 +24,7 @@ from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.source.fetching import Chunk, Fetcher
 from headrace.pipeline.source.settings import BEHIND_DAMAGE, ReadFailed, ReadSettings
 from headrace.records.arrow.columns import HEADER, RecordArrays
-from headrace.records.arrow.decoder import Damaged, DamagedBatch, decode_batches
+from headrace.records.arrow.decoder import Damaged, DamagedBatch, Decoded, decode_batches
 from headrace.records.batch import NO_TIMESTAMP
 
 CHUNKS_AHEAD: Final = 2
@@ -44,27 +44,30 @@ def read_range(
     fetching = _Fetching(wanted, settings, fail_on_data_loss=fail_on_data_loss)
     try:
         for chunk in fetching:
-            try:
-                decoded = decode_batches(
-                    chunk.data,
-                    start=chunk.start,
-                    end=min(chunk.end, wanted.end),
-                    aborted=chunk.aborted,
-                    with_headers=settings.with_headers,
-                    skip_damaged=settings.with_damage,
-                )
-            except DamagedBatch as damaged:
-                raise ReadFailed(
-                    f"{wanted.of}: the batch at offset {damaged.offset} is damaged "
-                    f"({damaged.reason}). Set on_corrupt: skip in the source of a pipeline to go "
-                    f"on without it. {BEHIND_DAMAGE}"
-                ) from damaged
-            if len(decoded.records):
-                yield decoded.records
-            for each in decoded.damaged:
-                yield _as_record(each, with_headers=settings.with_headers)
+            for decoded in _decoded(chunk, wanted, settings):
+                if len(decoded.records):
+                    yield decoded.records
+                for each in decoded.damaged:
+                    yield _as_record(each, with_headers=settings.with_headers)
     finally:
         fetching.stop()
+
+
+def _decoded(chunk: Chunk, wanted: OffsetRange, settings: ReadSettings) -> Iterator[Decoded]:
+    try:
+        yield from decode_batches(
+            chunk.data,
+            start=chunk.start,
+            end=min(chunk.end, wanted.end),
+            aborted=chunk.aborted,
+            with_headers=settings.with_headers,
+            skip_damaged=settings.with_damage,
+        )
+    except DamagedBatch as damaged:
+        raise ReadFailed(
+            f"{wanted.of}: the batch at offset {damaged.offset} is damaged ({damaged.reason}). "
+            f"Set on_corrupt: skip in the source of a pipeline to go on without it. {BEHIND_DAMAGE}"
+        ) from damaged
 
 
 def _as_record(damaged: Damaged, *, with_headers: bool) -> RecordArrays:

@@ -20,6 +20,9 @@ from headrace.records.record import iter_records
 
 MAX_DECOMPRESSED_BYTES: Final = 1 << 30
 """Of one batch; Arrow's 32-bit offsets end at twice that."""
+PIECE_BYTES: Final = 64 << 20
+"""Unpacked batches that are decoded at a time, unless one is larger: what was fetched may grow a
+thousandfold when it is unpacked."""
 
 
 class Aborted(NamedTuple):
@@ -49,7 +52,7 @@ class Damaged(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """Records, and where to read on: behind the last whole batch."""
+    """Records, and where to read on: behind the last batch of them."""
 
     records: RecordArrays
     next_offset: int
@@ -77,10 +80,12 @@ def decode_batches(
     aborted: Iterable[Aborted] | None = None,
     with_headers: bool = False,
     max_batch_bytes: int = MAX_DECOMPRESSED_BYTES,
+    piece_bytes: int = PIECE_BYTES,
     skip_damaged: bool = False,
-) -> Decoded:
+) -> Iterator[Decoded]:
     """The records with start <= offset < end from whole batches; a part of one at the end is left.
 
+    One result, or several where the batches are larger than `piece_bytes` when they are unpacked.
     `aborted` is None for a reader of uncommitted data. With `skip_damaged`, what cannot be read is
     listed in the result; bytes that are not even the beginning of a batch raise all the same, as
     nobody knows what follows them.
@@ -89,20 +94,29 @@ def decode_batches(
     filtering = None if aborted is None else _AbortedRecords(sorted(aborted, key=_first_offset))
     damage = _Damage(view, start, end, skips=skip_damaged)
     pieces: list[_Piece] = []
-    next_offset = start
+    waiting_bytes, next_offset = 0, start
+
+    def decoded() -> Decoded:
+        records = _fill(pieces, start, end, with_headers, damage)
+        pieces.clear()
+        return Decoded(records, min(next_offset, end), damage.taken())
+
     for frame in _frames(view, start, end):
-        next_offset = max(next_offset, frame.following)
         try:
             payload = _payload(view, frame, start, filtering, max_batch_bytes)
         except RecordError as error:
             damage.found(frame, str(error))
             if filtering is not None and frame.header.is_control:
                 filtering.ended(frame.header.producer_id)  # later records are not to be hidden
-            continue
+            payload = None
         if payload is not None:
+            if pieces and waiting_bytes + len(payload) > piece_bytes:
+                yield decoded()
+                waiting_bytes = 0
             pieces.append(_Piece(frame, payload))
-    records = _fill(pieces, start, end, with_headers, damage)
-    return Decoded(records, min(next_offset, end), tuple(damage.listed))
+            waiting_bytes += len(payload)
+        next_offset = max(next_offset, frame.following)
+    yield decoded()
 
 
 class _Damage:
@@ -113,14 +127,19 @@ class _Damage:
         self._start = start
         self._end = end
         self._skips = skips
-        self.listed: list[Damaged] = []
+        self._listed: list[Damaged] = []
 
     def found(self, frame: _Frame, reason: str) -> None:
         first = max(frame.header.base_offset, self._start)
         if not self._skips:
             raise DamagedBatch(first, reason)
         batch = bytes(self._view[frame.pos : frame.pos + frame.header.size])
-        self.listed.append(Damaged(first, min(frame.following, self._end), reason, batch))
+        self._listed.append(Damaged(first, min(frame.following, self._end), reason, batch))
+
+    def taken(self) -> tuple[Damaged, ...]:
+        """What was noted since the last time."""
+        listed, self._listed = tuple(self._listed), []
+        return listed
 
 
 def _frames(view: memoryview, start: int, end: int) -> Iterator[_Frame]:
