@@ -36,7 +36,7 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help='Only these, e.g. "error = ParseError and source.offset >= 100"; fields: error, '
+        help='Only these, e.g. "error = NotJson and source.offset >= 100"; fields: error, '
         "message, pipeline, source.topic, source.partition, source.offset, source.time, time, "
         "partition, offset, batch, schema, attempts; ~ searches a pattern. May be repeated.",
     ),

@@ -1,6 +1,6 @@
 """Which dead letters are meant: `--where`, as a few plain comparisons. Pure.
 
-    error = ParseError
+    error = NotJson
     error ~ 'amount.*' and source.offset >= 100
     time >= 2026-01-31T12:00:00Z
 
@@ -79,7 +79,7 @@ def parse_filter(*texts: str) -> Filter:
             match = _TERM.match(rest)
             if match is None:
                 raise BadFilter(
-                    f"{rest!r} is no comparison; write e.g. error = ParseError, with one of "
+                    f"{rest!r} is no comparison; write e.g. error = NotJson, with one of "
                     f"{', '.join(FIELDS)}"
                 )
             value = next(

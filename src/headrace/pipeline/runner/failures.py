@@ -55,6 +55,11 @@ _REACHING: Final = frozenset(
 )
 """What a task raises when something that it asks does not answer."""
 _NOISE: Final = ("org.apache.spark", "java.", "py4j", "pyspark", "scala.", "Caused by")
+_FULL: Final = ("No space left on device", "database or disk is full", "Disk quota exceeded")
+FREE_SPACE: Final = (
+    "The disk is full: free some of it, or make it larger, and start again; the batch that could "
+    "not be written is done anew, and no row is lost or doubled"
+)
 MAX_MESSAGE: Final = 2000
 
 
@@ -68,6 +73,13 @@ class Failure(NamedTuple):
 
 def failure_of(error: BaseException) -> Failure:
     """How an error of a batch is to be taken."""
+    found = _failure(error)
+    if any(sign in str(error) for sign in _FULL):
+        return Failure(f"{found.message[:MAX_MESSAGE]}. {FREE_SPACE}")
+    return found
+
+
+def _failure(error: BaseException) -> Failure:
     match error:
         case RegistryUnreachable():
             return Failure(str(error), passing=True, unreachable=True)

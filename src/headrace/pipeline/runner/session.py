@@ -1,5 +1,6 @@
 """A Spark session: on this machine, on a cluster, or through Spark Connect."""
 
+import logging
 import os
 import re
 import shutil
@@ -80,7 +81,16 @@ def open_session(
         where = f"; see {log}" if log is not None else ""
         raise NoSpark(f"Spark does not start on {target}: {_first_line(error)}{where}") from error
     session.sparkContext.setLogLevel("ERROR")
+    _tell_errors_once()
     return session
+
+
+def _tell_errors_once() -> None:
+    """PySpark writes errors of SQL to the terminal as JSON, and then raises them all the same."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def is_on_this_machine(master: str) -> bool:
@@ -106,6 +116,7 @@ def _connect(url: str, conf: Mapping[str, str]) -> "SparkSession":
         raise NoSpark(f"no Spark Connect server answers at {url}: {_first_line(error)}") from error
     if not version.startswith("4."):
         raise NoSpark(f"{url} runs Spark {version}; pipelines need Spark 4.3")
+    _tell_errors_once()
     return session
 
 

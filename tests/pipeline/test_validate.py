@@ -1,0 +1,118 @@
+"""`headrace pipeline validate` tries a spec's steps on no rows, and says which line is wrong."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.cli import Cli
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+NOBODY = "127.0.0.1:1"
+STEPS = """
+from pyspark.sql import functions as F
+
+def doubled(rows):
+    return rows.withColumn("amount", F.col("amount") * 2)
+
+def broken(rows):
+    return rows.select("nothing")
+
+def forgetful(rows):
+    rows.count
+"""
+SPEC = """pipeline: orders
+source:
+  topics: [orders]
+  value: {format: json, schema: "id BIGINT, amount DOUBLE, day DATE"}
+transform:
+  - sql: SELECT id, amount, day FROM source
+  - python: steps.py:doubled
+expect:
+  - {name: positive, sql: amount > 0}
+sink: {format: delta, table: table, partition_by: [day]}
+dead_letter: {topic: orders.dlq}
+checkpoint: checkpoint
+"""
+
+
+class Validate:
+    """The command, on the spec above with a part of it replaced."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._cli = Cli(NOBODY, home)
+        (home / "steps.py").write_text(STEPS)
+
+    def __call__(self, *replaced: tuple[str, str], options: tuple[str, ...] = ()) -> Any:
+        text = SPEC
+        for old, new in replaced:
+            assert old in text
+            text = text.replace(old, new)
+        path = self._home / "orders.yaml"
+        path.write_text(text)
+        ended = self._cli("pipeline", "validate", str(path), "--format", "json", *options)
+        facts: Any = ended.facts
+        assert ended.code == (0 if facts["valid"] else 2)
+        return facts
+
+
+@pytest.fixture
+def validate(tmp_path: Path, spark: "SparkSession") -> Validate:
+    return Validate(tmp_path)
+
+
+def test_a_spec_that_is_right_in_every_part_is_said_to_be(validate: Validate) -> None:
+    assert validate() == {
+        "valid": True,
+        "flows": [{"flow": "orders", "sink": "delta"}],
+        "not_checked": "",
+    }
+
+
+def test_what_was_not_tried_is_said(validate: Validate) -> None:
+    found = validate(("amount, day FROM", "amont, day FROM"), options=("--no-spark",))
+    assert found["valid"]
+    assert "SQL and Python steps" in found["not_checked"]
+
+
+def test_columns_of_an_inferred_schema_are_not_known_before_a_run(validate: Validate) -> None:
+    given = '{format: json, schema: "id BIGINT, amount DOUBLE, day DATE"}'
+    assert validate((given, "{format: json}"))["valid"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "path", "said"),
+    [
+        ("amount, day FROM", "amont, day FROM", 6, "transform[0].sql", "`amont`"),
+        ("SELECT id,", "SELEC id,", 6, "transform[0].sql", "SELECT"),
+        ("steps.py:doubled", "steps.py:halved", 7, "transform[1].python", "halved"),
+        ("steps.py:doubled", "nowhere.py:f", 7, "transform[1].python", "nowhere.py"),
+        ("steps.py:doubled", "steps.py:broken", 7, "transform[1].python", "`nothing`"),
+        ("steps.py:doubled", "steps.py:forgetful", 7, "transform[1].python", "not a DataFrame"),
+        ("amount > 0", "amout > 0", 9, "expect[0].sql", "`amout`"),
+        ("amount > 0", "amount + 1", 9, "expect[0].sql", "is no condition: its type is double"),
+        ("[day]", "[month]", 10, "sink.partition_by[0]", "there is no column month"),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_a_step_that_does_not_fit_is_told_with_its_line(
+    validate: Validate, old: str, new: str, line: int, path: str, said: str
+) -> None:
+    (mistake,) = validate((old, new))["mistakes"]
+    assert (mistake["line"], mistake["path"]) == (line, path)
+    assert said in mistake["message"]
+
+
+def test_nothing_is_left_behind(validate: Validate, tmp_path: Path) -> None:
+    validate()
+    assert sorted(each.name for each in tmp_path.iterdir() if each.suffix) == [
+        "orders.yaml",
+        "steps.py",
+    ]
+    assert not (tmp_path / "checkpoint").exists()
+    assert not (tmp_path / "table").exists()
