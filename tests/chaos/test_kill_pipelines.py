@@ -22,7 +22,7 @@ import pytest
 from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as Place
 
-from support.pipeline_driver import SHORT_LIVED, Driver
+from support.pipeline_driver import SHORT_LIVED, Driver, Started
 from support.pipeline_feed import ABORTED, BAD, GOOD, Feed, FileFeed
 from support.pipeline_outputs import (
     Letter,
@@ -75,7 +75,7 @@ class Chaos:
         self.broker = broker
         self.random = random.Random(SEED)
         self.told: list[str] = []
-        self.spark_pids: set[int] = set()
+        self.spark: set[Started] = set()
         self.files = FileFeed(home / "incoming")
         with Wire(broker.bootstrap_servers) as wire:
             create_topic(wire, SOURCE, PARTITIONS)
@@ -191,7 +191,7 @@ class Chaos:
         delay = self.random.random() * MAX_DELAY_S
         time.sleep(delay)  # the random moment, not a wait
         tree = self.random.random() < 0.3
-        self.spark_pids.update(driver.spark_pids())
+        self.spark.update(driver.spark_processes())
         if broker == "dies too":
             self.broker.kill()
         batches = driver.count("batch")
@@ -272,7 +272,7 @@ def test_what_lands_equals_what_was_sent_whatever_is_killed_when(chaos: Chaos) -
     assert last.wait() == 0, f"{chaos.story()}\n{last.tail()}"
     _check(chaos)
     wait_for(
-        lambda: not any(Path(f"/proc/{pid}").exists() for pid in chaos.spark_pids),
+        lambda: not any(each.is_there for each in chaos.spark),
         "Spark's processes end with their driver",
         deadline_s=STRAGGLERS_S,
     )

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from support.waiting import wait_for
 
@@ -17,6 +17,8 @@ STOP_DEADLINE_S = 900.0
 TAIL_CHARACTERS = 3000
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Java compiles less, which halves the CPU time of a Spark that does little."""
+_START_TIME = 19
+"""Of the fields in /proc/PID/stat, behind the name."""
 DYING = str(Path(__file__).with_name("pipeline_dying.py"))
 
 
@@ -76,8 +78,9 @@ class Driver:
         for pid in others:
             _kill(pid)
 
-    def spark_pids(self) -> list[int]:
-        return descendants(self._process.pid)
+    def spark_processes(self) -> set["Started"]:
+        found = {started(pid) for pid in descendants(self._process.pid)}
+        return {each for each in found if each is not None}
 
     def terminate(self) -> int:
         """SIGTERM; returns the exit status."""
@@ -90,6 +93,26 @@ class Driver:
     def tail(self) -> str:
         lines = [file.read_text(errors="replace") for file in (self._out, self._err)]
         return "\n".join(text[-TAIL_CHARACTERS:] for text in lines)
+
+
+class Started(NamedTuple):
+    """A process: its number alone may soon be that of another one."""
+
+    pid: int
+    time: str
+
+    @property
+    def is_there(self) -> bool:
+        return started(self.pid) == self
+
+
+def started(pid: int) -> Started | None:
+    """The process of that number; None if there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return Started(pid, fields[_START_TIME])
 
 
 def descendants(pid: int) -> list[int]:
