@@ -14,6 +14,7 @@ from headrace.broker.node import Broker
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topic_control import NewTopic
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from headrace.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -226,11 +227,13 @@ def test_nothing_overtakes_a_commit_on_its_connection(tmp_path: Path) -> None:
             topics = [OffsetFetchRequestTopics(name=TOPIC, partition_indexes=[0])]
             group = OffsetFetchRequestGroup(group_id="g", topics=topics)
             member.send(
+                (ApiVersionsRequest(), 0),
                 (commit_of(0, 50), VERSION),
                 (OffsetFetchRequest(groups=[group]), 8),
                 (commit_of(0, 51), VERSION),
                 (commit_of(0, 52), VERSION),
             )
+            assert len(await member.frame()) > 100  # the versions
             assert await member.code() == 0
             fetched = OffsetFetchResponse.decode((await member.frame())[5:], 8)
             assert fetched.groups[0].topics[0].partitions[0].committed_offset == 50
@@ -297,9 +300,9 @@ def test_a_batch_has_a_largest_count(tmp_path: Path) -> None:
             connection = next(iter(node.broker.server._connections))
             before = node.leader.log.log_end_offset
             commit = connection.remembered.commit
-            frame = request_frame(commit_of(0, 5), VERSION)[4:]
+            commit.caller.frame = request_frame(commit_of(0, 5), VERSION)[4:]
             for _ in range(MAX_COMMITS_A_BATCH + 1):
-                node.broker.coordinators.commits.add(connection, commit, frame)
+                node.broker.coordinators.commits.add(commit)
             await node.members[0].frame()
             assert node.batches(before) == [MAX_COMMITS_A_BATCH, 1]
 

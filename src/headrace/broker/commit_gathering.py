@@ -7,7 +7,7 @@ overtakes it. A commit that cannot be stored with the others is handled by itsel
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from headrace.broker.connection import Connection
 from headrace.broker.coordinator_seat import Seat
@@ -21,18 +21,32 @@ if TYPE_CHECKING:
 
 # One batch has a largest size, and one turn of a shard a longest time.
 MAX_COMMITS_A_BATCH: Final = 500
-_CORRELATION_ID: Final = slice(4, 8)  # of a request
-
-# The bytes of an answer before and behind the correlation id.
-Answer = tuple[bytes, bytes]
+_CORRELATION_ID: Final = slice(4, 8)  # of a request, and of an answer behind its size
 
 
-class _Gathered(NamedTuple):
-    """A commit, the request that it came in, and who waits for it."""
+class Committer:
+    """A connection that commits again and again; it is held while a commit is under way."""
 
-    connection: Connection
-    commit: Recommit[Answer]
-    frame: bytes
+    __slots__ = ("_answer_end", "_answer_start", "_connection", "frame")
+
+    def __init__(self, connection: Connection, answer: bytes) -> None:
+        """`answer` is what every commit gets, but for the correlation id."""
+        self.frame = b""  # the request that holds the connection
+        self._connection = connection
+        self._answer_start = answer[: _CORRELATION_ID.start]
+        self._answer_end = answer[_CORRELATION_ID.stop :]
+
+    def answer(self) -> None:
+        self._connection.answer_held(
+            self._answer_start + self.frame[_CORRELATION_ID] + self._answer_end
+        )
+
+    def start_again(self) -> None:
+        """The commit needs a closer look."""
+        self._connection.start_again(self.frame)
+
+
+Commit = Recommit[Committer]
 
 
 class CommitGathering:
@@ -41,48 +55,48 @@ class CommitGathering:
     def __init__(self, loop: asyncio.AbstractEventLoop, groups: "Coordinator[GroupShard]") -> None:
         self._loop = loop
         self._groups = groups
-        self._gathered: list[_Gathered] = []
+        self._gathered: list[Commit] = []
 
-    def add(self, connection: Connection, commit: Recommit[Answer], frame: bytes) -> None:
+    def add(self, commit: Commit) -> None:
         """The caller holds the connection; it is released when `commit` has an answer."""
         if not self._gathered:
             self._loop.call_soon(self._store)
-        self._gathered.append(_Gathered(connection, commit, frame))
+        self._gathered.append(commit)
 
     def _store(self) -> None:
         gathered, self._gathered = self._gathered, []
-        by_seat: dict[Seat[GroupShard], list[_Gathered]] = {}
-        for one in gathered:
+        by_seat: dict[Seat[GroupShard], list[Commit]] = {}
+        for commit in gathered:
             try:
-                seat = self._groups.seat(one.commit.group_id)
+                seat = self._groups.seat(commit.group_id)
             except CoordinatorError:
-                one.connection.start_again(one.frame)
+                commit.caller.start_again()
                 continue
             others = by_seat.get(seat)
             if others is None:
-                by_seat[seat] = [one]
+                by_seat[seat] = [commit]
             else:
-                others.append(one)
-        for seat, ones in by_seat.items():
-            for start in range(0, len(ones), MAX_COMMITS_A_BATCH):
-                _store_in(seat, ones[start : start + MAX_COMMITS_A_BATCH])
+                others.append(commit)
+        for seat, commits in by_seat.items():
+            while len(commits) > MAX_COMMITS_A_BATCH:
+                _store_in(seat, commits[:MAX_COMMITS_A_BATCH])
+                commits = commits[MAX_COMMITS_A_BATCH:]
+            _store_in(seat, commits)
 
 
-def _store_in(seat: "Seat[GroupShard]", ones: Sequence[_Gathered]) -> None:
-    commits = [one.commit for one in ones]
+def _store_in(seat: "Seat[GroupShard]", commits: Sequence[Commit]) -> None:
     outcome = seat.run(lambda shard, now_ms: commit_again(commits, shard, now_ms))
     if isinstance(outcome, Deferred):
-        outcome.listen(lambda answers: _answer(ones, answers))
+        outcome.listen(lambda refused: _answer(commits, refused))
     else:
-        _answer(ones, outcome)
+        _answer(commits, outcome)
 
 
-def _answer(ones: Sequence[_Gathered], answers: list[Answer | None] | CoordinatorError) -> None:
-    if isinstance(answers, CoordinatorError):
-        answers = [None] * len(ones)
-    for (connection, _, frame), answer in zip(ones, answers, strict=True):
-        if answer is None:
-            connection.start_again(frame)
-        else:
-            before, behind = answer
-            connection.answer_held(before + frame[_CORRELATION_ID] + behind)
+def _answer(commits: Sequence[Commit], refused: Sequence[Commit] | CoordinatorError) -> None:
+    if not isinstance(refused, CoordinatorError):
+        for commit in commits:
+            if not refused or commit not in refused:
+                commit.caller.answer()
+        commits = refused
+    for commit in commits:
+        commit.caller.start_again()

@@ -151,6 +151,7 @@ class Connection(asyncio.BufferedProtocol):
             waiting.result.cancel()
         self._waiting.clear()
         self._transport = None
+        self.remembered = None  # it may know this connection, and cycles are collected late
         self._count_unsent(0)
         self._owner.closed(self)
         for lost in self._on_close.values():
@@ -195,7 +196,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve_buffered(self) -> None:
         """Starts every whole request that may start now; decides whether to read on."""
-        self._read(on=self._serve_frames())
+        read_on = self._serve_frames()
+        if read_on is not self._reading:
+            self._read(on=read_on)
 
     def _serve_frames(self) -> bool:
         """Whether the next request still needs bytes from the socket."""
@@ -281,11 +284,14 @@ class Connection(asyncio.BufferedProtocol):
     def answer_held(self, part: bytes) -> None:
         """The answer of the request that held the connection; the next one may start."""
         self._held = False
-        self._out.append(part)
-        self._out_bytes += len(part)
+        transport = self._transport
+        if transport is None:
+            return
+        if self._out:
+            self._flush()  # earlier answers
+        transport.write(part)
         if self._buffer.has_bytes or not self._reading:
             self._serve_buffered()
-        self._flush()
         if self._draining:
             self._close_when_drained()
 

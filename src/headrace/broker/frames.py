@@ -58,7 +58,8 @@ class ReceiveBuffer:
             self._start = self._end = 0
             if self._frames >= FRAMES_BETWEEN_SHRINKS:
                 self._shrink()
-        elif self._end == self._capacity:
+            return self._view
+        if self._end == self._capacity:
             self._make_room()
         return self._view[self._end :]
 

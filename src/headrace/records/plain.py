@@ -24,6 +24,7 @@ from headrace.records.varint import encode as varint
 
 _SMALL_SIZES: Final = 512
 _SIZES: Final = tuple(varint(size) for size in range(_SMALL_SIZES))
+_SMALL_RECORD_BYTES: Final = _SMALL_SIZES - 16  # key and value; the rest of the body fits, too
 _NO_VALUE: Final = varint(-1) + b"\0"  # and no headers
 _HEAD: Final = Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
 _CRC_COVERED: Final = Struct(">hiqqqhii")
@@ -35,7 +36,6 @@ KeyAndValue = tuple[bytes, bytes | None]
 def build_plain_batch(
     records: Sequence[KeyAndValue],
     timestamp_ms: int,
-    *,
     base_offset: int = 0,
     leader_epoch: int = NO_LEADER_EPOCH,
     producer_id: int = NO_PRODUCER_ID,
@@ -66,6 +66,17 @@ def build_plain_batch(
 
 def _record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
     """No attributes, no timestamp delta, no headers: a zero byte each."""
+    if value is not None and offset_delta < _SMALL_SIZES:
+        key_size, value_size = len(key), len(value)
+        if key_size + value_size < _SMALL_RECORD_BYTES:  # nearly all
+            body = b"\0\0%b%b%b%b%b\0" % (
+                _SIZES[offset_delta],
+                _SIZES[key_size],
+                key,
+                _SIZES[value_size],
+                value,
+            )
+            return _SIZES[len(body)] + body
     if value is None:
         body = b"\0\0%b%b%b%b" % (_size(offset_delta), _size(len(key)), key, _NO_VALUE)
     else:

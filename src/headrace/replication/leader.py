@@ -80,13 +80,7 @@ class Leader(Replica):
         if self.closed:
             raise self._ended()
         log = self._log or self.log
-        result = log.append_own(
-            records,
-            leader_epoch=self.epoch,
-            now_ms=now_ms,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-        )
+        result = log.append_own(records, self.epoch, now_ms, producer_id, producer_epoch)
         if self._unflushed or self._waiters or result.needs_flush:
             size = HEADER_SIZE + sum(len(key) + len(value or b"") for key, value in records)
             self._appended(log, result, size)  # a few bytes less than it is: fetches do not mind

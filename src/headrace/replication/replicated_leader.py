@@ -106,13 +106,7 @@ class ReplicatedLeader(Leader):
         if self.closed:
             raise self._ended()
         log = self._log or self.log
-        result = log.append_own(
-            records,
-            leader_epoch=self.epoch,
-            now_ms=now_ms,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-        )
+        result = log.append_own(records, self.epoch, now_ms, producer_id, producer_epoch)
         size = HEADER_SIZE + sum(len(key) + len(value or b"") for key, value in records)
         self._appended(log, result, size)
         return result

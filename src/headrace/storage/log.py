@@ -118,7 +118,6 @@ class Log(CompactableLog):
     def append_own(
         self,
         records: Sequence[KeyAndValue],
-        *,
         leader_epoch: int,
         now_ms: int,
         producer_id: int = NO_PRODUCER_ID,
@@ -129,12 +128,7 @@ class Log(CompactableLog):
             self._ready()
         first_offset = self.log_end_offset
         batch = build_plain_batch(
-            records,
-            now_ms,
-            base_offset=first_offset,
-            leader_epoch=leader_epoch,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
+            records, now_ms, first_offset, leader_epoch, producer_id, producer_epoch
         )
         size = len(batch)
         rules = self._rules

@@ -10,11 +10,10 @@ import asyncio
 import struct
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.commit_gathering import Answer
+from headrace.broker.commit_gathering import Commit, Committer
 from headrace.broker.connection import HELD, Connection, Held
 from headrace.broker.dispatch import Context, encode
 from headrace.coordinator.errors import CoordinatorError
-from headrace.groups.offsets.recommitting import Recommit
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _OFFSET: Final = struct.Struct(">q")
 _CORRELATION_ID_AT: Final = 4  # in a request
 _BEHIND_CORRELATION_ID: Final = 8
-_CORRELATION_ID: Final = slice(4, 8)  # in an answer, behind its size
 _SPEC: Final = APIS[ApiKey.OFFSET_COMMIT]
 
 
@@ -54,7 +52,8 @@ def shortcut(broker: Broker, connection: Connection, frame: bytes) -> Held | Non
     last = connection.remembered
     if last.__class__ is not _Remembered or not last.is_in(frame) or connection.in_flight:
         return None
-    broker.coordinators.commits.add(connection, last.commit, frame)
+    last.commit.caller.frame = frame
+    broker.coordinators.commits.add(last.commit)
     return HELD
 
 
@@ -86,7 +85,7 @@ class _Remembered:
 
     __slots__ = ("_head", "_offset_at", "_size", "_start", "_tail", "commit", "was_of_use")
 
-    def __init__(self, commit: Recommit[Answer], frame: bytes, offset_at: int) -> None:
+    def __init__(self, commit: Commit, frame: bytes, offset_at: int) -> None:
         self.commit = commit
         self.was_of_use = False
         self._size = len(frame)
@@ -106,8 +105,8 @@ class _Remembered:
         """None for a request or an answer that is not of the usual form."""
         frame, version = bytes(context.frame), context.version
         framed = b"".join(encode(_SPEC, version, 0, answer))
-        around = (framed[: _CORRELATION_ID.start], framed[_CORRELATION_ID.stop :])
-        commit = Recommit[Answer].of(broker.metadata.image, version, request, around)
+        committer = Committer(context.connection, framed)
+        commit = Commit.of(broker.metadata.image, version, request, committer)
         body = request.encode(version)
         if commit is None or not frame.endswith(body) or answer.topics[0].partitions[0].error_code:
             return None

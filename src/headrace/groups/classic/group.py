@@ -266,7 +266,7 @@ class ClassicGroup:
         member = self.members.get(member_id)
         if member is None:
             return ()
-        return (SetTimer(member.session_timer, member.session_timeout_ms),)
+        return member.session
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         """Anybody may."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headrace.coordinator.context import RequestContext
 from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import SetTimer, Turn
+from headrace.coordinator.turn import Turn
 from headrace.groups.classic.answers import refused_join
 from headrace.groups.classic.attempt import JoinAttempt
 from headrace.groups.classic.draft import Draft
@@ -137,7 +137,7 @@ class ClassicGroups:
             code = ErrorCode.REBALANCE_IN_PROGRESS
         return Turn(
             HeartbeatResponse(error_code=code),
-            timers=(SetTimer(member.session_timer, member.session_timeout_ms),),
+            timers=member.session,
         )
 
     def leave(

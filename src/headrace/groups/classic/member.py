@@ -1,10 +1,10 @@
 """One member of a classic group."""
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.coordinator.turn import Deferred
+from headrace.coordinator.turn import Deferred, SetTimer
 from headrace.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from headrace.protocol.messages.sync_group import SyncGroupResponse
 
@@ -45,9 +45,19 @@ class ClassicMember:
     is_new: bool = False
     """It has not seen the end of a join phase, so it does not know its id and cannot heartbeat."""
 
+    session_timer: Hashable = field(init=False)
+    _session: tuple[SetTimer] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.session_timer = session_timer(self.group_id, self.member_id)
+        self._session = (SetTimer(self.session_timer, self.session_timeout_ms),)
+
     @property
-    def session_timer(self) -> Hashable:
-        return session_timer(self.group_id, self.member_id)
+    def session(self) -> tuple[SetTimer]:
+        """What every heartbeat and commit wants: the time until the member is given up."""
+        if self._session[0].delay_ms != self.session_timeout_ms:
+            self._session = (SetTimer(self.session_timer, self.session_timeout_ms),)
+        return self._session
 
     @property
     def is_static(self) -> bool:

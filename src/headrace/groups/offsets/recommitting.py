@@ -25,23 +25,23 @@ from headrace.records.plain import KeyAndValue
 if TYPE_CHECKING:
     from headrace.groups.shard import GroupShard
 
-R = TypeVar("R")
+C = TypeVar("C")
 
 _NO_RETENTION: Final = -1
 
 
-class Recommit(Generic[R]):
+class Recommit(Generic[C]):
     """An accepted commit of one partition; `offset` is what the next one asks for."""
 
     __slots__ = (
         "_generation",
         "_instance_id",
+        "_key",
         "_leader_epoch",
         "_metadata",
         "_version",
-        "answer",
+        "caller",
         "group_id",
-        "key",
         "member_id",
         "offset",
         "record",
@@ -54,38 +54,38 @@ class Recommit(Generic[R]):
         request: OffsetCommitRequest,
         topic: Topic,
         partition: OffsetCommitRequestPartition,
-        answer: R,
+        caller: C,
     ) -> None:
         self.group_id = request.group_id
         self.member_id = request.member_id
         self.offset = partition.committed_offset
         self.topic = topic
-        self.answer = answer
+        self.caller = caller
         self._version = version
         self._instance_id = request.group_instance_id
         self._generation = request.generation_id_or_member_epoch
         self._leader_epoch = partition.committed_leader_epoch
         self._metadata = partition.committed_metadata or ""
-        self.key = OffsetCommitKey(
+        self._key = OffsetCommitKey(
             group_id=request.group_id, topic=topic.name, partition=partition.partition_index
         )
-        self.record = RepeatedOffset(self.key, self.value(commit_timestamp=0))
+        self.record = RepeatedOffset(self._key, self._value(commit_timestamp=0))
 
     @classmethod
     def of(
-        cls, image: MetadataImage, version: int, request: OffsetCommitRequest, answer: R
-    ) -> "Recommit[R] | None":
-        """Only for a request of one partition that asks for nothing special. `answer` is what the
-        caller had, and will have again."""
+        cls, image: MetadataImage, version: int, request: OffsetCommitRequest, caller: C
+    ) -> "Recommit[C] | None":
+        """Only for a request of one partition that asks for nothing special. `caller` is whatever
+        stands for who sent it."""
         if len(request.topics) != 1 or request.retention_time_ms != _NO_RETENTION:
             return None
         asked = request.topics[0]
         topic = image.topics_by_id.get(asked.topic_id) or image.topics.get(asked.name)
         if topic is None or len(asked.partitions) != 1:
             return None
-        return cls(version, request, topic, asked.partitions[0], answer)
+        return cls(version, request, topic, asked.partitions[0], caller)
 
-    def check(self, group: Group) -> None:
+    def change(self, group: Group, now_ms: int) -> Change:
         """Raises CoordinatorError if the group does not let the member commit."""
         check = group.check_commit(
             self.member_id,
@@ -95,9 +95,10 @@ class Recommit(Generic[R]):
             version=self._version,
         )
         if check is not None:
-            check(self.topic.name, self.topic.topic_id, self.key.partition)
+            check(self.topic.name, self.topic.topic_id, self._key.partition)
+        return Change(self._key, self._value(now_ms))
 
-    def value(self, commit_timestamp: int) -> OffsetCommitValue:
+    def _value(self, commit_timestamp: int) -> OffsetCommitValue:
         return OffsetCommitValue(
             offset=self.offset,
             leader_epoch=self._leader_epoch,
@@ -108,12 +109,12 @@ class Recommit(Generic[R]):
 
 
 def commit_again(
-    commits: Sequence[Recommit[R]], shard: "GroupShard", now_ms: int
-) -> Turn[list[R | None]]:
-    """The answers in order; None where something has changed: the whole request must then be
-    looked at again."""
+    commits: Sequence[Recommit[C]], shard: "GroupShard", now_ms: int
+) -> Turn[Sequence[Recommit[C]]]:
+    """Stores all but those that it answers with. For these something has changed: their requests
+    must be looked at again."""
     topics = shard.image().topics
-    answers: list[R | None] = []
+    refused: list[Recommit[C]] = []
     changes: list[Change] = []
     encoded: list[KeyAndValue] = []
     timers: list[SetTimer] = []
@@ -121,15 +122,13 @@ def commit_again(
         group = shard.groups.get(commit.group_id)
         topic = commit.topic
         if group is None or topics.get(topic.name) is not topic:
-            answers.append(None)
+            refused.append(commit)
             continue
         try:
-            commit.check(group)
+            changes.append(commit.change(group, now_ms))
         except CoordinatorError:
-            answers.append(None)
+            refused.append(commit)
             continue
-        answers.append(commit.answer)
-        changes.append(Change(commit.key, commit.value(now_ms)))
         encoded.append(commit.record.encode(commit.offset, now_ms))
         timers += group.timers_after_commit(commit.member_id)
-    return Turn(answers, changes, timers=timers, encoded=encoded)
+    return Turn(refused, changes, (), timers, encoded=encoded)
