@@ -286,7 +286,8 @@ class ReplicaFetcher:
             return
         self._connect_backoff_s = 0.0
         if number < self._session_began:
-            self._under_way -= 1  # of a session that is over
+            self._under_way -= 1  # of a session that is over; the new one may have waited for it
+            self._poke()
             return
         if answer.error_code:
             self._under_way -= 1
