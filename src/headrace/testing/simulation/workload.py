@@ -6,6 +6,7 @@ a batch without an answer is unknown, and the checker takes it so.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 from random import Random
 
 from headrace.client.client import ClusterClient, Leader
@@ -49,6 +50,9 @@ FETCH_BYTES = 1 << 20
 FETCH_WAIT_MS = 400
 RETRY_S = 0.2
 
+Acknowledged = Callable[[Place, Sequence[bytes], int], None]
+"""Told of a batch that is safe: where, what, and its first offset."""
+
 
 def client_of(life: Life, bootstrap: str, name: str) -> ClusterClient:
     """A client in that process."""
@@ -74,6 +78,7 @@ class Producer:
         *,
         mean_pause_s: float,
         chance: Random,
+        acknowledged: Acknowledged = lambda _place, _values, _offset: None,
     ) -> None:
         self._client = client
         self._history = history
@@ -81,6 +86,7 @@ class Producer:
         self._name = name
         self._mean_pause_s = mean_pause_s
         self._random = chance
+        self._acknowledged = acknowledged
         self._sent = 0
         self.stopping = False
 
@@ -117,6 +123,7 @@ class Producer:
                 return
             offset = answer.base_offset if code is ErrorCode.NONE else NO_OFFSET
             self._history.acked(self._place, values, offset)
+            self._acknowledged(self._place, values, offset)
             sequence += len(values)
             await asyncio.sleep(self._random.expovariate(1 / self._mean_pause_s))
 

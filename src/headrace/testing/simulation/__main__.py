@@ -1,0 +1,151 @@
+"""Many seeds on several processes: `python -m headrace.testing.simulation --help`."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import Final
+
+from headrace.testing.simulation.planted import PLANTED, planted
+from headrace.testing.simulation.scenario import DEFAULT_SECONDS, Outcome, run
+
+SEEDS: Final = 1000
+PLANTED_SEEDS: Final = 200
+PROCESSES: Final = 2
+TRACE_LINES: Final = 200
+SEEDS_PER_TASK: Final = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # Sets of strings have another order in every interpreter, unless it is told not to.
+        named = sys.argv[1:] if arguments is None else list(arguments)
+        os.environ["PYTHONHASHSEED"] = "0"
+        command = [sys.executable, "-m", "headrace.testing.simulation", *named]
+        os.execv(sys.executable, command)  # noqa: S606 - this interpreter
+    if options.replay is not None:
+        return _replay(options.replay, options.seconds, options.bug)
+    if options.planted:
+        return _try_planted(options)
+    return _try_seeds(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="script/test-sim", description="Whole clusters on virtual time, one for each seed."
+    )
+    add = parser.add_argument
+    add("--seeds", type=int, default=None, help="how many (default 1000; 200 for planted bugs)")
+    add("--first", type=int, default=1, help="the first of them")
+    add("--seconds", type=float, default=DEFAULT_SECONDS, help="simulated, for each seed")
+    add("--processes", type=int, default=PROCESSES)
+    add("--replay", type=int, metavar="SEED", help="one seed, with the end of its trace")
+    add("--planted", action="store_true", help="bugs put in on purpose: each must be found")
+    add("--bug", choices=sorted(PLANTED), help="only this one, or with --replay: with it")
+    return parser
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+# --- one seed -----------------------------------------------------------------------------------
+
+
+def _replay(seed: int, seconds: float, bug: str | None) -> int:
+    with planted(bug):
+        outcome = run(seed, seconds)
+    for line in outcome.recent[-TRACE_LINES:]:
+        _say(line)
+    _say(describe(outcome))
+    return 0 if outcome.violation is None else 1
+
+
+def describe(outcome: Outcome) -> str:
+    """One line."""
+    faults = ", ".join(f"{name} {count}" for name, count in sorted(outcome.faults.items()))
+    verdict = "ok" if outcome.violation is None else f"FAILED: {outcome.violation}"
+    return (
+        f"seed {outcome.seed}: {outcome.brokers} brokers, {outcome.weather.name.lower()}, "
+        f"{outcome.acknowledged} acknowledged, {outcome.read} read, faults: {faults or 'none'}, "
+        f"trace {outcome.digest}: {verdict}"
+    )
+
+
+# --- many seeds ---------------------------------------------------------------------------------
+
+
+def _run_some(seeds: Sequence[int], seconds: float, bug: str | None) -> list[Outcome]:
+    outcomes = []
+    with planted(bug):
+        for seed in seeds:
+            outcomes.append(run(seed, seconds))
+            if bug is not None and outcomes[-1].violation is not None:
+                break
+    return outcomes
+
+
+def _outcomes(seeds: range, seconds: float, processes: int) -> Iterator[Outcome]:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        tasks = [
+            pool.submit(_run_some, seeds[at : at + SEEDS_PER_TASK], seconds, None)
+            for at in range(0, len(seeds), SEEDS_PER_TASK)
+        ]
+        for task in as_completed(tasks):
+            yield from task.result()
+
+
+def _try_seeds(options: argparse.Namespace) -> int:
+    count = options.seeds or SEEDS
+    seeds = range(options.first, options.first + count)
+    began = time.monotonic()
+    failed = []
+    acknowledged = faults = 0
+    outcomes = _outcomes(seeds, options.seconds, options.processes)
+    for done, outcome in enumerate(outcomes, start=1):
+        acknowledged += outcome.acknowledged
+        faults += sum(outcome.faults.values())
+        if outcome.violation is not None:
+            failed.append(outcome.seed)
+            _say(describe(outcome))
+        if done % 50 == 0:
+            _say(f"{done} of {count} seeds after {time.monotonic() - began:.0f} s")
+    _say(
+        f"{count} seeds of {options.seconds:g} simulated seconds in "
+        f"{time.monotonic() - began:.0f} s: {acknowledged} records acknowledged, {faults} faults, "
+        f"{len(failed)} seeds failed"
+    )
+    for seed in sorted(failed):
+        _say(f"again: script/test-sim --replay {seed} --seconds {options.seconds:g}")
+    return 1 if failed else 0
+
+
+# --- planted bugs -------------------------------------------------------------------------------
+
+
+def _try_planted(options: argparse.Namespace) -> int:
+    names: Iterable[str] = [options.bug] if options.bug else sorted(PLANTED)
+    count = options.seeds or PLANTED_SEEDS
+    seeds = range(options.first, options.first + count)
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
+        tasks = {name: pool.submit(_run_some, seeds, options.seconds, name) for name in names}
+        missed = 0
+        _say("| Bug | Caught by | First seed |")
+        _say("|---|---|---|")
+        for name, task in tasks.items():
+            last = task.result()[-1]
+            found = last.violation
+            missed += found is None
+            rule = found.rule if found is not None else f"**not caught in {count} seeds**"
+            seed = str(last.seed) if found is not None else "-"
+            _say(f"| {PLANTED[name].title} | {rule} | {seed} |")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,259 @@
+"""What must hold at every moment of a cluster, looked at after every turn of every broker.
+
+- Who leads in an epoch is one broker, and epochs never go back.
+- A leader's high watermark never goes back while it leads.
+- What is committed stays: whoever leads has it, the same batches at the same offsets.
+- Every in-sync replica of a leader has what is committed, and nothing is committed while fewer
+  are in sync than the topic asks for.
+- Nothing is acknowledged to a producer before it is committed.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from headrace.broker.node import Broker
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.topology import NO_LEADER, Partition
+from headrace.records.batch import headers
+from headrace.replication.follower import Follower
+from headrace.replication.leader import Leader
+from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.storage.errors import StorageError
+from headrace.storage.log import Log
+from headrace.testing.simulation.brokers import BrokerProcess
+from headrace.testing.simulation.history import NO_OFFSET, Place, Violation
+from headrace.testing.simulation.workload import records_in
+
+READ_BYTES: Final = 1 << 20
+
+ONE_LEADER: Final = "one leader in each epoch"
+EPOCHS_GROW: Final = "epochs never go back"
+WATERMARK_GROWS: Final = "the high watermark never goes back"
+COMMITTED_STAYS: Final = "who leads has what was committed"
+IN_SYNC: Final = "in-sync replicas have what is committed"
+ENOUGH_IN_SYNC: Final = "nothing is committed with too few in sync"
+FENCED: Final = "who was replaced commits nothing"
+ACKNOWLEDGED: Final = "what is acknowledged is committed"
+
+
+class Batch(NamedTuple):
+    """What tells two batches apart."""
+
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    crc: int
+
+
+@dataclass(slots=True)
+class Committed:
+    """What was ever below a high watermark of one partition."""
+
+    batches: list[Batch] = field(default_factory=list)
+    epochs: list[int] = field(default_factory=list)  # of the leaders that committed them
+    values: dict[int, bytes] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].next_offset if self.batches else 0
+
+    def before(self, epoch: int) -> list[Batch]:
+        """What leaders of earlier epochs committed; a late leader need not know of later ones."""
+        return self.batches[: bisect_left(self.epochs, epoch)]
+
+    def between(self, start: int, end: int) -> list[Batch]:
+        return [
+            each for each in self.batches if each.base_offset >= start and each.base_offset < end
+        ]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A leader as it was at the last look."""
+
+    leader: Leader
+    epoch: int
+    watermark: int
+    enough: bool
+    verified: bool = False
+
+
+class Watch:
+    """Looks at brokers from outside, and raises `Violation` at once."""
+
+    def __init__(self, brokers: Mapping[int, BrokerProcess]) -> None:
+        self._brokers = brokers
+        self._committed: dict[tuple[bytes, int], Committed] = {}
+        self._by_name: dict[Place, tuple[bytes, int]] = {}
+        self._leaders: dict[tuple[bytes, int, int], int] = {}
+        self._seen: dict[tuple[str, bytes, int], _Seen] = {}
+        self._images: dict[str, MetadataImage] = {}
+
+    def look(self, broker: BrokerProcess) -> None:
+        """After a turn of this broker."""
+        node, life = broker.node, broker.process.life
+        if node is None or life is None:
+            return
+        image = node.metadata.image
+        if image is not self._images.get(life.name):
+            self._look_at_image(life.name, image)
+        for leader in node.partitions:
+            if leader.is_open and not leader.closed:
+                self._look_at_leader(life.name, node, leader)
+
+    def acknowledged(self, place: Place, values: Sequence[bytes], base_offset: int) -> None:
+        """A producer was told that these are safe."""
+        if base_offset == NO_OFFSET:
+            return
+        known = self._by_name.get(place)
+        committed = self._committed[known].values if known is not None else {}
+        for offset, value in enumerate(values, start=base_offset):
+            if committed.get(offset) != value:
+                raise Violation(
+                    ACKNOWLEDGED,
+                    f"{place}: {value!r} at {offset}, where {committed.get(offset)!r} is committed",
+                )
+
+    # --- metadata -------------------------------------------------------------------------------
+
+    def _look_at_image(self, life: str, image: MetadataImage) -> None:
+        before = self._images.get(life)
+        self._images[life] = image
+        if before is not None and image.controller_epoch < before.controller_epoch:
+            raise Violation(EPOCHS_GROW, f"{life}: controller epoch {image.controller_epoch}")
+        for topic in image.topics.values():
+            known = before.topics.get(topic.name) if before is not None else None
+            if known is topic:
+                continue
+            same = known is not None and known.topic_id == topic.topic_id
+            for index, partition in enumerate(topic.partitions):
+                earlier = known.partition(index) if known is not None and same else None
+                self._look_at_partition(life, topic.topic_id, topic.name, index, partition, earlier)
+
+    def _look_at_partition(
+        self,
+        life: str,
+        topic_id: bytes,
+        name: str,
+        index: int,
+        now: Partition,
+        before: Partition | None,
+    ) -> None:
+        where = f"{life}: {name}-{index}"
+        if before is not None and (
+            now.leader_epoch < before.leader_epoch or now.partition_epoch < before.partition_epoch
+        ):
+            raise Violation(EPOCHS_GROW, f"{where}: from {before} to {now}")
+        if now.leader != NO_LEADER:
+            self._leads(where, (topic_id, index, now.leader_epoch), now.leader)
+
+    def _leads(self, where: str, epoch: tuple[bytes, int, int], broker_id: int) -> None:
+        known = self._leaders.setdefault(epoch, broker_id)
+        if known != broker_id:
+            raise Violation(ONE_LEADER, f"{where} epoch {epoch[2]}: {known} and {broker_id}")
+
+    # --- leaders --------------------------------------------------------------------------------
+
+    def _look_at_leader(self, life: str, node: Broker, leader: Leader) -> None:
+        key = (life, leader.topic_id, leader.index)
+        seen = self._seen.get(key)
+        watermark = leader.high_watermark
+        if seen is not None and seen.leader is leader and seen.epoch == leader.epoch:
+            if seen.verified and seen.watermark == watermark:
+                seen.enough = leader.enough_in_sync
+                return
+        else:
+            place = f"{life}: {leader.topic}-{leader.index}"
+            self._leads(place, (leader.topic_id, leader.index, leader.epoch), node.node_id)
+            seen = self._seen[key] = _Seen(leader, leader.epoch, watermark, leader.enough_in_sync)
+        try:
+            self._look_closely(life, leader, seen)
+        except StorageError:
+            return  # its disk is gone; nobody hears from this leader
+        seen.watermark, seen.enough = watermark, leader.enough_in_sync
+
+    def _look_closely(self, life: str, leader: Leader, seen: _Seen) -> None:
+        key = (leader.topic_id, leader.index)
+        self._by_name[Place(leader.topic, leader.index)] = key
+        committed = self._committed.setdefault(key, Committed())
+        where = f"{life}: {leader.topic}-{leader.index} epoch {leader.epoch}"
+        watermark = leader.high_watermark
+        if not seen.verified:
+            _compare(where, COMMITTED_STAYS, committed.before(leader.epoch), leader.log)
+            seen.verified = True
+        if watermark < seen.watermark:
+            raise Violation(WATERMARK_GROWS, f"{where}: from {seen.watermark} to {watermark}")
+        if watermark > seen.watermark:
+            # Also a leader that does not know that it was replaced commits nothing of its own.
+            again = committed.between(seen.watermark, watermark)
+            _compare(where, COMMITTED_STAYS, again, leader.log)
+        if watermark <= committed.end:
+            return
+        if committed.epochs and leader.epoch < committed.epochs[-1]:
+            raise Violation(FENCED, f"{where}: {watermark}, after epoch {committed.epochs[-1]}")
+        if watermark > seen.watermark and not (seen.enough or leader.enough_in_sync):
+            raise Violation(ENOUGH_IN_SYNC, f"{where}: {seen.watermark} to {watermark}")
+        added = _batches(leader.log, committed.end, watermark)
+        if added and added[0].base_offset != committed.end:
+            raise Violation(
+                COMMITTED_STAYS, f"{where}: {added[0]} begins inside of {committed.batches[-1]}"
+            )
+        if isinstance(leader, ReplicatedLeader):
+            self._look_at_followers(where, leader, added)
+        data = leader.log.read(committed.end, max_bytes=READ_BYTES, max_offset=watermark).data
+        committed.values.update(
+            (offset, value) for offset, value in records_in(data) if offset >= committed.end
+        )
+        committed.batches.extend(added)
+        committed.epochs.extend([leader.epoch] * len(added))
+
+    def _look_at_followers(
+        self, where: str, leader: ReplicatedLeader, added: Sequence[Batch]
+    ) -> None:
+        for id_ in leader.partition.isr:
+            node = self._brokers[id_].node if id_ in self._brokers else None
+            if node is None:
+                continue
+            replica = node.partitions.replica(leader.topic, leader.index)
+            progress = leader.progress.get(id_)
+            if (
+                not isinstance(replica, Follower)
+                or replica.epoch != leader.epoch
+                or not replica.is_open
+                or progress is None
+                or progress.broker_epoch != node.broker_epoch
+            ):
+                continue
+            _compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
+
+
+def _compare(where: str, rule: str, expected: Sequence[Batch], log: Log) -> None:
+    """Whether the log holds these batches."""
+    if not expected:
+        return
+    end = expected[-1].next_offset
+    if log.log_end_offset < end:
+        raise Violation(rule, f"{where}: its log ends at {log.log_end_offset}, not at {end}")
+    found = {each.base_offset: each for each in _batches(log, expected[0].base_offset, end)}
+    for each in expected:
+        if each.base_offset >= log.log_start_offset and found.get(each.base_offset) != each:
+            raise Violation(
+                rule, f"{where}: {each} is committed, {found.get(each.base_offset)} is there"
+            )
+
+
+def _batches(log: Log, start: int, end: int) -> list[Batch]:
+    found: list[Batch] = []
+    offset = start
+    while offset < end:
+        data = log.read(offset, max_bytes=READ_BYTES, max_offset=end).data
+        if not data:
+            break
+        for _, header in headers(bytes(data), partial_tail=True):
+            next_offset = header.next_offset
+            epoch = header.partition_leader_epoch
+            found.append(Batch(header.base_offset, next_offset, epoch, header.crc))
+            offset = next_offset
+    return found

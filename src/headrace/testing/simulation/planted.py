@@ -1,0 +1,311 @@
+"""Bugs to put in on purpose: a checker that has never failed proves nothing.
+
+Each one undoes a rule that keeps acknowledged records safe. They are patches of the running code,
+made for the length of a simulation and nowhere else.
+"""
+# ruff: noqa: ANN401 - patches take what the original takes
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from unittest.mock import patch
+
+from headrace.broker.membership import Membership
+from headrace.broker.replica_fetcher import ReplicaFetcher
+from headrace.broker.replica_session import ReplicaSession
+from headrace.cluster import membership_control, partition_control
+from headrace.cluster.differences import records_between
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.partition_changes import PartitionChange
+from headrace.cluster.record_format import decode
+from headrace.protocol.errors import ErrorCode
+from headrace.replication.follower import Follower
+from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
+from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.storage.log import Log
+from headrace.storage.producers import Origin
+
+Plant = Callable[[ExitStack], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """What is wrong, and how to make it so."""
+
+    title: str
+    plant: Plant
+
+
+def _replace(target: object, name: str, make: Callable[[Any], object]) -> Plant:
+    """Puts what `make` makes of the original in its place."""
+
+    def plant(stack: ExitStack) -> None:
+        stack.enter_context(patch.object(target, name, make(getattr(target, name))))
+
+    return plant
+
+
+def _all(*plants: Plant) -> Plant:
+    def plant(stack: ExitStack) -> None:
+        for each in plants:
+            each(stack)
+
+    return plant
+
+
+# --- followers ----------------------------------------------------------------------------------
+
+
+def _follow_by_watermark(original: Any) -> object:
+    def follow(self: Follower, leader_id: int, epoch: int) -> None:
+        original(self, leader_id, epoch)
+        if self.is_open:
+            self.log.truncate_to(self.high_watermark)
+
+    return follow
+
+
+def _open_by_watermark(original: Any) -> object:
+    def opened(self: Follower, log: Log) -> None:
+        original(self, log)
+        log.truncate_to(self.high_watermark)
+
+    return opened
+
+
+def _never_cut_back(_original: Any) -> object:
+    def cut_back(self: Follower, _epoch: int, _end_offset: int) -> int:
+        return self.log.log_end_offset
+
+    return cut_back
+
+
+def _count_what_was_sent(original: Any) -> object:
+    def read(
+        self: ReplicaSession, position: Any, leader: ReplicatedLeader, *args: Any, **kw: Any
+    ) -> Any:
+        data = original(self, position, leader, *args, **kw)
+        if data.records:
+            progress = leader.progress[self.replica_id]
+            progress.log_end = leader.log.log_end_offset
+            leader._advance()
+        return data
+
+    return read
+
+
+def _take_late_answers(original: Any) -> object:
+    """Answers to an earlier fetch are taken although the position has moved since."""
+
+    def take_slice(self: ReplicaFetcher, line: Any, _number: int, parts: Any, first: int) -> None:
+        original(self, line, self._number, parts, first)
+
+    return take_slice
+
+
+def _forget_producers(original: Any) -> object:
+    """A follower does not learn who wrote what it copies."""
+
+    def append(self: Log, *args: Any, **named: Any) -> object:
+        result = original(self, *args, **named)
+        if named.get("origin") is Origin.REPLICATION:
+            self._producers.by_id.clear()
+        return result
+
+    return append
+
+
+# --- leaders ------------------------------------------------------------------------------------
+
+
+def _shrink_at_once(original: Any) -> object:
+    def propose(self: ReplicatedLeader, *args: Any) -> object:
+        proposal = original(self, *args)
+        if proposal is not None:
+            self._maximal = proposal.ids
+            self._advance()
+        return proposal
+
+    return propose
+
+
+def _advance_with_too_few(original: Any) -> object:
+    def advance(self: ReplicatedLeader) -> None:
+        enough, self.enough_in_sync = self.enough_in_sync, True
+        try:
+            original(self)
+        finally:
+            self.enough_in_sync = enough
+
+    return advance
+
+
+def _advance_by_majority(_original: Any) -> object:
+    def advance(self: ReplicatedLeader) -> None:
+        ends = sorted([self._safe_end, *(each.log_end for each in self.progress.values())])
+        end = ends[len(ends) // 2]
+        if end > self.high_watermark:
+            self.high_watermark = end
+            self._tell(1)
+            self._commit()
+
+    return advance
+
+
+def _acknowledge_at_once(_original: Any) -> object:
+    def when_committed(self: Leader, _next_offset: int, tell: Callable[[ErrorCode], None]) -> None:
+        tell(ErrorCode.NONE)
+
+    return when_committed
+
+
+def _no_flush(original: Any) -> object:
+    def append(self: Log, *args: Any, **named: Any) -> object:
+        return original(self, *args, **named)._replace(needs_flush=False)
+
+    return append
+
+
+def _believe_own_log(original: Any) -> object:
+    def opened(self: ReplicatedLeader, log: Log) -> None:
+        original(self, log)
+        self.high_watermark = log.log_end_offset
+
+    return opened
+
+
+def _any_epoch(_original: Any) -> object:
+    def check_epoch(_self: Replica, _epoch: int) -> ErrorCode:
+        return ErrorCode.NONE
+
+    return check_epoch
+
+
+def _join_from_any_life(_original: Any) -> object:
+    def may_join(self: ReplicatedLeader, broker_id: int, live: Mapping[int, int]) -> bool:
+        progress = self.progress[broker_id]
+        return (
+            broker_id not in self.partition.isr
+            and broker_id in live
+            and progress.log_end >= max(self.high_watermark, self._epoch_start)
+        )
+
+    return may_join
+
+
+# --- the controller -----------------------------------------------------------------------------
+
+
+def _admit_any_life(_original: Any) -> object:
+    return lambda broker, _member: broker is not None and not broker.fenced
+
+
+def _elect_anyone(_original: Any) -> object:
+    def first_live(self: PartitionChange, _among: object) -> int:
+        live = self._standing.live
+        return next((id_ for id_ in reversed(self._replicas) if id_ in live), -1)
+
+    return first_live
+
+
+def _trust_everyone(_original: Any) -> object:
+    return lambda _image, _rules, _broker_id: ()
+
+
+def _take_from_anyone(_original: Any) -> object:
+    def take(self: Membership, answer: Any) -> bool:
+        before = self._metadata.image
+        records = [decode(each) for each in answer.records]
+        if answer.is_snapshot:
+            image = MetadataImage().apply(records).at_version(answer.version)
+            records = list(records_between(before, image))
+        else:
+            image = before.apply(records).at_version(answer.version)
+        self._metadata.advance(image, records)
+        return True
+
+    return take
+
+
+PLANTED: Final[dict[str, Planted]] = {
+    "truncate-by-watermark": Planted(
+        "A follower cuts its log back to its high watermark",
+        _all(
+            _replace(Follower, "follow", _follow_by_watermark),
+            _replace(Follower, "_opened", _open_by_watermark),
+        ),
+    ),
+    "never-truncate": Planted(
+        "A follower keeps what its leader does not have",
+        _replace(Follower, "cut_back", _never_cut_back),
+    ),
+    "count-sent": Planted(
+        "A leader counts what it has sent as what has arrived",
+        _replace(ReplicaSession, "_read", _count_what_was_sent),
+    ),
+    "stale-session": Planted(
+        "A follower takes late answers of its fetch session",
+        _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
+    ),
+    "forget-producers": Planted(
+        "A follower does not keep the producers' sequence numbers",
+        _replace(Log, "append", _forget_producers),
+    ),
+    "early-shrink": Planted(
+        "A shrink of the in-sync set counts before it is committed",
+        _replace(ReplicatedLeader, "propose", _shrink_at_once),
+    ),
+    "no-min-isr": Planted(
+        "min.insync.replicas is not checked at completion",
+        _replace(ReplicatedLeader, "_advance", _advance_with_too_few),
+    ),
+    "majority": Planted(
+        "The high watermark follows a majority, not all in-sync replicas",
+        _replace(ReplicatedLeader, "_advance", _advance_by_majority),
+    ),
+    "ack-on-append": Planted(
+        "acks=all is answered when the leader has the records",
+        _replace(Leader, "when_committed", _acknowledge_at_once),
+    ),
+    "ack-before-fsync": Planted(
+        "flush.messages=1 does not wait for the fsync", _replace(Log, "append", _no_flush)
+    ),
+    "believe-own-log": Planted(
+        "A new leader takes all that it holds for committed",
+        _replace(ReplicatedLeader, "_opened", _believe_own_log),
+    ),
+    "any-leader-epoch": Planted(
+        "Fetches with a stale leader epoch are served",
+        _replace(Replica, "check_epoch", _any_epoch),
+    ),
+    "any-broker-epoch": Planted(
+        "The broker epoch of who joins the in-sync set is not checked",
+        _all(
+            _replace(ReplicatedLeader, "_may_join", _join_from_any_life),
+            _replace(partition_control, "_may_join", _admit_any_life),
+        ),
+    ),
+    "elect-anyone": Planted(
+        "Any live replica is elected, in sync or not",
+        _replace(PartitionChange, "_first_live", _elect_anyone),
+    ),
+    "trust-everyone": Planted(
+        "A broker that lost its page cache stays in sync (no KIP-966)",
+        _replace(membership_control, "distrust", _trust_everyone),
+    ),
+    "any-controller-epoch": Planted(
+        "Metadata is taken from earlier controllers, too",
+        _replace(Membership, "_take", _take_from_anyone),
+    ),
+}
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    """The bug of that name is there inside; None is none."""
+    with ExitStack() as stack:
+        if name is not None:
+            PLANTED[name].plant(stack)
+        yield

@@ -1,0 +1,187 @@
+"""One seed's story: a cluster, clients that use it, trouble, and the reckoning.
+
+outcome = run(seed=42, seconds=60)
+outcome.violation  # None, or what went wrong
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from logging import ERROR, Handler, LogRecord, getLogger
+from random import Random
+from typing import Final
+
+from headrace.client.client import ClusterClient
+from headrace.client.outcomes import Refusal
+from headrace.client.topics import NewTopic, create_topics
+from headrace.storage.errors import StorageError
+from headrace.testing.simulation.brokers import idle
+from headrace.testing.simulation.cluster import SimulatedCluster
+from headrace.testing.simulation.history import History, Place, Violation
+from headrace.testing.simulation.invariants import Watch
+from headrace.testing.simulation.nemesis import Nemesis, Weather
+from headrace.testing.simulation.process import Life
+from headrace.testing.simulation.simulation import Simulation, SimulationError
+from headrace.testing.simulation.workload import Producer, Reader, client_of
+
+DEFAULT_SECONDS: Final = 60.0
+HEALING_S: Final = 90.0
+"""How long a cluster in which all works again may take to be whole."""
+
+START_S: Final = 30.0
+MEAN_PAUSE_S: Final = 0.3
+PRODUCERS_PER_PARTITION: Final = 1
+PARTITIONS: Final = 2
+PLAIN: Final = "plain"
+SAFE: Final = "safe"
+HEALS: Final = "a cluster heals when its trouble ends"
+NO_ERRORS: Final = "no code fails unexpectedly"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a seed ended. Without acknowledgements and faults it has shown nothing."""
+
+    seed: int
+    weather: Weather
+    brokers: int
+    digest: str = ""
+    events: int = 0
+    acknowledged: int = 0
+    read: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+    violation: Violation | None = None
+    recent: list[str] = field(default_factory=list)
+
+
+class _Errors(Handler):
+    """Exceptions that code under test caught only to log them."""
+
+    def __init__(self) -> None:
+        super().__init__(ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            if not isinstance(error, OSError | StorageError):  # the simulated disk's
+                self.found.append(f"{record.name}: {record.getMessage()}: {error!r}")
+
+
+@contextmanager
+def _listening() -> Iterator[_Errors]:
+    logger = getLogger("headrace")
+    errors = _Errors()
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(errors)
+    logger.setLevel(ERROR)
+    logger.propagate = False
+    try:
+        yield errors
+    finally:
+        logger.removeHandler(errors)
+        logger.setLevel(level)
+        logger.propagate = propagate
+
+
+def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
+    """Plays the story of this seed."""
+    with _listening() as errors, Simulation(seed) as simulation:
+        story = Story(simulation)
+        outcome = story.outcome
+        try:
+            story.play(seconds)
+            if errors.found or simulation.errors:
+                raise Violation(NO_ERRORS, "; ".join([*errors.found, *simulation.errors][:3]))
+        except Violation as violation:
+            outcome.violation = violation
+        except SimulationError as error:
+            outcome.violation = Violation(HEALS, f"{error}; {errors.found[:2]}")
+        outcome.digest = simulation.trace.digest
+        outcome.events = simulation.trace.events
+        outcome.recent = list(simulation.trace.recent)
+        return outcome
+
+
+class Story:
+    """What happens in one simulation."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self._random: Random = simulation.schedule.random_of("story")
+        weather = Weather.STORM if self._random.random() < 0.25 else Weather.MINORITY
+        brokers = 3 if self._random.random() < 0.75 else self._random.randint(4, 5)
+        self.outcome = Outcome(simulation.seed, weather, brokers)
+        self.cluster = SimulatedCluster(simulation, brokers)
+        self.history = History()
+        self.watch = Watch(self.cluster.brokers)
+        for broker in self.cluster.brokers.values():
+            broker.process.after_turn = lambda broker=broker: self.watch.look(broker)
+        self._life: Life = simulation.process("clients", idle).start()
+        topics = [SAFE] if weather is Weather.STORM else [SAFE, PLAIN]
+        self.places = [Place(topic, index) for topic in topics for index in range(PARTITIONS)]
+
+    def play(self, seconds: float) -> None:
+        simulation, cluster = self.simulation, self.cluster
+        cluster.start()
+        admin = self._client("admin")
+        self._create_topics(admin)
+        clients: list[Producer | Reader] = [*self._producers(), *self._readers()]
+        tasks = [self._life.run(each.run()) for each in clients]
+        chance = simulation.schedule.random_of("nemesis")
+        nemesis = Nemesis(cluster, self.outcome.weather, chance)
+        nemesis.start()
+        simulation.run(seconds)
+        nemesis.stop()
+        self.outcome.faults = nemesis.faults
+        simulation.run_until(cluster.is_whole, HEALING_S, "all replicas in sync again")
+        for each in clients:
+            each.stopping = True
+        simulation.run_until(
+            lambda: all(task.done() for task in tasks), HEALING_S, "the clients end"
+        )
+        for task in tasks:
+            task.result()
+        self.outcome.acknowledged = self.history.acknowledged
+        self.outcome.read = self.history.read
+        for place in self.places:
+            log = simulation.do(self._life, Reader(admin, None, place).read_all)
+            self.history.check(place, log)
+
+    def _create_topics(self, admin: ClusterClient) -> None:
+        replicas = 3
+        wanted = [
+            NewTopic(SAFE, PARTITIONS, replicas, {"flush.messages": "1"}),
+            NewTopic(PLAIN, PARTITIONS, replicas),
+        ]
+
+        async def create() -> Mapping[str, Refusal | None]:
+            return await create_topics(admin, wanted, timeout_s=START_S)
+
+        self.simulation.run_until(self.cluster.is_known, START_S, "all brokers are registered")
+        refused = self.simulation.do(self._life, create, START_S)
+        assert not any(refused.values()), refused
+        self.simulation.run_until(self.cluster.is_whole, START_S, "the cluster has started")
+
+    def _producers(self) -> list[Producer]:
+        return [
+            Producer(
+                self._client(f"producer-{place}-{number}"),
+                self.history,
+                place,
+                f"{place}/{number}",
+                mean_pause_s=MEAN_PAUSE_S,
+                chance=self._life.random,
+                acknowledged=self.watch.acknowledged,
+            )
+            for place in self.places
+            for number in range(PRODUCERS_PER_PARTITION)
+        ]
+
+    def _readers(self) -> list[Reader]:
+        return [
+            Reader(self._client(f"reader-{place}"), self.history, place) for place in self.places
+        ]
+
+    def _client(self, name: str) -> ClusterClient:
+        return client_of(self._life, self.cluster.bootstrap, name)
