@@ -1,8 +1,8 @@
 """The `headrace` command.
 
-`headrace up` is on the clock: a command line library costs more to import than the whole broker
-takes to start, so a plain `up` is read here by hand and everything else (help, mistakes, other
-commands) goes to the full command line, which reads the same table of options.
+Starting a broker is on the clock: a command line library costs more to import than the whole
+broker takes to start, so a plain `up` or `broker start` is read here by hand and everything else
+(help, mistakes, other commands) goes to the full command line, which reads the same tables.
 """
 
 import gc
@@ -21,15 +21,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words[:1] == ["up"]:
+    if words[:1] == ["up"] or words[:2] == ["broker", "start"]:
         gc.disable()  # nothing dies while modules load; on again once the broker runs
-        from headrace.cli.options import parse_up
+        from headrace.cli.options import parse_start, parse_up
 
-        options = parse_up(words[1:])
+        options = parse_up(words[1:]) if words[0] == "up" else parse_start(words[2:])
         if options is not None:
-            from headrace.cli.up import up
+            from headrace.cli.up import start, up
 
-            return up(options)
+            return up(options) if words[0] == "up" else start(options)
         gc.enable()
     from headrace.cli.app import run
 

@@ -25,7 +25,7 @@ from headrace.cli import (
     txn,
 )
 from headrace.cli.commands import Outer, Profile, Servers
-from headrace.cli.options import MAX_PORT, UP_OPTIONS, Option, UpOptions, is_setting
+from headrace.cli.options import MAX_PORT, START_OPTIONS, UP_OPTIONS, Option, UpOptions, is_setting
 
 USAGE_ERROR = 2
 
@@ -116,6 +116,17 @@ def up_options(values: dict[str, object]) -> UpOptions:
     return UpOptions(**values)  # type: ignore[arg-type]  # the table's kinds are its types
 
 
+def _start(**values: object) -> None:
+    """Start the broker that a server.properties file describes."""
+    if values["config"] is None:
+        raise typer.BadParameter("--config FILE is missing: what to run stands in it")
+    unsaid = UpOptions()._asdict() | {"set": []}
+    options = up_options(unsaid | values)
+    from headrace.cli.up import start
+
+    raise typer.Exit(start(options))
+
+
 def _up(**values: object) -> None:
     """Start a broker on this machine."""
     options = up_options(values)
@@ -161,4 +172,11 @@ def _parameter(option: Option) -> Parameter:
 _UP_PARAMETERS = [_parameter(option) for option in UP_OPTIONS]
 _up.__signature__ = Signature(_UP_PARAMETERS)  # type: ignore[attr-defined]
 app.command("up")(_up)
+_START_PARAMETERS = [_parameter(option) for option in START_OPTIONS]
+_start.__signature__ = Signature(_START_PARAMETERS)  # type: ignore[attr-defined]
+_broker = typer.Typer(help="One broker of a cluster.", no_args_is_help=True)
+_broker.command("start")(_start)
+# Typer makes the only command of a group the group itself; a callback keeps its name.
+_broker.callback()(lambda: None)
+app.add_typer(_broker, name="broker")
 demo.register(app, _UP_PARAMETERS)

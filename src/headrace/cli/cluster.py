@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli import complete, reassign
+from headrace.cli import cluster_up, complete, reassign
 from headrace.cli.commands import command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, sentence
 from headrace.cli.output import Fields, Table, code_of, remark
@@ -355,3 +355,4 @@ def unregister(
 
 
 reassign.register(app)
+cluster_up.register(app)

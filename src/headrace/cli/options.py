@@ -1,8 +1,8 @@
-"""The options of `headrace up`, declared once for both readers of the command line.
+"""The options of `up` and `broker start`, declared once for both readers of the command line.
 
-`UP_OPTIONS` is the table. `parse_up` reads a plain command line at next to no cost and gives up
-(`None`) on anything else, mistakes included: the full command line explains those. A test feeds
-both readers the same words.
+`UP_OPTIONS` and `START_OPTIONS` are the tables. `parse_up` and `parse_start` read a plain command
+line at next to no cost and give up (`None`) on anything else, mistakes included: the full command
+line explains those. A test feeds both readers the same words.
 """
 
 from collections.abc import Sequence
@@ -88,6 +88,10 @@ UP_OPTIONS: Final = (
 
 assert tuple(option.name for option in UP_OPTIONS) == UpOptions._fields
 
+_AT_START: Final = ("config", "set", "log_format", "verbose")
+START_OPTIONS: Final = tuple(option for option in UP_OPTIONS if option.name in _AT_START)
+"""Of `headrace broker start`: whatever else there is to say stands in the file."""
+
 
 def is_setting(text: str) -> bool:
     """Whether `text` is of the form NAME=VALUE; the value may be empty."""
@@ -95,8 +99,18 @@ def is_setting(text: str) -> bool:
 
 
 def parse_up(words: Sequence[str]) -> UpOptions | None:
-    """The options, or None where the full command line has to look."""
-    known = {option.flag: option for option in UP_OPTIONS}
+    """The options of `up`, or None where the full command line has to look."""
+    return _parse(words, UP_OPTIONS)
+
+
+def parse_start(words: Sequence[str]) -> UpOptions | None:
+    """The options of `broker start`, which needs a file, or None as above."""
+    options = _parse(words, START_OPTIONS)
+    return None if options is None or options.config is None else options
+
+
+def _parse(words: Sequence[str], table: Sequence[Option]) -> UpOptions | None:
+    known = {option.flag: option for option in table}
     found: dict[str, object] = {}
     repeated: tuple[str, ...] = ()
     rest = iter(words)

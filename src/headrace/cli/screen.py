@@ -39,6 +39,11 @@ def welcome(bootstrap_servers: str, directories: Sequence[str] | None) -> str:
     )
 
 
+def serves(node_id: int, servers: str) -> str:
+    """The one line of a broker that is somebody's service."""
+    return f"Headrace {__version__}: broker {node_id} serves {servers}\n"
+
+
 def program_name() -> str:
     """How this very command can be called from another terminal in the same directory."""
     path = sys.argv[0]

@@ -1,27 +1,30 @@
-"""`headrace up`: one broker in the foreground, from the command line to a clean stop.
+"""`headrace up` and `headrace broker start`: one broker in the foreground, to a clean stop.
 
 The first signal stops gracefully and the exit code is 0; a second one ends the process at once,
 with the shell's code for it. What goes wrong at the start is one sentence on stderr and exit
-code 1.
+code 1; from `broker start` it is 2 where only a change of the settings helps, so that a service
+manager does not try again.
 """
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.broker.errors import StartupError, StopTimedOut
 from headrace.broker.node import Broker
 from headrace.cli.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions
-from headrace.cli.screen import welcome
+from headrace.cli.screen import serves, welcome
+from headrace.cli.systemd import tell_systemd
 from headrace.cluster.properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 from headrace.logs import configure
 from headrace.runtime import collect_rarely, keep_freed_memory, loop_factory
 
 FAILED = 1
+WRONG_SETTINGS = 2
 SIGNALLED = 128  # the shell's exit code for a process that a signal ended, plus its number
 
 
@@ -38,7 +41,10 @@ def up(options: UpOptions) -> int:
         settings = settings_of(options, temporary)
         _make_directories(settings.log_dirs)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve(settings, temporary))
+            keeps = None if temporary else settings.log_dirs
+            return runner.run(
+                _serve(settings, temporary, lambda broker: welcome(broker.bootstrap_servers, keeps))
+            )
     except (BadCommand, InvalidSetting, StartupError) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return FAILED
@@ -46,12 +52,49 @@ def up(options: UpOptions) -> int:
         _remove(temporary)
 
 
+def start(options: UpOptions) -> int:
+    """Runs the broker that a file describes until it is told to stop."""
+    configure(log_format=options.log_format, verbose=options.verbose)
+    try:
+        written = _written(options)
+        settings = BrokerSettings.parse(written)
+        _check_deployment(settings, written)
+    except (BadCommand, InvalidSetting) as error:
+        sys.stderr.write(f"headrace: {error}\n")
+        return WRONG_SETTINGS
+    try:
+        _make_directories(settings.log_dirs, "correct log.dirs")
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(
+                _serve(
+                    settings, None, lambda broker: serves(broker.node_id, broker.bootstrap_servers)
+                )
+            )
+    except (BadCommand, StartupError) as error:
+        sys.stderr.write(f"headrace: {error}\n")
+        return FAILED
+
+
+def _check_deployment(settings: BrokerSettings, written: Mapping[str, str]) -> None:
+    """What a file must say, because a default would hide a mistake."""
+    if not settings.log_dirs:
+        raise BadCommand("log.dirs is not set: name a directory for the broker's topics")
+    if not settings.string("zookeeper.connect"):
+        return
+    if not written.keys() & {"node.id", "broker.id"}:
+        raise BadCommand("node.id is not set: each broker of a cluster has a number of its own")
+    from importlib.util import find_spec
+
+    if find_spec("kazoo") is None:
+        raise BadCommand(
+            "a broker of a cluster needs kazoo, which is not installed: "
+            "pip install 'headrace[cluster]'"
+        )
+
+
 def settings_of(options: UpOptions, temporary: Path | None) -> BrokerSettings:
     """The file's settings, then --set, then the options that have a name of their own."""
-    values = _read_file(options.config) if options.config is not None else {}
-    for setting in options.set:
-        name, _, value = setting.partition("=")
-        values[name.strip()] = value.strip()
+    values = _written(options)
     if options.host is not None or options.port is not None or "listeners" not in values:
         host = DEFAULT_HOST if options.host is None else options.host
         port = DEFAULT_PORT if options.port is None else options.port
@@ -65,7 +108,15 @@ def settings_of(options: UpOptions, temporary: Path | None) -> BrokerSettings:
     return BrokerSettings.parse(values)
 
 
-def _make_directories(paths: Sequence[str]) -> None:
+def _written(options: UpOptions) -> dict[str, str]:
+    values = _read_file(options.config) if options.config is not None else {}
+    for setting in options.set:
+        name, _, value = setting.partition("=")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def _make_directories(paths: Sequence[str], remedy: str = "choose a directory with --data") -> None:
     for path in paths:
         try:
             Path(path).mkdir(parents=True, exist_ok=True)
@@ -75,7 +126,7 @@ def _make_directories(paths: Sequence[str]) -> None:
         except OSError as error:
             reason = error.strerror or str(error)
         if reason is not None:
-            msg = f"cannot keep topics in {path}: {reason}; choose a directory with --data"
+            msg = f"cannot keep topics in {path}: {reason}; {remedy}"
             raise BadCommand(msg)
 
 
@@ -99,15 +150,19 @@ def data_folder() -> Path:
     return base / "headrace"
 
 
-async def _serve(settings: BrokerSettings, temporary: Path | None) -> int:
+async def _serve(
+    settings: BrokerSettings, temporary: Path | None, greeting: Callable[[Broker], str]
+) -> int:
     broker = Broker(settings, ephemeral=temporary is not None)
     told_to_stop = asyncio.Event()
     _listen_to_signals(told_to_stop, temporary)
     await broker.start()
-    _write(welcome(broker.bootstrap_servers, None if temporary else settings.log_dirs))
+    _write(greeting(broker))
+    tell_systemd("READY=1")
     keep_freed_memory()
     collect_rarely()
     await told_to_stop.wait()
+    tell_systemd("STOPPING=1")
     try:
         await broker.stop()
     except StopTimedOut as error:

@@ -1,0 +1,102 @@
+"""One broker of a local cluster: its directory, its settings file, its process, its log."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+LAST_LINES: Final = 8
+TAIL_BYTES: Final = 8192
+
+
+class LocalBroker:
+    """`headrace broker start` in a directory of its own."""
+
+    def __init__(self, broker_id: int, port: int, folder: Path) -> None:
+        self.id = broker_id
+        self.port = port
+        self.folder = folder
+        self.config = folder / "server.properties"
+        self.log = folder / "broker.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Writes its server.properties, which starts it by hand as well."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lines = [f"{name}={value}\n" for name, value in settings.items()]
+        self.config.write_text("".join(lines), encoding="utf-8")
+
+    def start(self) -> int:
+        """Starts the process and returns its pid; it serves a little later."""
+        command = [
+            sys.executable,
+            "-m",
+            "headrace",
+            "broker",
+            "start",
+            "--config",
+            str(self.config),
+        ]
+        with self.log.open("ab") as log:
+            self._log_start = log.tell()
+            # A group of its own: Ctrl-C is for the command that stops them in order.
+            self._process = subprocess.Popen(  # noqa: S603
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+            )
+        return self._process.pid
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, also of one that has just ended; None before the first."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number if that ended it."""
+        return None if self._process is None else self._process.poll()
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def ask_to_stop(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            self._process.send_signal(signal.SIGCONT)
+
+    def wait_or_kill(self, patience_s: float) -> None:
+        """Returns when the process has ended, killed where it takes too long."""
+        if self._process is not None:
+            try:
+                self._process.wait(patience_s)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def last_lines(self) -> list[str]:
+        """The end of what this life of the process has written."""
+        try:
+            with self.log.open("rb") as log:
+                end = log.seek(0, 2)
+                log.seek(max(self._log_start, end - TAIL_BYTES))
+                text = log.read().decode("utf-8", "replace")
+        except OSError:
+            return []
+        return text.splitlines()[-LAST_LINES:]
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code as a sentence has it."""
+    if code < 0:
+        try:
+            return f"killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"killed by signal {-code}"
+    return "stopped" if code == 0 else f"ended with exit code {code}"
