@@ -13,7 +13,7 @@ from headrace.cli.app import app
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NOT_RUN = frozenset({"up", "--install-completion"})
+NOT_RUN = frozenset({"up", "--install-completion", "broker"})
 
 
 def command_lines() -> list[tuple[str, ...]]:

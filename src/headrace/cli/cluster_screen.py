@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from headrace import __version__
 from headrace.cli.cluster_view import DEAD, STARTING, UP, BrokerView, ClusterView, changes
 from headrace.cli.output import cell, write
+from headrace.cli.overview import Overview
 from headrace.cli.screen import program_name
 from headrace.client.metadata import PartitionInfo
 from headrace.client.outcomes import TopicPartition
@@ -143,13 +144,7 @@ def _partitions(view: ClusterView, room: int) -> "Iterator[RenderableType]":
     if view.overview is None:
         return
     lagging = view.overview.under_replicated
-    rest = {
-        TopicPartition(topic.name, index): info
-        for topic in view.overview.topics
-        if not topic.is_internal
-        for index, info in sorted(topic.partitions.items())
-    }
-    shown: dict[TopicPartition, PartitionInfo] = {**lagging, **rest}
+    shown = _worth_showing(view.overview)
     total = sum(len(topic.partitions) for topic in view.overview.topics)
     without = len(view.overview.without_leader)
     words = f"{total} partitions, {len(lagging)} under-replicated, {without} without a leader"
@@ -170,6 +165,15 @@ def _partitions(view: ClusterView, room: int) -> "Iterator[RenderableType]":
     yield table
     if len(shown) > room:
         yield Text(f"... and {len(shown) - room} more")
+
+
+def _worth_showing(overview: Overview) -> dict[TopicPartition, PartitionInfo]:
+    """The topics of people first, and of the internal ones only what is not well."""
+    internal = {topic.name for topic in overview.topics if topic.is_internal}
+    lagging = overview.under_replicated
+    own = {each: info for each, info in overview.partitions() if each.topic not in internal}
+    first = {each: info for each, info in lagging.items() if each in own}
+    return {**first, **own, **lagging}
 
 
 def is_live_terminal() -> bool:

@@ -10,7 +10,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from random import SystemRandom
 from typing import Annotated, Final
@@ -21,6 +21,7 @@ from headrace.cli.cluster_screen import Screen, open_screen
 from headrace.cli.cluster_view import BrokerView, ClusterView, state_of
 from headrace.cli.commands import guard
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.guardian import lives
 from headrace.cli.local_broker import LocalBroker, how_it_ended
 from headrace.cli.local_cluster import (
     EMBEDDED,
@@ -45,6 +46,8 @@ POLL_S: Final = 0.02
 MAX_BROKERS: Final = 64
 FIRST_RESTART_S: Final = 0.5
 MAX_RESTART_S: Final = 30.0
+NOTICED_S: Final = 5.0
+"""By then the cluster knows that a broker has ended; who is live there was started elsewhere."""
 STAYED_UP_S: Final = 60.0
 """A broker that ran for so long is restarted at once again."""
 CLIENT_ID: Final = "headrace-cluster-up"
@@ -143,6 +146,7 @@ class _Supervisor:
         self._cluster = cluster
         self._restarts = {broker.id: _Restarts() for broker in cluster.brokers} if restart else {}
         self._overview: Overview | None = None
+        self._ended: dict[int, float] = {}
 
     async def run(self) -> ExitCode:
         stopping = asyncio.Event()
@@ -223,10 +227,11 @@ class _Supervisor:
         overview = self._overview
         known = overview.cluster.brokers if overview is not None else ()
         code = broker.exit_code
+        live = any(each.id == broker.id and not each.fenced for each in known)
         state = state_of(
             runs=broker.runs,
             exit_code=code,
-            live=any(each.id == broker.id and not each.fenced for each in known),
+            live=live and not self._has_just_ended(broker),
             known=any(each.id == broker.id for each in known),
         )
         load = overview.loads.get(broker.id) if overview is not None else None
@@ -241,6 +246,14 @@ class _Supervisor:
             tuple(broker.last_lines()) if ended else (),
             *((load.leads, load.replicas, load.out_of_sync) if load is not None else ()),
         )
+
+    def _has_just_ended(self, broker: LocalBroker) -> bool:
+        """Whether the cluster may not have noticed yet."""
+        if broker.runs:
+            self._ended.pop(broker.id, None)
+            return False
+        now = time.monotonic()
+        return now - self._ended.setdefault(broker.id, now) < NOTICED_S
 
     async def _stop(self, screen: Screen) -> None:
         """One after the other, so that each can hand over what it leads; the controller last."""
@@ -308,29 +321,27 @@ def shutdown(
             raise CommandFailed(
                 f"no cluster of `headrace cluster up` runs in {folder}", ExitCode.NOT_FOUND
             )
-        pid: int | None = running.pid
-        if broker is not None:
-            if broker not in running.brokers:
-                raise not_found("broker", str(broker), map(str, running.brokers))
-            pid = running.brokers[broker]
-            if pid is None:
-                raise CommandFailed(f"broker {broker} does not run")
-        assert pid is not None
-        _end(pid, timeout)
-        remark(f"stopped {'the cluster' if broker is None else f'broker {broker}'}")
+        if broker is None:
+            # By its lock: a process that its parent has not waited for yet looks alive.
+            _end(running.pid, lambda: find_running(folder) is None, timeout)
+            remark("stopped the cluster")
+            return ExitCode.OK
+        if broker not in running.brokers:
+            raise not_found("broker", str(broker), map(str, running.brokers))
+        pid = running.brokers[broker]
+        if pid is None:
+            raise CommandFailed(f"broker {broker} does not run")
+        _end(pid, lambda: not lives(pid), timeout)
+        remark(f"stopped broker {broker}")
         return ExitCode.OK
 
     raise typer.Exit(guard(work))
 
 
-def _end(pid: int, timeout_s: float) -> None:
+def _end(pid: int, has_ended: Callable[[], bool], timeout_s: float) -> None:
     give_up = time.monotonic() + timeout_s
     os.kill(pid, signal.SIGTERM)
-    while True:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return
+    while not has_ended():
         if time.monotonic() > give_up:
             raise CommandFailed(f"process {pid} has not ended within {timeout_s:g} s")
         time.sleep(POLL_S)

@@ -79,7 +79,7 @@ def _end(pids: Sequence[int], patience_s: float) -> None:
     _signal(pids, signal.SIGTERM)
     _signal(pids, signal.SIGCONT)  # a process that stands still hears nothing else
     give_up = time.monotonic() + patience_s
-    while (left := [pid for pid in pids if _lives(pid)]) and time.monotonic() < give_up:
+    while (left := [pid for pid in pids if lives(pid)]) and time.monotonic() < give_up:
         time.sleep(PAUSE_S)
     _signal(left, signal.SIGKILL)
 
@@ -92,7 +92,8 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
             continue
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
+    """Whether there is such a process; one that has ended counts until its parent knows."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -39,18 +39,19 @@ _ORDERED: Final = (
 
 
 _LATER: Final = (
-    "add.partitions.to.txn.", "allow.everyone.", "authorizer.", "auto.leader.",
-    "controlled.shutdown.", "delegation.token.", "follower.",
+    "add.partitions.to.txn.", "allow.everyone.", "authorizer.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
     "inter.broker.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
     "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",
-    "super.users", "telemetry.", "zookeeper.",
+    "super.users", "telemetry.",
 )  # fmt: skip
 _ALREADY: Final = (
+    "inter.broker.listener.name", "leader.imbalance.", "offsets.commit.timeout.",
+    "replica.fetch.", "replica.lag.time.", "replica.socket.timeout.",
     "share.coordinator.cold.", "share.coordinator.snapshot.", "share.coordinator.state.topic.",
 )  # fmt: skip
-"""Settings under `_LATER` belong to what a single node does not do yet, those under `_ALREADY`
+"""Settings under `_LATER` belong to what no broker does yet, those under `_ALREADY`
 apart. They are checked, and obeyed by nobody."""
 
 

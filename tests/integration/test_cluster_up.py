@@ -1,0 +1,167 @@
+"""`headrace cluster up`: three broker processes and a ZooKeeper, from start to nothing left."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from support.cli import Cli
+from support.local_cluster import ClusterUp, children_of
+from support.waiting import wait_for
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(shutil.which("java") is None, reason="ZooKeeper needs Java"),
+]
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "cluster"
+    yield folder
+    wait_for(lambda: not children_of(folder), "nothing is left behind", deadline_s=DEADLINE_S)
+
+
+def write(servers: str, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "acks": "all"})
+    for number in range(count):
+        producer.produce(topic, str(number).encode())
+    assert producer.flush(DEADLINE_S) == 0
+
+
+def test_a_cluster_serves_survives_a_death_and_stops_cleanly(folder: Path, tmp_path: Path) -> None:
+    with ClusterUp(folder) as cluster:
+        cli = Cli(cluster.bootstrap_servers, tmp_path)
+        cli.ok("topic", "create", "orders", "-p", "6")
+        write(cluster.bootstrap_servers, "orders", 100)
+        facts = json.loads(cli.ok("cluster", "status", "--format", "json"))
+        assert (facts["live_brokers"], facts["under_replicated"]) == (3, 0)
+
+        cluster.kill(2)
+        died = cluster.wait_for_event(
+            lambda event: event.get("broker") == 2 and event.get("state") == "dead",
+            "the death is shown",
+        )
+        assert died["ended"] == "killed by SIGKILL"
+        assert died["lines"]
+        wait_for(
+            lambda: cli("cluster", "under-replicated", "orders").stdout != "none\n",
+            "the others have noticed",
+            deadline_s=DEADLINE_S,
+        )
+        write(cluster.bootstrap_servers, "orders", 100)
+        assert len(cli.ok("consume", "orders", "-e").splitlines()) == 200
+
+        second = subprocess.run(
+            [sys.executable, "-m", "headrace", "cluster", "up", "--data", str(folder)],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert second.returncode == 1
+        assert "runs in" in second.stderr
+
+        assert cluster.stop() == 0
+        assert cluster.events[-1]["event"] == "stopped"
+        assert not (folder / "cluster.json").exists()
+        for broker in (1, 3):
+            assert (folder / f"broker-{broker}" / "data" / ".kafka_cleanshutdown").exists()
+
+    with ClusterUp(folder) as cluster:
+        cli = Cli(cluster.bootstrap_servers, tmp_path)
+        assert cli.ok("cluster", "under-replicated", "--wait", "60") == "none\n"
+        assert len(cli.ok("consume", "orders", "-e").splitlines()) == 200
+
+
+def test_with_restart_a_broker_that_dies_comes_back(folder: Path, tmp_path: Path) -> None:
+    with ClusterUp(folder, "--restart") as cluster:
+        before = cluster.pid(1)
+        cluster.kill(1)
+        wait_for(
+            lambda: (
+                next(e["pid"] for e in cluster.state["brokers"] if e["id"] == 1)
+                not in (None, before)
+            ),
+            "another process",
+            deadline_s=DEADLINE_S,
+        )
+        cli = Cli(cluster.bootstrap_servers, tmp_path)
+        wait_for(
+            lambda: (
+                json.loads(cli.ok("cluster", "status", "--format", "json"))["live_brokers"] == 3
+            ),
+            "it is back",
+            deadline_s=DEADLINE_S,
+        )
+
+
+def test_nothing_outlives_a_killed_command(folder: Path) -> None:
+    with ClusterUp(folder) as cluster:
+        pids = [cluster.pid(broker) for broker in (1, 2, 3)]
+        cluster.process.send_signal(signal.SIGKILL)
+        cluster.process.wait(DEADLINE_S)
+        for pid in pids:
+            wait_for(lambda: not _lives(pid), "it ends", deadline_s=DEADLINE_S)  # noqa: B023
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_shutdown_stops_one_broker_or_all(folder: Path, tmp_path: Path) -> None:
+    with ClusterUp(folder) as cluster:
+        cli = Cli(cluster.bootstrap_servers, tmp_path)
+        assert cli("cluster", "shutdown", "--data", str(folder), "--broker", "9").code == 4
+        assert cli("cluster", "shutdown", "--data", str(folder), "--broker", "3").code == 0
+        cluster.wait_for_event(
+            lambda event: event.get("broker") == 3 and event.get("state") == "stopped",
+            "it is shown as stopped",
+        )
+        assert cli("cluster", "shutdown", "--data", str(folder)).code == 0
+        assert cluster.process.wait(DEADLINE_S) == 0
+    gone = cli("cluster", "shutdown", "--data", str(folder))
+    assert gone.code == 4
+    assert str(folder) in gone.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--set", "node.id=7"], 2, "node.id"),
+        (["--set", "num.partitions=many"], 2, "num.partitions"),
+        (["--port", "65535"], 2, "65535"),
+        (["--ephemeral", "--data", "x"], 2, "--ephemeral"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    tmp_path: Path, options: list[str], code: int, words: str
+) -> None:
+    ended = Cli("", tmp_path)("cluster", "up", *options)
+    assert ended.code == code
+    assert words in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_without_java_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ended = Cli("", tmp_path)("cluster", "up", "--data", str(tmp_path / "c"))
+    assert ended.code == 1
+    assert "Java 11" in ended.stderr and "--zookeeper" in ended.stderr
+    assert not (tmp_path / "c").exists()
