@@ -113,16 +113,6 @@ class BackgroundLoad:
             self.kill()
             raise LoadError(f"{self._call}: {self._said.text[-MAX_SAID_CHARACTERS:] or 'no ack'}")
 
-    @property
-    def acked(self) -> int:
-        """Acknowledgements so far, as the generator last said."""
-        return self._said.progress
-
-    @property
-    def words(self) -> str:
-        """What it said of errors that it met."""
-        return self._said.text[-MAX_SAID_CHARACTERS:]
-
     def finish(self, timeout_s: float) -> Mapping[str, float]:
         """Ends the load, and returns its figures when everything that it sent was answered."""
         self._process.send_signal(signal.SIGINT)
@@ -148,7 +138,6 @@ def _nothing() -> None:
 class _Said:
     figures: Mapping[str, float] | None = None
     text: str = ""
-    progress: int = 0
 
 
 def _listen(
@@ -162,9 +151,7 @@ def _listen(
             said.text += line  # what went wrong, in the generator's words
             continue
         figures = json.loads(line)
-        if "progress" in figures:
-            said.progress = int(figures["progress"])
-        elif "ready" in figures:
+        if "ready" in figures:
             on_ready()
         else:
             on_done()

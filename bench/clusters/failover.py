@@ -8,23 +8,21 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from confluent_kafka import Consumer, TopicPartition
 
 from bench import topics
+from bench.clusters.steady_producer import SteadyProducer
 from bench.clusters.workload import Build, Samples
 from bench.clusters.zombie import ZombieProbe
-from bench.load_generator import BackgroundLoad, LoadError
+from bench.load_generator import LoadError
 from bench.peers.cluster import SESSION_MS, Cluster
 from bench.peers.node import Node
 from bench.peers.peer import PeerError
 from bench.workload import Goal, Metric
 
 RATE = 500
-READY_S, FINISH_S = 60.0, 120.0
 # Faults come at a random moment of a load that is under way.
 CALM_S = (0.5, 1.5)
 # librdkafka's default, and one that gives up a silent broker within a session.
@@ -110,7 +108,11 @@ def warm_up(cluster: Cluster) -> None:
 def _trial(cluster: Cluster, case: str, topic: str) -> dict[str, float]:
     victim = _arrange(cluster, case, topic)
     figures: dict[str, float] = {}
-    with _load(cluster, topic, case) as load:
+    # Only a broker that stands still is met by a client that loses its patience.
+    patience_ms = PATIENCE_MS if case == "pause_leader" else DEFAULT_PATIENCE_MS
+    load = SteadyProducer(cluster.bootstrap, topic, rate=RATE, patience_ms=patience_ms)
+    try:
+        load.start()
         time.sleep(random.uniform(*CALM_S))
         if case == "pause_leader":
             figures["stale_acks"] = _pause(victim, topic)
@@ -119,21 +121,19 @@ def _trial(cluster: Cluster, case: str, topic: str) -> dict[str, float]:
             victim.signal(signal.SIGTERM)
         else:
             victim.kill()
-        try:
-            _await_steady(load)
-        except PeerError as problem:
-            raise PeerError(f"{cluster.name}, {case}: {problem}") from None
+        _await_steady(load)
         if case == "stop_leader":
             victim.await_end()
-        told = load.finish(FINISH_S)
-        words = load.words
-    figures[case] = told["longest_gap_ms"]
-    if told["failed"] or told["acked"] != told["sent"]:
-        raise PeerError(f"{cluster.name}, {case}: {told['failed']:g} deliveries failed\n{words}")
+        load.finish()
+    except (LoadError, PeerError) as problem:
+        raise PeerError(f"{cluster.name}, {case}: {problem}") from None
+    finally:
+        load.abandon()
+    figures[case] = load.longest_gap_s * 1000
     if not victim.running:
         victim.launch()
     cluster.await_in_sync()
-    _check(cluster, topic, int(told["acked"]), case)
+    _check(cluster, topic, load.acked, case)
     return figures
 
 
@@ -156,29 +156,6 @@ def _arrange(cluster: Cluster, case: str, topic: str) -> Node:
     return victim
 
 
-@contextmanager
-def _load(cluster: Cluster, topic: str, case: str) -> Iterator[BackgroundLoad]:
-    """Only a broker that stands still is met by a client that loses its patience.
-
-    It then has one request under way at a time: librdkafka 2.0 loses the order of several when
-    requests time out, with Kafka's brokers as with ours.
-    """
-    patient = case != "pause_leader"
-    with cluster.load.background(
-        "steady",
-        cluster.bootstrap,
-        topic=topic,
-        rate=RATE,
-        acks="all",
-        idempotence=1,
-        linger_ms=0,
-        in_flight=5 if patient else 1,
-        socket_timeout_ms=DEFAULT_PATIENCE_MS if patient else PATIENCE_MS,
-    ) as load:
-        load.await_ready(READY_S)
-        yield load
-
-
 def _pause(victim: Node, topic: str) -> float:
     """SIGSTOP for longer than the session; how many requests it acknowledged when it went on."""
     probe = ZombieProbe(victim, topic)
@@ -193,7 +170,7 @@ def _pause(victim: Node, topic: str) -> float:
         victim.resume()
 
 
-def _await_steady(load: BackgroundLoad) -> None:
+def _await_steady(load: SteadyProducer) -> None:
     """Until acknowledgements have come in each of three windows in a row."""
     time.sleep(WATCH_S)
     deadline = time.monotonic() + RESUME_TIMEOUT_S

@@ -52,7 +52,7 @@ def document(results: ClusterResults, *, data_name: str, notes: str = "") -> str
             "  PySpark's jars, sessions of 6 s. Kafka: 1 GB of heap and the JVM flags of its own",
             f"  start script, Java {machine.java}. Headrace: Python {machine.python}, defaults.",
             "- Contestants take turns: a new cluster for each run of a workload.",
-            "- Time without acks: one partition, one idempotent librdkafka producer, acks=all, 500",
+            "- Time without acks: one partition, an idempotent confluent-kafka producer, acks=all, 500",
             "  messages a second; the longest time between two acknowledgements. The client looks",
             "  for new leaders every 10 ms while it misses one, and for SIGSTOP gives up a silent",
             "  connection after 3 s. The paused leader stands still 10 s; five requests wait in",

@@ -46,7 +46,6 @@ typedef struct {
         int64_t duration_ms;    /* timed part of commits and heartbeats */
         int64_t rounds;         /* rebalances */
         int64_t per_transaction; /* records */
-        int64_t socket_timeout_ms; /* steady: patience with a broker that says nothing */
 } options_t;
 
 /* options.c */

@@ -46,7 +46,6 @@ static void assign(options_t *options, const char *name, const char *value) {
             {"duration_ms", &options->duration_ms},
             {"joined", &options->joined},         {"rounds", &options->rounds},
             {"per_transaction", &options->per_transaction},
-            {"socket_timeout_ms", &options->socket_timeout_ms},
         };
         for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
                 if (!strcmp(texts[i].name, name)) {
@@ -68,7 +67,6 @@ options_t parse_options(int argc, char **argv) {
             .in_flight = 5, .threads = 1, .rate = 500, .timeout_ms = 120000, .group = "bench",
             .isolation = "read_committed", .keys = 1 << 20, .groups = 1, .members = 1,
             .heartbeat_ms = 3000, .duration_ms = 5000, .rounds = 5, .per_transaction = 100,
-            .socket_timeout_ms = 60000,
         };
         if (argc < 2)
                 die("usage: load MODE name=value ... (the modes are in main.c)");

@@ -1,9 +1,6 @@
 /* A paced producer that goes on through whatever happens to the brokers, until SIGINT.
  *
- * It says {"ready":1} at the first acknowledgement, and {"progress":N} every tenth of a second in
- * which there were more. What it measures is the longest time
- * between two acknowledgements.
- * Sends are paced by the clock and never wait for an answer; a thread of its own takes reports. */
+ * It says {"ready":1} at the first acknowledgement. Latencies are of acknowledgements. Sends are paced by the clock and never wait for an answer; a thread of its own takes reports. */
 #include "load.h"
 
 #include <pthread.h>
@@ -13,7 +10,7 @@
 #include <string.h>
 
 /* Enough for an hour at the usual rates; later ones only count. */
-enum { MAX_SAMPLES = 4000000, PROGRESS_NS = 100000000 };
+enum { MAX_SAMPLES = 4000000 };
 
 static volatile sig_atomic_t interrupted;
 
@@ -23,9 +20,6 @@ typedef struct {
         samples_t samples;
         int64_t acked;
         int64_t failed;
-        int64_t last_ack_ns;
-        int64_t longest_gap_ns;
-        int64_t gap_began_ns;
         atomic_bool stop;
 } steady_t;
 
@@ -49,25 +43,13 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
         if (!steady->acked++) {
                 puts("{\"ready\":1}");
                 fflush(stdout);
-        } else if (now - steady->last_ack_ns > steady->longest_gap_ns) {
-                steady->longest_gap_ns = now - steady->last_ack_ns;
-                steady->gap_began_ns = steady->last_ack_ns;
         }
-        steady->last_ack_ns = now;
 }
 
 static void *collect(void *argument) {
         steady_t *steady = argument;
-        int64_t told = 0, told_ns = 0;
-        while (!steady->stop) {
+        while (!steady->stop)
                 rd_kafka_poll(steady->client, 20);
-                if (steady->acked == told || now_ns() - told_ns < PROGRESS_NS)
-                        continue;
-                told = steady->acked;
-                told_ns = now_ns();
-                printf("{\"progress\":%lld}\n", (long long)told);
-                fflush(stdout);
-        }
         return NULL;
 }
 
@@ -94,8 +76,6 @@ int run_steady(const options_t *options) {
         rd_kafka_conf_t *conf = producer_conf(options);
         pthread_t collector;
         signal(SIGINT, on_interrupt);
-        set_number(conf, "socket.timeout.ms", options->socket_timeout_ms);
-        set(conf, "topic.metadata.refresh.interval.ms", "500");
         rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
         rd_kafka_conf_set_opaque(conf, &steady);
         steady.client = new_client(RD_KAFKA_PRODUCER, conf);
@@ -114,9 +94,8 @@ int run_steady(const options_t *options) {
         steady.stop = true;
         pthread_join(collector, NULL);
         printf("{\"mode\":\"steady\",\"sent\":%lld,\"acked\":%lld,\"failed\":%lld,"
-               "\"longest_gap_ms\":%.3f,\"gap_began_ns\":%lld,\"client_cpu_s\":%.4f,",
+               "\"client_cpu_s\":%.4f,",
                (long long)sent, (long long)steady.acked, (long long)steady.failed,
-               (double)steady.longest_gap_ns / 1e6, (long long)steady.gap_began_ns,
                cpu_seconds() - cpu);
         samples_print(&steady.samples);
         puts("}");
