@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench.peers.peer import PeerError
 
+from chaos.faults import LASTS_S
 from chaos.network import NoNamespaces, isolate
 from chaos.rig import PEERS
 from chaos.run import run
@@ -36,6 +37,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=300, help="of faults in each run")
     parser.add_argument("--seed", type=int, default=1, help="of the first run; the next adds one")
     parser.add_argument("--peer", choices=PEERS, default="headrace")
+    parser.add_argument("--faults", nargs="+", choices=LASTS_S, metavar="KIND", help="only these")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR")
     parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="where data goes")
     parser.add_argument(
@@ -49,7 +51,15 @@ def run_all(options: argparse.Namespace, *, isolated: bool) -> int:
     for seed in range(options.seed, options.seed + options.runs):
         home = Path(tempfile.mkdtemp(prefix="headrace-chaos-", dir=options.work))
         try:
-            report = run(options.peer, seed, options.seconds, home / "run", isolated=isolated)
+            report = run(
+                options.peer,
+                seed,
+                options.seconds,
+                home / "run",
+                isolated=isolated,
+                only=options.faults,
+                keep=options.results / f"{options.peer}-{seed}-data",
+            )
         except PeerError as problem:
             print(json.dumps({"seed": seed, "passed": False, "invalid": str(problem)[-3000:]}))
             failed += 1

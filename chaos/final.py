@@ -48,7 +48,7 @@ def read_all(
             left -= {each.partition for each in positions if each.offset >= ends[each.partition]}
     finally:
         consumer.close()
-    return found, len(ends) == PARTITIONS and not left
+    return dict(found), len(ends) == PARTITIONS and not left
 
 
 def _ends(consumer: Consumer, deadline: float) -> dict[int, int]:

@@ -2,9 +2,10 @@
 
 import itertools
 import json
+import shutil
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,7 @@ class Report:
     history: History
     clients: Sequence[Client]
     fallen: Sequence[str]
+    logs: Mapping[str, str]
 
     def summary(self) -> dict[str, object]:
         sends = self.history.sends
@@ -66,6 +68,8 @@ class Report:
         if not self.verdict.passed:
             examples = {kind: found[:MAX_EXAMPLES] for kind, found in self.verdict.bad.items()}
             told = {"bad": examples, "fallen": list(self.fallen), "history": self.history.as_json()}
+            for node, text in self.logs.items():
+                (folder / f"{name}-{node}.log").write_text(text)
             (folder / f"{name}-history.json").write_text(json.dumps(told) + "\n")
 
 
@@ -75,15 +79,30 @@ def longest_silence_s(history: History) -> float:
     return max((after - before for before, after in itertools.pairwise(times)), default=0)
 
 
-def run(peer: str, seed: int, seconds: float, home: Path, *, isolated: bool) -> Report:
+def run(
+    peer: str,
+    seed: int,
+    seconds: float,
+    home: Path,
+    *,
+    isolated: bool,
+    keep: Path,
+    only: Sequence[str] | None = None,
+) -> Report:
+    """Copies of the brokers' logs are kept of a run that did not pass."""
     rig = build(peer, home, isolated=isolated)
     try:
-        return _run(rig, peer, seed, seconds)
+        report = _run(rig, peer, seed, seconds, only)
+        if not report.verdict.passed:
+            for broker in rig.cluster.brokers:
+                for folder in broker.data.glob(f"{TOPIC}-*"):
+                    shutil.copytree(folder, keep / str(broker) / folder.name, dirs_exist_ok=True)
+        return report
     finally:
         rig.close()
 
 
-def _run(rig: Rig, peer: str, seed: int, seconds: float) -> Report:
+def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | None) -> Report:
     history = History()
     rig.cluster.start()
     topics.create(rig.cluster, {TOPIC: PARTITIONS}, replicas=3)
@@ -98,7 +117,8 @@ def _run(rig: Rig, peer: str, seed: int, seconds: float) -> Report:
             zookeeper=bool(rig.cluster.zookeepers),
             mounts=rig.network is not None,
         )
-        for planned in faults.plan(seed, seconds, possible, PARTITIONS):
+        wanted = [kind for kind in possible if kind in (only or possible)]
+        for planned in faults.plan(seed, seconds, wanted, PARTITIONS):
             history.faults.append(_suffer(rig, planned))
         time.sleep(CALM_S)
     finally:
@@ -112,7 +132,8 @@ def _run(rig: Rig, peer: str, seed: int, seconds: float) -> Report:
     differences = final.differing(rig.cluster) if not trouble else []
     verdict = check(history, replicas_differ=differences)
     verdict.invalid = verdict.invalid or _shortcomings(clients, history, trouble)
-    return Report(peer, seed, ended - began, verdict, history, clients, rig.fallen)
+    logs = {str(node): node.log.read_text(errors="replace") for node in rig.cluster.nodes}
+    return Report(peer, seed, ended - began, verdict, history, clients, rig.fallen, logs)
 
 
 def _shortcomings(clients: Sequence[Client], history: History, trouble: str) -> str:
