@@ -94,6 +94,23 @@ def test_replay_shows_what_it_would_do_and_does_it_with_execute(
     assert second["replayed"] == 1
 
 
+def test_what_a_fix_makes_is_shown_as_it_is_written(cli: Cli, topic: str, tmp_path: Path) -> None:
+    fix = tmp_path / "fix.py"
+    fix.write_text("def repair(record):\n    record.value = {'id': 1}\n    return record\n")
+    words = ["replay", topic, "--where", "error = positive", "--python", f"{fix}:repair"]
+    for more, result in (([], "goes"), (["--execute"], "sent")):
+        (sample,) = facts(cli, *words, *more)["samples"]
+        assert (sample["result"], sample["becomes"]) == (result, '{"id": 1}')
+
+
+def test_a_value_that_nobody_can_write_is_not_fixed(cli: Cli, topic: str, tmp_path: Path) -> None:
+    fix = tmp_path / "fix.py"
+    fix.write_text("def repair(record):\n    record.value = {1, 2}\n    return record\n")
+    ended = cli("dlq", "replay", topic, "--python", f"{fix}:repair")
+    assert ended.code == 3
+    assert "cannot be written as JSON" in ended.stdout
+
+
 def test_a_fix_that_fails_on_some_ends_with_the_code_for_some(
     cli: Cli, topic: str, tmp_path: Path
 ) -> None:

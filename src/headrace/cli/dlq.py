@@ -208,13 +208,14 @@ def _letters(
 
 def _report(session: Session, outcome: "Outcome", *, execute: bool) -> ExitCode | None:
     done = "sent" if execute else "to send"
+    goes = "sent" if execute else "goes"
     facts = {
         "executed": execute,
         "matched": outcome.matched,
         "replayed_before": outcome.done_before,
         "sent": dict(outcome.sent),
         "not_fixed": outcome.not_fixed,
-        "samples": [_change_facts(letter, made) for letter, made in outcome.samples],
+        "samples": [_change_facts(letter, made, goes) for letter, made in outcome.samples],
     }
     fields: list[tuple[str, object]] = [
         ("MATCHED", outcome.matched),
@@ -223,7 +224,7 @@ def _report(session: Session, outcome: "Outcome", *, execute: bool) -> ExitCode 
         ("NOT FIXED", outcome.not_fixed),
     ]
     rows = [
-        (str(letter.at), letter.offset, letter.facts.error, *_change(made))
+        (str(letter.at), letter.offset, letter.facts.error, *_change(made, goes))
         for letter, made in outcome.samples
     ]
     blocks: list[Block] = [Fields(fields)]
@@ -235,14 +236,16 @@ def _report(session: Session, outcome: "Outcome", *, execute: bool) -> ExitCode 
     return ExitCode.PARTIAL if outcome.not_fixed else None
 
 
-def _change(made: "Draft | NotFixed") -> tuple[str, str]:
+def _change(made: "Draft | NotFixed", goes: str) -> tuple[str, str]:
+    from headrace.pipeline.dead_letters.fixes import as_bytes
+
     if isinstance(made, Exception):
         return "stays", _short(str(made))
-    return "goes", _short(_text(made.value))
+    return goes, _short(_text(as_bytes(made.value, "value")))
 
 
-def _change_facts(letter: "Letter", made: "Draft | NotFixed") -> dict[str, object]:
-    result, value = _change(made)
+def _change_facts(letter: "Letter", made: "Draft | NotFixed", goes: str) -> dict[str, object]:
+    result, value = _change(made, goes)
     return {**_letter_facts(letter, replayed=False), "result": result, "becomes": value}
 
 
