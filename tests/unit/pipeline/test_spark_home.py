@@ -1,0 +1,78 @@
+"""The home that Spark's processes start from."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.runner.spark_home import HOME, PYTHON, linked_home, own_spark_home
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    spark = tmp_path / "pyspark"
+    for name in ("bin", "jars", "sbin", "python/lib"):
+        (spark / name).mkdir(parents=True)
+    (spark / "bin" / "spark-submit").touch()
+    (spark / "python" / "lib" / "pyspark.zip").touch()
+    return spark
+
+
+@pytest.fixture
+def this_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(PYTHON, sys.executable)
+    monkeypatch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+    monkeypatch.delenv(HOME, raising=False)
+
+
+def test_a_linked_home_has_sparks_programs_and_no_zip_of_pyspark(
+    installed: Path, tmp_path: Path
+) -> None:
+    home = linked_home(installed, tmp_path / "cache")
+    assert home is not None
+    assert (home / "bin" / "spark-submit").exists()
+    assert (home / "jars").samefile(installed / "jars")
+    assert not (home / "python").exists()
+
+
+def test_a_linked_home_is_made_once_and_leaves_nothing_else_behind(
+    installed: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    assert linked_home(installed, cache) == linked_home(installed, cache)
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_where_nothing_can_be_written_spark_keeps_its_own_home(
+    installed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    assert linked_home(installed, tmp_path / "file" / "cache") is None
+
+
+@pytest.mark.usefixtures("this_python")
+def test_spark_on_this_machine_starts_from_the_linked_home() -> None:
+    with own_spark_home("local[2]"):
+        assert (Path(os.environ[HOME]) / "bin" / "spark-submit").exists()
+    assert HOME not in os.environ
+
+
+@pytest.mark.usefixtures("this_python")
+def test_a_home_that_somebody_chose_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOME, "/opt/spark")
+    with own_spark_home("local[2]"):
+        assert os.environ[HOME] == "/opt/spark"
+    assert os.environ[HOME] == "/opt/spark"
+
+
+@pytest.mark.usefixtures("this_python")
+def test_a_cluster_and_another_python_have_homes_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with own_spark_home("spark://master:7077"):
+        assert HOME not in os.environ
+    monkeypatch.setenv(PYTHON, "/opt/other/bin/python")
+    with own_spark_home("local[2]"):
+        assert HOME not in os.environ
