@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from bench import artifacts, machine, report, results
-from bench.chart import chart
-from bench.clusters import command
+from bench.clusters import command as clusters
 from bench.load_generator import LoadError, LoadGenerator
 from bench.pairing import Around, run_pairs
 from bench.peers.headrace import Headrace
 from bench.peers.kafka import Kafka
 from bench.peers.peer import Peer, PeerError
+from bench.pipelines import command as pipelines
 from bench.profiling import find_py_spy, profiler
+from bench.publication import publish
 from bench.warmup import warm_up
 from bench.workload import Contestant, Sample, Workload
 from bench.workloads.catalogue import MAX_PAIRS, catalogue
@@ -33,17 +34,16 @@ ROOT = Path(__file__).parent.parent
 DEFAULT_PAIRS, QUICK_PAIRS = 7, 2
 QUICK_SCALE, QUICK_LOG_GB = 0.1, 0.5
 PEERS = ("headrace", "kafka")
-PAGE, CHART, DATA = "benchmarks.md", "benchmarks.svg", "benchmarks.json"
-# Written by hand, and made part of the page: what a reader should know about this publication.
-NOTES = "benchmarks-notes.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = sys.argv[1:] if arguments is None else arguments
+    given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, leave)
     raise_file_limit()
-    if given and given[0] == "cluster":
-        return command.main(given[1:])
+    if given[:1] == ["cluster"]:
+        return clusters.main(given[1:])
+    if given[:1] == ["pipeline"]:
+        return pipelines.main(given[1:])
     options = parse(given)
     try:
         if options.merge:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if refusal:
             print(f"Not published: {refusal}", file=sys.stderr)
             return 1
-        publish(measured, ROOT / "docs")
+        publish(ROOT / "docs", brokers=measured)
     return 0 if complete else 1
 
 
@@ -99,7 +99,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="script/bench",
         description=__doc__,
-        epilog="Clusters of three brokers: script/bench cluster --help",
+        epilog="Clusters of three brokers: script/bench cluster --help. Pipelines on Spark: "
+        "script/bench pipeline --help.",
     )
     parser.add_argument("--pairs", type=int, help=f"pairs of runs (default {DEFAULT_PAIRS})")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
@@ -210,14 +211,6 @@ def raise_file_limit() -> None:
     """10,000 partitions need that many open files in Kafka; children inherit the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def publish(measured: results.Results, docs: Path) -> None:
-    notes = (docs / NOTES).read_text() if (docs / NOTES).exists() else ""
-    page = report.document(measured, chart_name=CHART, data_name=DATA, notes=notes)
-    (docs / PAGE).write_text(page)
-    (docs / CHART).write_text(chart(measured))
-    results.save(measured, docs / DATA)
 
 
 if __name__ == "__main__":

@@ -40,11 +40,26 @@ def memory(pid: int) -> Memory:
     return Memory(rss_bytes=rss, pss_bytes=pss)
 
 
+def peak_bytes(pid: int) -> int:
+    """The most memory that the process itself has had resident."""
+    status = (PROC / str(pid) / "status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+    return int(peak.split()[1]) * BYTES_PER_KB
+
+
+def command_line(pid: int) -> list[str]:
+    return (PROC / str(pid) / "cmdline").read_text().rstrip("\0").split("\0")
+
+
 def tree(pid: int) -> Iterator[int]:
-    """The process and its live descendants."""
+    """The process and its live descendants; threads come and go meanwhile."""
     yield pid
-    for task in (PROC / str(pid) / "task").iterdir():
-        for child in (task / "children").read_text().split():
+    for task in list((PROC / str(pid) / "task").iterdir()):
+        try:
+            children = (task / "children").read_text().split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        for child in children:
             yield from tree(int(child))
 
 

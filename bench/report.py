@@ -37,14 +37,25 @@ def table(results: Results) -> str:
     return "\n".join(lines)
 
 
-def document(results: Results, *, chart_name: str, data_name: str, notes: str = "") -> str:
-    """The Markdown page; the chart and the raw data lie beside it.
-
-    `notes` are what people wrote about this publication; they come last, as they are.
-    """
+def markdown_table(results: Results) -> list[str]:
+    """The same in Markdown."""
     ours, theirs = (name.capitalize() for name in results.contestants)
     header = (*HEADER[:2], ours, theirs, *HEADER[2:])
-    rows = ["| " + " | ".join(row) + " |" for row in _rows(results)]
+    return [
+        "| " + " | ".join(header) + " |",
+        "|" + "---|" * len(header),
+        *("| " + " | ".join(row) + " |" for row in _rows(results)),
+    ]
+
+
+def document(
+    results: Results, *, chart_name: str, data_name: str, pipelines: str = "", notes: str = ""
+) -> str:
+    """The Markdown page; the chart and the raw data lie beside it.
+
+    `pipelines` is a section that is ready, and `notes` are what people wrote about this
+    publication; they come last, as they are.
+    """
     return "\n".join(
         [
             "# Benchmarks",
@@ -54,14 +65,12 @@ def document(results: Results, *, chart_name: str, data_name: str, notes: str = 
             "",
             f"![How many times better than Apache Kafka each figure is]({chart_name})",
             "",
-            "| " + " | ".join(header) + " |",
-            "|" + "---|" * len(header),
-            *rows,
+            *markdown_table(results),
             "",
             "Each row gives both medians and the ratio Headrace / Kafka within a pair of runs:",
             "its median, its extremes, and its middle half (between the quartiles). For rates a",
             "ratio above 1 is better, for times, memory and CPU one below 1.",
-            *_verdict(results),
+            *verdict(results),
             f"Raw data: [{data_name}]({data_name}).",
             "",
             "## Where",
@@ -76,6 +85,7 @@ def document(results: Results, *, chart_name: str, data_name: str, notes: str = 
             "",
             *_noise(results),
             "",
+            *((pipelines,) if pipelines else ()),
             *(("## This publication", "", notes.strip(), "") if notes.strip() else ()),
         ]
     )
@@ -89,11 +99,10 @@ def _rows(results: Results) -> Iterator[tuple[str, ...]]:
 
 def _cells(figure: Figure) -> tuple[str, ...]:
     metric, ratio = figure.metric, figure.ratio
-    ours, theirs = spread(figure.ours).median, spread(figure.theirs).median
     return (
         metric.title,
-        f"{number(ours)} {metric.unit}",
-        f"{number(theirs)} {metric.unit}",
+        f"{number(spread(figure.ours).median)} {metric.unit}",
+        f"{number(spread(figure.theirs).median)} {metric.unit}" if figure.theirs else "-",
         _goal(figure),
         f"{ratio.median:.2f}x" if ratio else "-",
         f"{ratio.low:.2f}..{ratio.high:.2f}" if ratio else "-",
@@ -111,7 +120,7 @@ def _goal(figure: Figure) -> str:
     return f"{sign} {goal.bound:g}{unit}"
 
 
-def _verdict(results: Results) -> list[str]:
+def verdict(results: Results) -> list[str]:
     """How many goals are met, and which are not."""
     judged = [
         (f"{workload.title}: {figure.metric.title}", figure.met)

@@ -13,7 +13,10 @@ from bench.workload import Goal, Metric, Workload
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One metric of one workload: the samples of both contestants, pair by pair."""
+    """One metric of one workload: the samples of both contestants, pair by pair.
+
+    `theirs` is empty where there is nothing to compare with.
+    """
 
     metric: Metric
     ours: tuple[float, ...]
@@ -21,7 +24,7 @@ class Figure:
 
     @property
     def ratio(self) -> Spread | None:
-        ratios = pair_ratios(self.ours, self.theirs)
+        ratios = pair_ratios(self.ours, self.theirs) if self.theirs else []
         return spread(ratios) if ratios else None
 
     @property

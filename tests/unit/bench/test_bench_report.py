@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from bench import results
-from bench.__main__ import NOTES, PAGE, publish, why_not_publish
+from bench.__main__ import why_not_publish
 from bench.chart import chart, times_better
 from bench.machine import Machine
+from bench.publication import NOTES, PAGE, publish
 from bench.report import document, number, table
 from bench.results import Figure, Results, WorkloadResult
 from bench.workload import Goal, Metric
@@ -112,7 +113,7 @@ def test_the_page_counts_the_goals_and_names_the_missed_ones() -> None:
 def test_what_people_wrote_about_a_publication_outlives_the_next_one(tmp_path: Path) -> None:
     (tmp_path / NOTES).write_text("Measured on a quiet evening.\n")
     for _ in range(2):
-        publish(sample_results(), tmp_path)
+        publish(tmp_path, brokers=sample_results())
         page = (tmp_path / PAGE).read_text()
         assert page.count("## This publication\n\nMeasured on a quiet evening.\n") == 1
 

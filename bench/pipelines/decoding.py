@@ -1,0 +1,48 @@
+"""How fast records are decoded, and how soon; a program: `decoding.py SIZE`.
+
+A new process each time: the first call loads the compiled decoder, as a new Python worker does.
+Prints one JSON object.
+"""
+
+import json
+import sys
+import time
+
+SECONDS = 2.0
+BATCH_RECORDS = 1000
+CHUNK_BYTES = 16 << 20
+"""As much as one fetch brings."""
+
+
+def chunk(size: int) -> tuple[bytes, int]:
+    """Batches of records of that size, one after the other, and how many records they are."""
+    from headrace.records.batch import stamp
+    from headrace.records.record import Record, build_batch
+
+    value = bytes(index % 251 for index in range(size))
+    records = [Record(index, 1_700_000_000_000, None, value, ()) for index in range(BATCH_RECORDS)]
+    batch = bytearray(build_batch(records))
+    batches = max(1, CHUNK_BYTES // len(batch))
+    whole = bytearray()
+    for index in range(batches):
+        stamp(batch, 0, index * BATCH_RECORDS, 0)
+        whole += batch
+    return bytes(whole), batches * BATCH_RECORDS
+
+
+def main(size: int) -> None:
+    data, count = chunk(size)
+    began = time.perf_counter()
+    from headrace.records.arrow.decoder import decode_batches
+
+    decode_batches(data, start=0, end=1)
+    first_call_s = time.perf_counter() - began
+    used, decoded = time.process_time(), 0
+    while time.process_time() - used < SECONDS:
+        decoded += len(decode_batches(data, start=0, end=count).records)
+    rate = decoded / (time.process_time() - used)
+    print(json.dumps({"rate": rate, "first_call_s": first_call_s}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

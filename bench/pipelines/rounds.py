@@ -1,0 +1,58 @@
+"""Rounds of runs: every side once, in turns; the next round goes the other way. Pure but for runs.
+
+Three sides: Headrace, and Spark's Kafka source tuned and at its defaults. Each round gives one
+sample of each, which met the same state of the machine.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from bench.results import Figure
+from bench.workload import Goal, Metric
+
+OURS, TUNED, DEFAULTS = "headrace", "tuned", "defaults"
+SIDES = (OURS, TUNED, DEFAULTS)
+
+Run = Callable[[str], float]
+Samples = Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A figure in records a second, and how it must compare with the tuned connector."""
+
+    key: str
+    title: str
+    goal: float
+
+
+def order(number: int) -> tuple[str, ...]:
+    """Who runs when: A B C, C B A, ..."""
+    return SIDES if number % 2 == 0 else SIDES[::-1]
+
+
+def run_rounds(run: Run, rounds: int, *, warm_ups: int) -> Samples:
+    """What `run` returned for each side, round by round; warm-ups are not kept."""
+    samples: dict[str, list[float]] = {side: [] for side in SIDES}
+    for number in range(-warm_ups, rounds):
+        for side in order(number):
+            sample = run(side)
+            if number >= 0:
+                samples[side].append(sample)
+    return samples
+
+
+def rate_figures(rate: Rate, samples: Samples) -> tuple[Figure, Figure]:
+    """Headrace beside the tuned connector, which is judged, and beside its defaults."""
+    ours = tuple(samples[OURS])
+    tuned = Metric(rate.key, f"{rate.title}, tuned", "rec/s", "higher", Goal("ratio", rate.goal))
+    defaults = Metric(f"{rate.key}_defaults", f"{rate.title}, defaults", "rec/s", "higher")
+    return (
+        Figure(tuned, ours, tuple(samples[TUNED])),
+        Figure(defaults, ours, tuple(samples[DEFAULTS])),
+    )
+
+
+def own_figure(metric: Metric, samples: Sequence[float]) -> Figure:
+    """A figure that has no peer."""
+    return Figure(metric, tuple(samples), ())

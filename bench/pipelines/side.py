@@ -1,0 +1,85 @@
+"""A side of the comparison: a warm Spark session in a process and an environment of its own."""
+
+import json
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+SESSION = Path(__file__).parent / "session.py"
+START_TIMEOUT_S = 180.0
+ANSWER_TIMEOUT_S = 300.0
+LOG_TAIL_CHARACTERS = 3000
+
+
+class SideError(Exception):
+    """A session did not start, died, or could not do what it was asked."""
+
+
+class Side:
+    """A session in a process of its own, started when it is first asked for something."""
+
+    def __init__(self, name: str, home: Path, command: Sequence[str]) -> None:
+        self.name = name
+        self.spark = ""
+        self._home = home
+        self._log = home / f"{name}.log"
+        self._command = [*command[:1], str(SESSION), *command[1:]]
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._started().pid
+
+    def ask(self, action: str, **request: object) -> dict[str, float]:
+        """The action's figures."""
+        running = self._started()
+        assert running.stdin is not None
+        running.stdin.write(json.dumps({"do": action, **request}) + "\n")
+        running.stdin.flush()
+        answer = self._answer(running, ANSWER_TIMEOUT_S)
+        if "error" in answer:
+            raise SideError(f"{self.name} {action}: {answer['error']}\n{self._tail()}")
+        return {name: float(str(value)) for name, value in answer.items()}
+
+    def close(self) -> None:
+        if self._process is not None:
+            with self._process as ending:
+                assert ending.stdin is not None
+                ending.stdin.close()  # it ends, and its JVM and workers with it
+                try:
+                    ending.wait(START_TIMEOUT_S)
+                except subprocess.TimeoutExpired:
+                    ending.kill()
+            self._process = None
+
+    def _started(self) -> "subprocess.Popen[str]":
+        if self._process is None:
+            self._home.mkdir(parents=True, exist_ok=True)
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                    cwd=self._home,
+                )
+            self.spark = str(self._answer(self._process, START_TIMEOUT_S)["ready"])
+        return self._process
+
+    def _answer(self, running: "subprocess.Popen[str]", limit_s: float) -> Mapping[str, object]:
+        assert running.stdout is not None
+        alarm = threading.Timer(limit_s, running.kill)
+        alarm.start()
+        try:
+            line = running.stdout.readline()
+        finally:
+            alarm.cancel()
+        if not line:
+            raise SideError(f"{self.name}'s session ended or hung\n{self._tail()}")
+        answer: Mapping[str, object] = json.loads(line)
+        return answer
+
+    def _tail(self) -> str:
+        return self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:]

@@ -1,0 +1,189 @@
+"""What is measured of pipelines, with the goals."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import process
+from bench.pipelines import latency, orders
+from bench.pipelines.rounds import OURS, Rate, own_figure, rate_figures, run_rounds
+from bench.pipelines.stage import Stage
+from bench.results import Figure
+from bench.workload import Goal, Metric
+
+SMALL, LARGE = 100, 1000
+WARM_UPS = 2
+"""A JVM compiles what it runs often: the first runs of a session are slow."""
+BATCH = Rate("batch", "batch", 1.2)
+STREAM = Rate("stream", "streaming", 1.0)
+TABLE = Rate("json", "to Parquet", 1.5)
+DECODE_GOAL, FIRST_CALL_GOAL_S, LATENCY_GOAL_S = 3_000_000, 1.0, 2.0
+MEMORY_GROWTH_GOAL = 1.25
+DECODING = Path(__file__).parent / "decoding.py"
+DECODE_TIMEOUT_S = 60
+LATENCY_RATE, LATENCY_S = 1000, 20.0
+MEMORY_STEPS = (1, 4, 16)
+MB = 1_000_000
+WORKER = "pyspark.worker"
+
+
+class WrongResultError(Exception):
+    """A side did not deliver what is in the topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Some figures that are measured together; `measure` gets the number of rounds."""
+
+    name: str
+    title: str
+    measure: Callable[[Stage, int], tuple[Figure, ...]]
+
+
+def catalogue(*, scale: float) -> list[Workload]:
+    """`scale` shrinks the topics for a quick look; figures to quote use 1."""
+
+    def many(count: int) -> int:
+        return max(1000, int(count * scale))
+
+    small, large = many(4_000_000), many(1_000_000)
+    return [
+        _noop("batch-100b", "Topic to noop, 100 B", BATCH, small, SMALL),
+        _noop("stream-100b", "Topic to noop, 100 B", STREAM, small, SMALL),
+        _noop("batch-1kb", "Topic to noop, 1 kB", BATCH, large, LARGE),
+        _noop("stream-1kb", "Topic to noop, 1 kB", STREAM, large, LARGE),
+        Workload("json-delta", "JSON topic to Delta", _table("json-delta", many(1_000_000))),
+        Workload("decode", "Decoding, one core", _decode),
+        Workload("freshness", "Pipeline at 1,000 records/s", _latency),
+        Workload("worker-memory", "Memory of a worker", _memory(many(100_000))),
+    ]
+
+
+def _noop(name: str, title: str, rate: Rate, count: int, size: int) -> Workload:
+    def measure(stage: Stage, rounds: int) -> tuple[Figure, ...]:
+        stage.fill(name, count, size)
+        run = _timed(stage, rate.key, name, count)
+        try:
+            return rate_figures(rate, run_rounds(run, rounds, warm_ups=WARM_UPS))
+        finally:
+            stage.drop(name)
+
+    return Workload(name, title, measure)
+
+
+def _timed(stage: Stage, action: str, topic: str, count: int) -> Callable[[str], float]:
+    def run(side: str) -> float:
+        figures = stage.ask(side, action, topic)
+        if figures.get("rows", count) != count:
+            raise WrongResultError(f"{side} {action}: {figures['rows']:g} of {count} records")
+        return _said(f"{topic} {action} {side}", count / figures["seconds"])
+
+    return run
+
+
+def _table(topic: str, count: int) -> Callable[[Stage, int], tuple[Figure, ...]]:
+    """Headrace splits the bad records off into a topic; the connector's side writes one table."""
+
+    def measure(stage: Stage, rounds: int) -> tuple[Figure, ...]:
+        stage.fill_orders(topic, count)
+        bad = orders.broken(count)
+
+        def run(side: str) -> float:
+            figures = stage.ask(side, "json", topic, schema=orders.SCHEMA)
+            expected = {"rows": count - bad, "dead_letters": bad} if side == OURS else {}
+            if any(figures[name] != value for name, value in ({"rows": count} | expected).items()):
+                raise WrongResultError(f"{side}: {figures}, but {count} records, {bad} of them bad")
+            return _said(f"{topic} {side}", count / figures["seconds"])
+
+        try:
+            samples = run_rounds(run, rounds, warm_ups=WARM_UPS)
+        finally:
+            stage.drop(topic)
+        return rate_figures(TABLE, samples)
+
+    return measure
+
+
+def _decode(_stage: Stage, rounds: int) -> tuple[Figure, ...]:
+    small = [_decoded(SMALL) for _ in range(rounds)]
+    large = [_decoded(LARGE) for _ in range(rounds)]
+    first = Metric("first", "first call", "s", "lower", Goal("value", FIRST_CALL_GOAL_S))
+    rate = Metric("100b", "100 B", "rec/s", "higher", Goal("value", DECODE_GOAL))
+    return (
+        own_figure(rate, [each["rate"] for each in small]),
+        own_figure(Metric("1kb", "1 kB", "rec/s", "higher"), [each["rate"] for each in large]),
+        own_figure(first, [each["first_call_s"] for each in small + large]),
+    )
+
+
+def _decoded(size: int) -> Mapping[str, float]:
+    done = subprocess.run(
+        [sys.executable, str(DECODING), str(size)],
+        capture_output=True,
+        text=True,
+        timeout=DECODE_TIMEOUT_S,
+        check=True,
+    )
+    figures: Mapping[str, float] = json.loads(done.stdout)
+    _said(f"decode {size} B, first call {figures['first_call_s']:.2f} s", figures["rate"])
+    return figures
+
+
+def _latency(stage: Stage, _rounds: int) -> tuple[Figure, ...]:
+    """One long run: its records are the samples."""
+    figures = latency.measure(stage, LATENCY_RATE, LATENCY_S)
+    goal = Goal("value", LATENCY_GOAL_S)
+    return (
+        own_figure(Metric("p50", "age, median", "s", "lower", goal), [figures["median_s"]]),
+        own_figure(Metric("p99", "age, p99", "s", "lower"), [figures["p99_s"]]),
+    )
+
+
+def _memory(count: int) -> Callable[[Stage, int], tuple[Figure, ...]]:
+    """One partition of growing length, read whole; the worker's peak after each."""
+
+    def measure(stage: Stage, _rounds: int) -> tuple[Figure, ...]:
+        peaks = []
+        for step in MEMORY_STEPS:
+            topic = f"memory-{step}"
+            stage.fill(topic, count * step, LARGE, partitions=1)
+            stage.ask(OURS, "batch", topic)
+            peaks.append(max(_worker_peaks(stage.headrace_pid)) / MB)
+            stage.drop(topic)
+        growth = Metric(
+            "growth", "peak, longest / shortest", "x", "lower", Goal("value", MEMORY_GROWTH_GOAL)
+        )
+        return (
+            *(
+                own_figure(
+                    Metric(
+                        f"peak-{step}",
+                        f"peak, {count * step * LARGE / MB:,.0f} MB to read",
+                        "MB",
+                        "lower",
+                    ),
+                    [peak],
+                )
+                for step, peak in zip(MEMORY_STEPS, peaks, strict=True)
+            ),
+            own_figure(growth, [peaks[-1] / peaks[0]]),
+        )
+
+    return measure
+
+
+def _worker_peaks(session: int) -> Iterator[int]:
+    for pid in process.tree(session):
+        try:
+            if WORKER in process.command_line(pid):
+                yield process.peak_bytes(pid)
+        except (FileNotFoundError, ProcessLookupError, StopIteration):
+            continue
+
+
+def _said(what: str, rate: float) -> float:
+    print(f"{what}: {rate / 1000:,.0f} k/s", file=sys.stderr, flush=True)
+    return rate
