@@ -11,6 +11,7 @@ from typing import Final
 
 from headrace.testing.simulation.planted import PLANTED, planted
 from headrace.testing.simulation.scenario import DEFAULT_SECONDS, Outcome, run
+from headrace.testing.simulation.seeds import run_some
 
 SEEDS: Final = 1000
 PLANTED_SEEDS: Final = 200
@@ -72,7 +73,8 @@ def describe(outcome: Outcome) -> str:
     verdict = "ok" if outcome.violation is None else f"FAILED: {outcome.violation}"
     return (
         f"seed {outcome.seed}: {outcome.brokers} brokers, {outcome.weather.name.lower()}, "
-        f"{outcome.acknowledged} acknowledged, {outcome.read} read, faults: {faults or 'none'}, "
+        f"{outcome.acknowledged} acknowledged, {outcome.read} read, {outcome.commits} commits, "
+        f"faults: {faults or 'none'}, "
         f"trace {outcome.digest}: {verdict}"
     )
 
@@ -80,20 +82,10 @@ def describe(outcome: Outcome) -> str:
 # --- many seeds ---------------------------------------------------------------------------------
 
 
-def _run_some(seeds: Sequence[int], seconds: float, bug: str | None) -> list[Outcome]:
-    outcomes = []
-    with planted(bug):
-        for seed in seeds:
-            outcomes.append(run(seed, seconds))
-            if bug is not None and outcomes[-1].violation is not None:
-                break
-    return outcomes
-
-
 def _outcomes(seeds: range, seconds: float, processes: int) -> Iterator[Outcome]:
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         tasks = [
-            pool.submit(_run_some, seeds[at : at + SEEDS_PER_TASK], seconds, None)
+            pool.submit(run_some, seeds[at : at + SEEDS_PER_TASK], seconds, None)
             for at in range(0, len(seeds), SEEDS_PER_TASK)
         ]
         for task in as_completed(tasks):
@@ -133,7 +125,7 @@ def _try_planted(options: argparse.Namespace) -> int:
     count = options.seeds or PLANTED_SEEDS
     seeds = range(options.first, options.first + count)
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-        tasks = {name: pool.submit(_run_some, seeds, options.seconds, name) for name in names}
+        tasks = {name: pool.submit(run_some, seeds, options.seconds, name) for name in names}
         missed = 0
         _say("| Bug | Caught by | First seed |")
         _say("|---|---|---|")

@@ -24,8 +24,12 @@ class Violation(AssertionError):
     """A promise was broken. `rule` names it."""
 
     def __init__(self, rule: str, what: str) -> None:
-        super().__init__(f"{rule}: {what}")
+        super().__init__(rule, what)
         self.rule = rule
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.what}"
 
 
 NO_OFFSET = -1

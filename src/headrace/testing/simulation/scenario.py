@@ -15,8 +15,10 @@ from headrace.client.client import ClusterClient
 from headrace.client.outcomes import Refusal
 from headrace.client.topics import NewTopic, create_topics
 from headrace.storage.errors import StorageError
+from headrace.testing.simulation.administrator import Administrator
 from headrace.testing.simulation.brokers import idle
 from headrace.testing.simulation.cluster import SimulatedCluster
+from headrace.testing.simulation.group import GroupMember, Ledger
 from headrace.testing.simulation.history import History, Place, Violation
 from headrace.testing.simulation.invariants import Watch
 from headrace.testing.simulation.nemesis import Nemesis, Weather
@@ -32,10 +34,13 @@ START_S: Final = 30.0
 MEAN_PAUSE_S: Final = 0.3
 PRODUCERS_PER_PARTITION: Final = 1
 PARTITIONS: Final = 2
+MEMBERS: Final = 3
 PLAIN: Final = "plain"
 SAFE: Final = "safe"
 HEALS: Final = "a cluster heals when its trouble ends"
 NO_ERRORS: Final = "no code fails unexpectedly"
+
+Client = Producer | Reader | GroupMember | Administrator
 
 
 @dataclass(slots=True)
@@ -49,6 +54,7 @@ class Outcome:
     events: int = 0
     acknowledged: int = 0
     read: int = 0
+    commits: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     violation: Violation | None = None
     recent: list[str] = field(default_factory=list)
@@ -114,6 +120,7 @@ class Story:
         self.outcome = Outcome(simulation.seed, weather, brokers)
         self.cluster = SimulatedCluster(simulation, brokers)
         self.history = History()
+        self.ledger = Ledger()
         self.watch = Watch(self.cluster.brokers)
         for broker in self.cluster.brokers.values():
             broker.process.after_turn = lambda broker=broker: self.watch.look(broker)
@@ -126,7 +133,8 @@ class Story:
         cluster.start()
         admin = self._client("admin")
         self._create_topics(admin)
-        clients: list[Producer | Reader] = [*self._producers(), *self._readers()]
+        clients: list[Client] = [*self._producers(), *self._readers(), *self._members()]
+        clients.append(self._administrator())
         tasks = [self._life.run(each.run()) for each in clients]
         chance = simulation.schedule.random_of("nemesis")
         nemesis = Nemesis(cluster, self.outcome.weather, chance)
@@ -144,6 +152,7 @@ class Story:
             task.result()
         self.outcome.acknowledged = self.history.acknowledged
         self.outcome.read = self.history.read
+        self.outcome.commits = self.ledger.commits
         for place in self.places:
             log = simulation.do(self._life, Reader(admin, None, place).read_all)
             self.history.check(place, log)
@@ -182,6 +191,30 @@ class Story:
         return [
             Reader(self._client(f"reader-{place}"), self.history, place) for place in self.places
         ]
+
+    def _members(self) -> list[GroupMember]:
+        """Not in a storm: what a group commits is not flushed, and may be lost there."""
+        if self.outcome.weather is Weather.STORM:
+            return []
+        node = next(each.node for each in self.cluster.brokers.values() if each.node is not None)
+        names = {place.topic for place in self.places}
+        topics = {
+            topic.topic_id: name
+            for name, topic in sorted(node.metadata.image.topics.items())
+            if name in names
+        }
+        return [
+            GroupMember(self._client(f"member-{number}"), self.ledger, topics, self._life.random)
+            for number in range(MEMBERS)
+        ]
+
+    def _administrator(self) -> Administrator:
+        return Administrator(
+            self._client("administrator"),
+            self.places,
+            list(self.cluster.brokers),
+            self.simulation.schedule.random_of("administrator"),
+        )
 
     def _client(self, name: str) -> ClusterClient:
         return client_of(self._life, self.cluster.bootstrap, name)
