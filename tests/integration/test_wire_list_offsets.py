@@ -65,6 +65,11 @@ def test_every_version_knows_the_ends(wire: Wire, filled: str, version: int) -> 
     assert ask(wire, filled, BASE_MS + 1, version=version) == (0, BASE_MS + 1000, 2)
 
 
+def test_a_log_that_nobody_has_used_yet_has_its_ends(wire: Wire, topic: str) -> None:
+    assert ask(wire, topic, LATEST) == (0, -1, 0)
+    assert ask(wire, topic, EARLIEST) == (0, -1, 0)
+
+
 def test_a_time_finds_the_first_record_at_or_after_it(wire: Wire, filled: str) -> None:
     assert ask(wire, filled, 0) == (0, BASE_MS, 0)
     assert ask(wire, filled, BASE_MS) == (0, BASE_MS, 0)

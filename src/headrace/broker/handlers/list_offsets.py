@@ -88,7 +88,7 @@ def _find(
     if fenced:
         return _failed(asked, fenced)
     try:
-        timestamp, offset, epoch = _look_up(leader, asked.timestamp, bound(leader))
+        timestamp, offset, epoch = _look_up(leader, asked.timestamp, bound)
     except StorageError as error:
         return _failed(asked, error.code)
     return ListOffsetsPartitionResponse(
@@ -99,10 +99,11 @@ def _find(
     )
 
 
-def _look_up(leader: Leader, timestamp: int, bound: int) -> Found:
-    log = leader.log
+def _look_up(leader: Leader, timestamp: int, bound: Bound) -> Found:
+    log = leader.log  # first: a log that was never opened has no watermark yet
+    end = bound(leader)
     if timestamp == LATEST:
-        return -1, bound, log.latest_epoch
+        return -1, end, log.latest_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
@@ -112,7 +113,7 @@ def _look_up(leader: Leader, timestamp: int, bound: int) -> Found:
         if timestamp == MAX_TIMESTAMP
         else log.offset_for_timestamp(timestamp)
     )
-    if found is None or found[1] >= bound:
+    if found is None or found[1] >= end:
         return UNKNOWN
     return found[0], found[1], found[2]
 
