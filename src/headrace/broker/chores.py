@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 def chores_of(broker: Broker) -> list[Chore]:
     chores = _always(broker)
+    if broker.member is not None:
+        every_s = broker.settings.integer("replica.high.watermark.checkpoint.interval.ms") / 1000
+        chores.append(Chore("watermarks", every_s, _Watermarks(broker).run))
     if broker.settings.boolean("log.cleaner.enable"):
         chores.append(Chore("cleaner", broker.cleaner.chore_s, broker.cleaner.run))
     return chores
@@ -82,6 +85,18 @@ class _Checkpoint:
 
     async def run(self) -> None:
         await self._broker.offload(self._broker.logs.checkpoint, self._broker.high_watermarks())
+
+
+class _Watermarks:
+    """Writes high watermarks, off the loop: a restart begins with what was committed before."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def run(self) -> None:
+        await self._broker.offload(
+            self._broker.logs.checkpoint_watermarks, self._broker.high_watermarks()
+        )
 
 
 class _TimedFlush:

@@ -58,15 +58,6 @@ class Hosting:
             for index, partition in enumerate(topic.partitions):
                 self._roles.take(hosted, index, partition)
 
-    async def replace(self, image: MetadataImage) -> None:
-        """A whole image instead of changes: whatever it says is so, the rest is gone."""
-        for topic_id in [each for each in self._table.by_id if each not in image.topics_by_id]:
-            self._delete(topic_id)
-        for topic in image.topics.values():
-            await self._put(image, topic)
-        self._broker_changed(image)
-        self._reconfigure(image, list(self._table.by_name))
-
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """The image after these records."""
         reconfigured: set[str] = set()

@@ -110,11 +110,11 @@ class Broker:
         return self.metadata.image.cluster_id
 
     def high_watermarks(self) -> dict[str, int]:
-        """By log name, of the logs that are in use."""
+        """By log name, where they are known."""
         return {
-            replica.log.name: replica.high_watermark
+            f"{replica.topic}-{replica.index}": replica.known_watermark
             for replica in self.partitions.replicas
-            if replica.is_open
+            if replica.known_watermark >= 0
         }
 
     def on_roles_changed(self, told: RoleChanged) -> None:

@@ -11,32 +11,43 @@ _CORRELATION_BYTES = 4
 
 
 class FrameReader:
-    """Collects one connection's bytes and cuts them into frames."""
+    """Collects one connection's bytes and cuts them into frames. A large one is copied once."""
 
-    __slots__ = ("_buffer", "_max_frame_bytes")
+    __slots__ = ("_max_frame_bytes", "_missing", "_pieces", "_size")
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._buffer = bytearray()
+        self._size = b""  # of the next frame, while it is not whole
+        self._missing = 0  # bytes of the frame that has begun
+        self._pieces: list[bytes] = []
 
     def feed(self, data: bytes) -> list[bytes]:
         """The frames that are whole now, without their size; raises `BadResponse`."""
-        buffer = self._buffer
-        buffer += data
         frames = []
-        pos = 0
-        while len(buffer) - pos >= _SIZE_BYTES:
-            size = int.from_bytes(buffer[pos : pos + _SIZE_BYTES], "big", signed=True)
+        pos, end = 0, len(data)
+        while pos < end:
+            if not self._missing:
+                pos = self._begin(data, pos)
+                continue
+            piece = data if not pos and end <= self._missing else data[pos : pos + self._missing]
+            pos += len(piece)
+            self._missing -= len(piece)
+            self._pieces.append(piece)
+            if not self._missing:
+                frames.append(b"".join(self._pieces))
+                self._pieces = []
+        return frames
+
+    def _begin(self, data: bytes, pos: int) -> int:
+        """Takes the size of a frame, or a part of it; returns where it ends."""
+        end = pos + _SIZE_BYTES - len(self._size)
+        self._size += data[pos:end]
+        if len(self._size) == _SIZE_BYTES:
+            size = int.from_bytes(self._size, "big", signed=True)
             if not _CORRELATION_BYTES <= size <= self._max_frame_bytes:
                 raise BadResponse(
                     f"a response claims {size} bytes; {_CORRELATION_BYTES} to "
                     f"{self._max_frame_bytes} are accepted (is this a Kafka listener, without TLS?)"
                 )
-            end = pos + _SIZE_BYTES + size
-            if end > len(buffer):
-                break
-            with memoryview(buffer) as view:
-                frames.append(bytes(view[pos + _SIZE_BYTES : end]))
-            pos = end
-        del buffer[:pos]
-        return frames
+            self._missing, self._size = size, b""
+        return end

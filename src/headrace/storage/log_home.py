@@ -168,7 +168,11 @@ class LogHome:
             self.checkpoint()
 
     def checkpoint(self, high_watermarks: Mapping[str, int] | None = None) -> None:
-        """Writes where each log starts and how far it is safe. Safe beside the owner's thread."""
+        """Writes where each log starts and how far it is safe. Safe beside the owner's thread.
+
+        Without `high_watermarks` those that were written last stay: only the owner knows what is
+        committed, and to claim more would make uncommitted records look committed after a crash.
+        """
         if not self.is_online:
             return
         logs = list(self.logs.items())
@@ -177,13 +181,24 @@ class LogHome:
         try:
             write_offsets(self._fs, f"{self.path}/{RECOVERY_POINTS}", points)
             write_offsets(self._fs, f"{self.path}/{LOG_STARTS}", starts)
-            if high_watermarks is None:
-                high_watermarks = {name: each.log_end_offset for name, each in logs}
-            ours = {name: high_watermarks[name] for name, _ in logs if name in high_watermarks}
-            write_offsets(self._fs, f"{self.path}/{HIGH_WATERMARKS}", ours)
+            if high_watermarks is not None:
+                self._write_watermarks(high_watermarks)
         except OSError as error:
             raise self.directory.fault(error, f"checkpointing {self.path}") from error
         self._on_disk = {*points, *starts}
+
+    def checkpoint_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
+        """Writes how far each log is committed. Safe beside the owner's thread."""
+        if not self.is_online:
+            return
+        try:
+            self._write_watermarks(high_watermarks)
+        except OSError as error:
+            raise self.directory.fault(error, f"checkpointing {self.path}") from error
+
+    def _write_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
+        ours = {name: high_watermarks[name] for name in [*self.logs] if name in high_watermarks}
+        write_offsets(self._fs, f"{self.path}/{HIGH_WATERMARKS}", ours)
 
     def save_cleaned(self, name: str, offset: int) -> None:
         """Notes that the log is clean below `offset`. Safe beside the owner's thread."""
@@ -215,6 +230,8 @@ class LogHome:
                 log.exception("a log did not close well", extra={"log": each.name})
                 complete = False
         if complete:
+            if high_watermarks is None:  # nobody replicates these logs
+                high_watermarks = {name: each.log_end_offset for name, each in self.logs.items()}
             try:
                 self.checkpoint(high_watermarks)
                 self._write_marker(broker_epoch)

@@ -230,6 +230,11 @@ class LogManager:
         for home in self.homes:
             home.checkpoint(high_watermarks)
 
+    def checkpoint_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
+        """Writes high watermarks alone, which move all the time. Safe in a thread."""
+        for home in self.homes:
+            home.checkpoint_watermarks(high_watermarks)
+
     def cleaned_to(self, of: Log) -> int | None:
         """The offset below which the log is clean, as far as the cleaner has said."""
         return self._home_of(of).cleaned_to.get(of.name)

@@ -69,10 +69,6 @@ class Host:
         self.image = self.image.apply(records)
         asyncio.run(self.hosting.publish(self.image, records))
 
-    def replace(self, image: MetadataImage) -> None:
-        self.image = image
-        asyncio.run(self.hosting.replace(image))
-
     def create(self, *partitions: Partition) -> None:
         self.publish(TopicCreated("t", T, partitions))
 
@@ -226,34 +222,6 @@ def test_a_broker_that_returned_leads_and_is_followed_in_a_new_epoch() -> None:
     host.create(ALL, moved(2, 0))
     host.publish(LeaderReturned(2))
     assert [role.epoch for index in (0, 1) if (role := host.replica(index))] == [0, 1]
-
-
-def test_a_whole_image_replaces_what_was_there() -> None:
-    host = Host()
-    host.create(ALL, ALL)
-    host.publish(TopicCreated("gone", b"g" * 16, (ALL,)))
-    leader = host.leader()
-    image = MetadataImage().apply(
-        [
-            TopicCreated("t", T, (moved(2, 3), ALL, ALL)),
-            TopicCreated("new", b"n" * 16, (ALL,)),
-        ]
-    )
-    host.replace(image)
-    assert leader.closed
-    assert isinstance(host.replica(0), Follower)
-    assert isinstance(host.replica(2), ReplicatedLeader)
-    assert sorted(log.name for log in host.logs) == ["new-0", "t-0", "t-1", "t-2"]
-    assert host.table.find("gone", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def test_a_topic_that_was_created_again_under_its_name_is_another_one() -> None:
-    host = Host()
-    host.create(ALL)
-    append(host.leader())
-    host.replace(MetadataImage().apply([TopicCreated("t", b"u" * 16, (ALL,))]))
-    assert host.leader().log.log_end_offset == 0
-    assert host.leader().log.topic_id == b"u" * 16
 
 
 def test_partitions_that_are_added_or_deleted_are_hosted_or_gone() -> None:

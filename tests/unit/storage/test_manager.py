@@ -257,3 +257,15 @@ def test_long_names_still_fit_when_deleted() -> None:
     assert len(renamed) == 255 and renamed.endswith("-delete")
     assert directory_names.parse(name) == ("t" * 249, 0)
     assert directory_names.parse(renamed) is None
+
+
+def test_a_checkpoint_without_watermarks_claims_no_more_than_the_last_one() -> None:
+    fs = MemoryFileSystem()
+    manager = open_manager(fs)
+    append(manager.get_or_create("t", 0, TOPIC_ID, CONFIG), batch(b"x", b"y", b"z"))
+    manager.checkpoint({"t-0": 1})
+    manager.checkpoint()
+    manager.checkpoint_watermarks({"t-0": 2, "gone-0": 7})
+    manager.checkpoint()
+    written = read_offsets(fs, f"{manager.homes[0].path}/replication-offset-checkpoint")
+    assert written == {"t-0": 2}
