@@ -3,10 +3,31 @@
 import asyncio
 from pathlib import Path
 
-from tests.support.handmade_cluster import HandmadeCluster, handmade_cluster, produce
+from tests.support.handmade_cluster import (
+    DEADLINE_S,
+    TOPIC_ID,
+    HandmadeCluster,
+    handmade_cluster,
+    produce,
+)
 
+from headrace.broker.replica_selection import RACK_AWARE
+from headrace.client.connection import Connection
 from headrace.cluster.topology import Partition
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopic,
+)
+from headrace.protocol.messages.fetch import (
+    FetchPartition,
+    FetchPartitionData,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
 from headrace.protocol.messages.produce import ProduceRequest, ProduceResponse
 from headrace.replication.follower import Follower
 from headrace.replication.replicated_leader import ReplicatedLeader
@@ -214,3 +235,116 @@ def test_many_partitions_are_copied_from_every_broker(tmp_path: Path) -> None:
                 await cluster.until_alike(1, 2, 3, index=at)
 
     asyncio.run(run())
+
+
+def test_records_are_deleted_when_no_replica_has_them_any_more(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster, cluster.client(1) as line:
+            await cluster.create(ALL)
+            for _ in range(5):
+                assert (await cluster.produce(1, b"a")).error_code == 0
+            answer = await line.request(
+                delete_before(3), DeleteRecordsResponse, version=2, timeout_s=20
+            )
+            result = answer.topics[0].partitions[0]
+            assert (result.error_code, result.low_watermark) == (0, 3)
+            for broker_id in (1, 2, 3):
+                replica = cluster.brokers[broker_id].partitions.replica("t", 0)
+                assert replica is not None
+                assert replica.log.log_start_offset == 3
+            await cluster.stop(3, clean=False)
+            answer = await line.request(
+                delete_before(4, timeout_ms=300), DeleteRecordsResponse, version=2, timeout_s=20
+            )
+            result = answer.topics[0].partitions[0]
+            assert result.error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert result.low_watermark == 3
+
+    asyncio.run(run())
+
+
+def delete_before(offset: int, timeout_ms: int = 10_000) -> DeleteRecordsRequest:
+    partition = DeleteRecordsPartition(partition_index=0, offset=offset)
+    return DeleteRecordsRequest(
+        timeout_ms=timeout_ms, topics=[DeleteRecordsTopic(name="t", partitions=[partition])]
+    )
+
+
+def fetch_from(offset: int, *, rack: str = "", epoch: int = -1) -> FetchRequest:
+    partition = FetchPartition(
+        partition=0, fetch_offset=offset, current_leader_epoch=epoch, partition_max_bytes=1 << 20
+    )
+    return FetchRequest(
+        max_wait_ms=200,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[partition])],
+        rack_id=rack,
+    )
+
+
+def test_a_consumer_is_sent_to_a_replica_in_its_rack_and_reads_there(tmp_path: Path) -> None:
+    settings = {"replica.selector.class": RACK_AWARE}
+
+    async def run() -> None:
+        async with handmade_cluster(tmp_path, settings=settings, racks=True) as cluster:
+            await cluster.create(ALL)
+            await cluster.produce(1, b"a", b"b")
+            follower = cluster.brokers[3].partitions.replica("t", 0)
+            assert follower is not None
+            await cluster.until(lambda: follower.high_watermark == 2, "the watermark")
+            async with cluster.client(1) as line:
+                sent_on = await fetch(line, fetch_from(0, rack="rack-3"))
+                assert (sent_on.preferred_read_replica, sent_on.records) == (3, b"")
+                for rack in ("rack-1", "elsewhere", ""):
+                    stays = await fetch(line, fetch_from(0, rack=rack))
+                    assert stays.preferred_read_replica == -1
+                    assert stays.records
+                past = await fetch(line, fetch_from(3, rack="rack-3"))
+                assert past.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+            async with cluster.client(3) as line:
+                read = await fetch(line, fetch_from(0, rack="rack-3", epoch=0))
+                assert bytes(read.records or b"") == cluster.held(1)
+                assert read.high_watermark == 2
+                fenced = await fetch(line, fetch_from(0, epoch=1))
+                assert fenced.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+    asyncio.run(run())
+
+
+def test_a_consumer_at_a_follower_is_woken_when_the_watermark_moves(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster, cluster.client(3) as line:
+            await cluster.create(ALL)
+            await cluster.produce(1, b"a")
+            request = fetch_from(1)
+            request.max_wait_ms = 10_000
+            waiting = asyncio.create_task(fetch(line, request))
+            await cluster.produce(1, b"b")
+            started = asyncio.get_running_loop().time()
+            assert (await waiting).records
+            assert asyncio.get_running_loop().time() - started < 9
+
+    asyncio.run(run())
+
+
+def test_who_fetches_from_the_wrong_broker_is_told_the_right_one(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster, cluster.client(3) as line:
+            await cluster.create(ALL._replace(replicas=(1, 2), isr=(1, 2)))
+            answer = await line.request(
+                fetch_from(0), FetchResponse, version=17, timeout_s=DEADLINE_S
+            )
+            data = answer.responses[0].partitions[0]
+            assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            assert data.current_leader.leader_id == 1
+            endpoint = answer.node_endpoints[0]
+            assert (endpoint.node_id, endpoint.port) == (1, cluster.addresses[1].port)
+
+    asyncio.run(run())
+
+
+async def fetch(line: Connection, request: FetchRequest) -> FetchPartitionData:
+    answer = await line.request(request, FetchResponse, version=17, timeout_s=DEADLINE_S)
+    return answer.responses[0].partitions[0]

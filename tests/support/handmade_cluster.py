@@ -51,9 +51,10 @@ NOW_MS = 1_700_000_000_000
 class HandmadeCluster:
     """Brokers 1, 2, 3, ...; all partitions of topic `t`."""
 
-    def __init__(self, data: Path, settings: Mapping[str, str]) -> None:
+    def __init__(self, data: Path, settings: Mapping[str, str], *, racks: bool) -> None:
         self._data = data
         self._settings = settings
+        self._racks = racks
         self.brokers: dict[int, Broker] = {}
         self.addresses: dict[int, Address] = {}
         self.hold = False
@@ -71,6 +72,7 @@ class HandmadeCluster:
                 "log.dirs": str(self._data / str(broker_id)),
                 "listeners": "PLAINTEXT://127.0.0.1:0",
                 "auto.create.topics.enable": "false",
+                **({"broker.rack": f"rack-{broker_id}"} if self._racks else {}),
                 **self._settings,
             }
         )
@@ -239,9 +241,13 @@ async def produce(
 
 @asynccontextmanager
 async def handmade_cluster(
-    data: Path, brokers: int = 3, settings: Mapping[str, str] | None = None
+    data: Path,
+    brokers: int = 3,
+    settings: Mapping[str, str] | None = None,
+    *,
+    racks: bool = False,
 ) -> AsyncIterator[HandmadeCluster]:
-    cluster = HandmadeCluster(data, settings or {})
+    cluster = HandmadeCluster(data, settings or {}, racks=racks)
     try:
         for broker_id in range(1, brokers + 1):
             await cluster.start(broker_id)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 
-from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
 from headrace.storage.errors import StorageError
 
 
@@ -15,7 +15,7 @@ class DelayedFetch:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        leaders: Iterable[Leader],
+        leaders: Iterable[Replica],
         missing_bytes: int,
         max_wait_s: float,
         answer: Callable[[], object],
@@ -68,7 +68,7 @@ class DelayedStableFetch(DelayedFetch):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        leaders: Iterable[Leader],
+        leaders: Iterable[Replica],
         missing_bytes: int,
         max_wait_s: float,
         answer: Callable[[], object],
@@ -90,3 +90,25 @@ class DelayedStableFetch(DelayedFetch):
         if self._missing_bytes <= 1 or self._enough():
             self.interrupted()
         return None
+
+
+class DelayedFollowerFetch(DelayedFetch):
+    """At a follower: its watermark may move below what a consumer of its leader has read."""
+
+    __slots__ = ("_enough",)
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        leaders: Iterable[Replica],
+        missing_bytes: int,
+        max_wait_s: float,
+        answer: Callable[[], object],
+        enough: Callable[[], bool],
+    ) -> None:
+        super().__init__(loop, leaders, missing_bytes, max_wait_s, answer)
+        self._enough = enough
+
+    def advanced(self, size_bytes: int) -> None:
+        if self._enough():
+            self.interrupted()

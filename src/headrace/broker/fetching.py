@@ -5,6 +5,7 @@ read_committed) is returned; at least one batch is, even where it is larger than
 (KIP-74), so that no consumer gets stuck; a partition's error never touches the others.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
 
@@ -18,13 +19,19 @@ from headrace.protocol.messages.fetch import (
     FetchPartitionData,
 )
 from headrace.records.batch import LOG_OVERHEAD
+from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
+from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.errors import StorageError
 
 UNKNOWN_OFFSET = -1
 _LENGTH = Struct(">8xi")  # of a batch
 _BATCH = Struct(">q15xi")  # its base offset and the last record's distance from it
 UNKNOWN_EPOCH = -1
+
+
+Nearest = Callable[[ReplicatedLeader, int], int]
+"""The replica from which an offset is better read, or -1."""
 
 
 @dataclass(slots=True)
@@ -36,6 +43,8 @@ class FetchLimits:
     max_wait_ms: int
     read_committed: bool
     by_topic_id: bool
+    any_replica: bool = False  # followers answer too (KIP-392)
+    nearest: Nearest | None = None
 
 
 @dataclass(slots=True)
@@ -43,7 +52,7 @@ class FetchedPartitions:
     """One pass over the wanted partitions."""
 
     data: list[tuple[WantedPartition, FetchPartitionData]] = field(default_factory=list)
-    leaders: list[Leader] = field(default_factory=list)
+    replicas: list[Leader | Follower] = field(default_factory=list)
     size_bytes: int = 0
     answer_now: bool = False  # an error or a divergence: waiting would only hide it
 
@@ -76,7 +85,7 @@ def group_by_topic(
                 has_records=bool(data.records),
                 high_watermark=data.high_watermark,
                 log_start=data.log_start_offset,
-                diverged=data.diverging_epoch.epoch >= 0,
+                diverged=data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0,
             )
             if plan.incremental and not has_news:
                 continue
@@ -106,28 +115,30 @@ def _read(
     if topic is None:
         return _failed(wanted, unknown, fetched)
     leader = topic.find(wanted.partition)
-    if not isinstance(leader, Leader):
+    replica = leader if isinstance(leader, Leader) else topic.followers.get(wanted.partition)
+    if not isinstance(leader, Leader) and (replica is None or not limits.any_replica):
         return _failed(wanted, leader, fetched)
-    fenced = leader.check_epoch(wanted.current_leader_epoch)
+    assert replica is not None
+    fenced = replica.check_epoch(wanted.current_leader_epoch)
     if fenced:
         return _failed(wanted, fenced, fetched)
     try:
-        data = _read_led(leader, wanted, limits, remaining, fetched)
+        data = _read_replica(replica, wanted, limits, remaining, fetched)
     except StorageError as error:
         return _failed(wanted, error.code, fetched)
-    fetched.leaders.append(leader)
+    fetched.replicas.append(replica)
     return data
 
 
-def _read_led(
-    leader: Leader,
+def _read_replica(
+    replica: Leader | Follower,
     wanted: WantedPartition,
     limits: FetchLimits,
     remaining: int,
     fetched: FetchedPartitions,
 ) -> FetchPartitionData:
-    log = leader.log
-    high_watermark = leader.high_watermark
+    log = replica.log
+    high_watermark = replica.high_watermark
     data = FetchPartitionData(
         partition_index=wanted.partition,
         high_watermark=high_watermark,
@@ -135,7 +146,7 @@ def _read_led(
         aborted_transactions=[] if limits.read_committed else None,
         records=b"",
     )
-    stable = data.last_stable_offset = leader.last_stable_offset
+    stable = data.last_stable_offset = replica.last_stable_offset
     bound = stable if limits.read_committed else high_watermark
     if wanted.last_fetched_epoch >= 0:
         epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
@@ -144,6 +155,12 @@ def _read_led(
             return _failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, fetched)
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
             data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
+            fetched.answer_now = True
+            return data
+    if limits.nearest is not None and isinstance(replica, ReplicatedLeader):
+        nearest = limits.nearest(replica, wanted.fetch_offset)
+        if nearest >= 0:
+            data.preferred_read_replica = nearest
             fetched.answer_now = True
             return data
     result = log.read(

@@ -344,15 +344,17 @@ class ReplicaFetcher:
                 self._log_cut(follower, diverging.epoch, end)
                 self._name(copy)
                 return
+            start = follower.log.log_start_offset
             result = follower.take(
                 records, data.high_watermark, data.log_start_offset, self._host.clock.wall_ms()
             )
+            moved = follower.log.log_start_offset != start
         except StorageError as error:
             self._hold(copy, str(error))
             return
         if result is not None and result.needs_flush:
             self._host.flusher.flush(follower).add_done_callback(partial(self._flushed, copy))
-        elif records:
+        elif records or moved:
             self._due[copy.key] = copy
 
     def _flushed(self, copy: _Copy, done: "asyncio.Future[None]") -> None:

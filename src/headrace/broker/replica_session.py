@@ -182,9 +182,12 @@ class ReplicaSession:
                     return True
             except StorageError:
                 return True
-            if position.told_start == leader.log.log_start_offset:
+            start = leader.log.log_start_offset
+            if position.told_start == start:
                 # Nothing to say. Its leader tells when there is.
                 self._quiet(position, leader)
+            elif start > where.log_start and position.told_start != UNKNOWN:
+                return True  # somebody may wait until the records are gone everywhere
         return False
 
     def _quiet(self, position: Position, leader: ReplicatedLeader) -> None:

@@ -48,7 +48,8 @@ _LATER: Final = (
 )  # fmt: skip
 _ALREADY: Final = (
     "inter.broker.listener.name", "leader.imbalance.", "offsets.commit.timeout.",
-    "replica.fetch.", "replica.lag.time.", "replica.socket.timeout.",
+    "replica.fetch.", "replica.high.watermark.", "replica.lag.time.", "replica.selector.",
+    "replica.socket.timeout.",
     "share.coordinator.cold.", "share.coordinator.snapshot.", "share.coordinator.state.topic.",
 )  # fmt: skip
 """Settings under `_LATER` belong to what no broker does yet, those under `_ALREADY`

@@ -7,7 +7,7 @@ is committed; only one change of the set is under way. Time is passed in; nothin
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.cluster.topology import Partition
@@ -43,6 +43,7 @@ class ReplicatedLeader(Leader):
         "_min_isr",
         "_pending",
         "_safe_end",
+        "_start_waiters",
         "_uncommitted",
         "partition",
         "progress",
@@ -77,6 +78,7 @@ class ReplicatedLeader(Leader):
         self._epoch_start = -1
         self._uncommitted: deque[tuple[int, int]] = deque()  # (end offset, bytes)
         self._end_waiters: list[Waiter] = []
+        self._start_waiters: list[Callable[[], None]] = []
         self._count_in_sync()
 
     def _opened(self, log: Log) -> None:
@@ -158,16 +160,27 @@ class ReplicatedLeader(Leader):
         if progress is None or broker_epoch < progress.broker_epoch:
             return False
         end = self.log.log_end_offset
+        moved = log_start != progress.log_start
         progress.fetched(offset, log_start, broker_epoch, end, now)
+        if moved:
+            for told in tuple(self._start_waiters):
+                told()
         if broker_id in self._maximal:
             self._advance()
         return True
 
-    @property
-    def low_watermark(self) -> int:
-        """The smallest log start of all replicas that are known."""
-        starts = [each.log_start for each in self.progress.values() if each.log_start >= 0]
+    def low_watermark(self, live: Container[int]) -> int:
+        """Where the records of this leader and of its live followers begin; -1 while unknown."""
+        starts = [each.log_start for id_, each in self.progress.items() if id_ in live]
         return min([self.log.log_start_offset, *starts])
+
+    def watch_starts(self, told: Callable[[], None]) -> None:
+        """Calls `told` whenever a follower says that its log starts elsewhere now."""
+        self._start_waiters.append(told)
+
+    def unwatch_starts(self, told: Callable[[], None]) -> None:
+        if told in self._start_waiters:
+            self._start_waiters.remove(told)
 
     def _advance(self) -> None:
         if not self.enough_in_sync:

@@ -10,26 +10,39 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.broker.delayed_fetch import DelayedFetch, DelayedStableFetch
+from headrace.broker.delayed_fetch import DelayedFetch, DelayedFollowerFetch, DelayedStableFetch
 from headrace.broker.dispatch import Context
 from headrace.broker.fetch_session import FetchPlan, PartitionKey, WantedPartition
 from headrace.broker.fetching import (
     FetchedPartitions,
     FetchLimits,
+    Nearest,
     group_by_topic,
     read_partitions,
 )
 from headrace.broker.handlers import replica_fetch
+from headrace.broker.leader_hints import leader_hint, node_hints, topic_of
+from headrace.broker.replica_selection import RACK_AWARE, nearest_replica
 from headrace.protocol.errors import ErrorCode
-from headrace.protocol.messages.fetch import FetchPartitionData, FetchRequest, FetchResponse
+from headrace.protocol.messages.fetch import (
+    FetchLeaderIdAndEpoch,
+    FetchNodeEndpoint,
+    FetchPartitionData,
+    FetchRequest,
+    FetchResponse,
+)
 from headrace.protocol.struct import Struct
+from headrace.replication.follower import Follower
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
+FIRST_VERSION_WITH_RACKS = 11
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_EPOCH = 15
+FIRST_VERSION_WITH_ENDPOINTS = 16
 READ_COMMITTED = 1
+_ASKED_THE_WRONG_ONE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 UNSENT_BUDGET_BYTES = 64 * 1024 * 1024
 FRUGAL_FETCH_BYTES = 64 * 1024
 CONSUMER_REPLICA_IDS = (-1, -2)  # -2 is Kafka's debugging consumer
@@ -55,24 +68,29 @@ def handle(
     )
     if not isinstance(plan, FetchPlan):
         return FetchResponse(error_code=plan, session_id=0, responses=[])
-    limits = _limits(broker, request, by_topic_id)
+    limits = _limits(broker, context, request)
     fetched = read_partitions(broker.partitions, plan.wanted, limits)
     if (
         fetched.size_bytes >= limits.min_bytes
         or limits.max_wait_ms <= 0
         or fetched.answer_now
-        or not fetched.leaders
+        or not fetched.replicas
         or broker.stopping
     ):
-        return _answer(fetched, plan, limits)
-    return _wait(broker, fetched, plan, limits)
+        return _answer(broker, context, fetched, plan, limits)
+    return _wait(broker, context, fetched, plan, limits)
 
 
 def _wait(
-    broker: Broker, fetched: FetchedPartitions, plan: FetchPlan, limits: FetchLimits
+    broker: Broker,
+    context: Context,
+    fetched: FetchedPartitions,
+    plan: FetchPlan,
+    limits: FetchLimits,
 ) -> asyncio.Future[Struct | None]:
     def answer() -> FetchResponse:
-        return _answer(read_partitions(broker.partitions, plan.wanted, limits), plan, limits)
+        fetched = read_partitions(broker.partitions, plan.wanted, limits)
+        return _answer(broker, context, fetched, plan, limits)
 
     def enough() -> bool:
         now = read_partitions(broker.partitions, plan.wanted, limits)
@@ -80,26 +98,65 @@ def _wait(
 
     missing_bytes = limits.min_bytes - fetched.size_bytes
     max_wait_s = limits.max_wait_ms / 1000
-    leaders = fetched.leaders
-    if limits.read_committed:
-        delayed: DelayedFetch = DelayedStableFetch(
-            broker.loop, leaders, missing_bytes, max_wait_s, answer, enough
+    replicas = fetched.replicas
+    delayed: DelayedFetch
+    if any(isinstance(replica, Follower) for replica in replicas):
+        delayed = DelayedFollowerFetch(
+            broker.loop, replicas, missing_bytes, max_wait_s, answer, enough
+        )
+    elif limits.read_committed:
+        delayed = DelayedStableFetch(
+            broker.loop, replicas, missing_bytes, max_wait_s, answer, enough
         )
     else:
-        delayed = DelayedFetch(broker.loop, leaders, missing_bytes, max_wait_s, answer)
+        delayed = DelayedFetch(broker.loop, replicas, missing_bytes, max_wait_s, answer)
     broker.delayed_fetches[delayed] = None
     delayed.future.add_done_callback(lambda _: broker.delayed_fetches.pop(delayed, None))
     return delayed.future  # type: ignore[return-value]
 
 
-def _answer(fetched: FetchedPartitions, plan: FetchPlan, limits: FetchLimits) -> FetchResponse:
-    return FetchResponse(
+def _answer(
+    broker: Broker,
+    context: Context,
+    fetched: FetchedPartitions,
+    plan: FetchPlan,
+    limits: FetchLimits,
+) -> FetchResponse:
+    response = FetchResponse(
         session_id=plan.session_id,
         responses=group_by_topic(fetched, plan, by_topic_id=limits.by_topic_id),
     )
+    if fetched.answer_now and context.version >= FIRST_VERSION_WITH_ENDPOINTS:
+        _name_leaders(broker, context, response)
+    return response
 
 
-def _limits(broker: Broker, request: FetchRequest, by_topic_id: bool) -> FetchLimits:
+def _name_leaders(broker: Broker, context: Context, response: FetchResponse) -> None:
+    """Tells clients who asked the wrong broker which one is right (KIP-951)."""
+    leaders: set[int] = set()
+    for topic in response.responses:
+        for data in topic.partitions:
+            if data.error_code in _ASKED_THE_WRONG_ONE:
+                known = topic_of(broker, topic.topic, topic.topic_id)
+                hint = leader_hint(known, data.partition_index)
+                if hint is not None:
+                    data.current_leader = FetchLeaderIdAndEpoch(**hint._asdict())
+                    leaders.add(hint.leader_id)
+    if leaders:
+        response.node_endpoints = [
+            FetchNodeEndpoint(**hint._asdict())
+            for hint in node_hints(broker, context.connection.listener, sorted(leaders))
+        ]
+
+
+def _nearest(broker: Broker, request: FetchRequest) -> Nearest | None:
+    if not request.rack_id or broker.settings.string("replica.selector.class") != RACK_AWARE:
+        return None
+    image, rack = broker.metadata.image, request.rack_id
+    return lambda leader, offset: nearest_replica(leader, image, broker.node_id, rack, offset)
+
+
+def _limits(broker: Broker, context: Context, request: FetchRequest) -> FetchLimits:
     max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
     if broker.server.unsent_bytes > UNSENT_BUDGET_BYTES:
         # Many clients do not read what they asked for: small answers bound what each can hold.
@@ -109,7 +166,9 @@ def _limits(broker: Broker, request: FetchRequest, by_topic_id: bool) -> FetchLi
         min_bytes=min(request.min_bytes, max_bytes),
         max_wait_ms=request.max_wait_ms,
         read_committed=request.isolation_level == READ_COMMITTED,
-        by_topic_id=by_topic_id,
+        by_topic_id=context.version >= FIRST_VERSION_WITH_TOPIC_IDS,
+        any_replica=context.version >= FIRST_VERSION_WITH_RACKS,
+        nearest=_nearest(broker, request),
     )
 
 
