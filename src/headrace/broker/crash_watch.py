@@ -13,11 +13,16 @@ from typing import Final
 
 from headrace.client.connection import Address
 
-CONNECT_TIMEOUT_S: Final = 1.0
+CONNECT_TIMEOUT_S: Final = 0.1
+"""While a listening socket is being closed the kernel drops what comes for it, and TCP would ask
+again after a second only."""
+SILENCE_S: Final = 1.0
+"""Who neither accepts nor refuses for so long is silent."""
 STAYS_S: Final = 1.0
 """A connection that lasts this long was accepted by a live process."""
 PAUSE_S: Final = 0.01
 MAX_ATTEMPTS: Final = 20
+ATTEMPTS_PER_SILENCE: Final = round(MAX_ATTEMPTS * CONNECT_TIMEOUT_S / SILENCE_S)
 
 
 async def has_crashed(address: Address, has_returned: Callable[[], bool]) -> bool:
@@ -26,16 +31,17 @@ async def has_crashed(address: Address, has_returned: Callable[[], bool]) -> boo
     A process that is about to end may still accept for an instant; such a connection ends soon
     and the question is asked again. `has_returned` says that the broker was heard of meanwhile.
     """
-    for _ in range(MAX_ATTEMPTS):
+    attempts = MAX_ATTEMPTS
+    while attempts > 0 and not has_returned():
         try:
-            lasts = await _lasts(address)
+            if await _lasts(address):
+                return False
+            attempts -= 1
+            await asyncio.sleep(PAUSE_S)
         except TimeoutError:
-            return False
+            attempts -= ATTEMPTS_PER_SILENCE
         except OSError as error:
             return _is_refusal(error) and not has_returned()
-        if lasts or has_returned():
-            return False
-        await asyncio.sleep(PAUSE_S)
     return False
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 
-async def handle(
+def handle(
     broker: Broker, context: Context, request: ClusterMetadataRequest
-) -> ClusterMetadataResponse:
+) -> ClusterMetadataResponse | asyncio.Future[ClusterMetadataResponse]:
     image = broker.metadata.image
     office = broker.office
     if office is None or request.controller_epoch > office.elected.controller_epoch:
@@ -31,4 +32,6 @@ async def handle(
     known = image.brokers.get(request.broker_id)
     if known is None or known.epoch < request.broker_epoch:
         office.look()  # it has registered, and the store's word of it is still on its way
-    return await office.polls.poll(request, context.connection)
+    # A future, not a coroutine: that would keep the connection from being read, and its end from
+    # being seen.
+    return broker.loop.create_task(office.polls.poll(request, context.connection))
