@@ -40,6 +40,8 @@ async def has_crashed(address: Address, has_returned: Callable[[], bool]) -> boo
             await asyncio.sleep(PAUSE_S)
         except TimeoutError:
             attempts -= ATTEMPTS_PER_SILENCE
+        except ConnectionResetError:
+            attempts -= 1
         except OSError as error:
             return _is_refusal(error) and not has_returned()
     return False

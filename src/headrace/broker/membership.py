@@ -15,6 +15,7 @@ from headrace.broker.crash_watch import has_crashed
 from headrace.broker.member_metadata import MemberMetadata
 from headrace.broker.office import Office
 from headrace.broker.peers import METADATA, Peers
+from headrace.broker.suspicion import Suspicions
 from headrace.client.connection import Address
 from headrace.client.errors import ClientError, ConnectionLost, RequestTimedOut, UnknownBroker
 from headrace.cluster.differences import records_between
@@ -43,6 +44,8 @@ POLL_WAIT_MS: Final = 2_000
 POLL_TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 0.05
 OLD_LIFE_LOOK_S: Final = 1.0
+JUST_GONE_S: Final = 10.0
+NEVER: Final = float("-inf")
 MISSING_AFTER_S: Final = 0.3
 """A live broker has found a new controller by then; who has not is looked for."""
 
@@ -87,7 +90,12 @@ class Membership:
         self._lost = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._probes: set[asyncio.Task[None]] = set()
+        self.suspicions = Suspicions()
         store.on_lost(self._lost.set)
+        peers.on_lost = self._suspect
+        self._gone_at: dict[int, float] = {}
+        self._live: frozenset[int] = frozenset()
+        metadata.on_news(self._notice_gone)
 
     # --- what others ask ------------------------------------------------------------------------
 
@@ -150,6 +158,7 @@ class Membership:
         self._cancel()
 
     def _cancel(self) -> None:
+        self.suspicions.close()
         for task in (*self._tasks, *self._probes):
             task.cancel()
 
@@ -321,10 +330,47 @@ class Membership:
         address = self.address_of(holder[0])
         return address is not None and await has_crashed(address, changed.is_set)
 
+    def _suspect(self, broker_id: int) -> None:
+        """A connection to this broker has ended: has its process, too?"""
+        address = self.address_of(broker_id)
+        if self._detect_crashes and address is not None and self._is_live(broker_id):
+            self.suspicions.suspect(
+                broker_id, lambda: has_crashed(address, lambda: not self._is_live(broker_id))
+            )
+
+    def just_gone(self) -> list[Broker]:
+        """Brokers that were fenced a moment ago.
+
+        librdkafka (2.x) that hears in one answer of a new leader and that the old one is gone may
+        undo the first while it does away with the second, and asks again a second later.
+        """
+        since = asyncio.get_running_loop().time() - JUST_GONE_S
+        brokers = self._metadata.image.brokers
+        return [brokers[id_] for id_, at in self._gone_at.items() if at > since and id_ in brokers]
+
+    def _notice_gone(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for id_, broker in self._metadata.image.brokers.items():
+            if not broker.fenced:
+                self._gone_at.pop(id_, None)
+                continue
+            # Who was gone before this broker came is nobody's leader any more.
+            self._gone_at.setdefault(id_, now if self._was_live(id_) else NEVER)
+            self.suspicions.clear(id_)
+        self._live = self._metadata.image.live_ids
+
+    def _was_live(self, broker_id: int) -> bool:
+        return broker_id in self._live
+
+    def _is_live(self, broker_id: int) -> bool:
+        known = self._metadata.image.brokers.get(broker_id)
+        return known is not None and not known.fenced
+
     def _gone(self, broker_id: int, broker_epoch: int) -> None:
         """A broker's polls have ended with their connection."""
         office = self.office
         if office is not None and self._detect_crashes:
+            self._suspect(broker_id)
             self._probe(self._fence_if_dead(office, broker_id, broker_epoch))
 
     def _watch_for_missing(self, office: Office) -> None:

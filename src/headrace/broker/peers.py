@@ -46,6 +46,8 @@ class Peers:
         self._address_of = address_of
         self._lines: dict[tuple[int, str], _Line] = {}
         self._closed = False
+        self.on_lost: Callable[[int], None] = lambda broker_id: None
+        """Told of a peer that has ended a connection."""
 
     async def request(
         self,
@@ -77,7 +79,8 @@ class Peers:
             if line is not None:
                 self._drop(line)
             loop = asyncio.get_running_loop()
-            attempt = loop.create_task(self._connect(address, min(timeout_s, CONNECT_TIMEOUT_S)))
+            timeout_s = min(timeout_s, CONNECT_TIMEOUT_S)
+            attempt = loop.create_task(self._connect(broker_id, address, timeout_s))
             line = self._lines[broker_id, channel] = _Line(address, attempt)
         try:
             # Callers share one attempt: a cancelled one must not end it for the others.
@@ -94,8 +97,14 @@ class Peers:
         for line in lines.values():
             self._drop(line)
 
-    async def _connect(self, address: Address, timeout_s: float) -> Connection:
-        return await connect(address, client_id=self._client_id, timeout_s=timeout_s)
+    async def _connect(self, broker_id: int, address: Address, timeout_s: float) -> Connection:
+        made = await connect(address, client_id=self._client_id, timeout_s=timeout_s)
+        made.on_end = lambda: self._ended(broker_id, address)
+        return made
+
+    def _ended(self, broker_id: int, address: Address) -> None:
+        if not self._closed and self._address_of(broker_id) == address:
+            self.on_lost(broker_id)
 
     def _drop(self, line: _Line) -> None:
         attempt = line.attempt

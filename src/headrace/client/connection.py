@@ -11,7 +11,7 @@ import asyncio
 import os
 import ssl
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar, cast
 
 from headrace.client.errors import (
@@ -87,6 +87,7 @@ class Connection(asyncio.Protocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._gone = asyncio.Event()
+        self.on_end: Callable[[], None] = lambda: None  # told once, whoever ends it
 
     @property
     def is_open(self) -> bool:
@@ -243,6 +244,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
         elif self._transport is not None:
             self._transport.abort()
+        self.on_end()
 
 
 def _lost(reason: ClientError) -> ClientError:

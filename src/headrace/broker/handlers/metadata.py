@@ -16,6 +16,7 @@ from headrace.broker.handlers.operations import (
     TOPIC_OPERATIONS,
 )
 from headrace.broker.internal_topics import new_topic
+from headrace.cluster.image import Broker as ClusterBroker
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.cluster.topic_names import name_problem
 from headrace.cluster.topology import NO_LEADER
@@ -47,6 +48,25 @@ def handle(
     missing = _to_create(broker, request)
     if missing:
         return _create_then_answer(broker, context, request, missing)
+    if broker.membership is not None and request.topics:
+        # A coroutine also where nobody is under suspicion: it starts after all that the loop has
+        # heard by now, and that may be the end of a leader's connection.
+        return _answer_when_sure(broker, context, request)
+    return _answer(broker, context, request, {})
+
+
+async def _answer_when_sure(
+    broker: Broker, context: Context, request: MetadataRequest
+) -> MetadataResponse:
+    """Names no leader that has just crashed, if that is soon known."""
+    assert broker.membership is not None
+    suspicions = broker.membership.suspicions
+    while suspicions:
+        answer = _answer(broker, context, request, {})
+        leaders = {each.leader_id for topic in answer.topics for each in topic.partitions}
+        if not suspicions.any_of(leaders):
+            return answer
+        await suspicions.change()
     return _answer(broker, context, request, {})
 
 
@@ -98,8 +118,11 @@ def _answer(
         topics = [_known(topic, operations, live) for topic in image.topics.values()]
     else:
         topics = [_asked(image, asked, errors, operations) for asked in _unique(request)]
+    shown = image.live_brokers()
+    if broker.membership is not None and not everything:
+        shown += broker.membership.just_gone()
     return MetadataResponse(
-        brokers=_brokers(broker, context, image),
+        brokers=_brokers(shown, context.connection.listener),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         topics=topics,
@@ -163,16 +186,14 @@ def _known(topic: Topic, operations: int, live: frozenset[int]) -> MetadataRespo
     )
 
 
-def _brokers(
-    broker: Broker, context: Context, image: MetadataImage
-) -> list[MetadataResponseBroker]:
+def _brokers(shown: Iterable[ClusterBroker], listener: str) -> list[MetadataResponseBroker]:
     brokers = []
-    for live in image.live_brokers():
-        endpoint = live.endpoint(context.connection.listener)
+    for each in shown:
+        endpoint = each.endpoint(listener)
         if endpoint is not None:
             brokers.append(
                 MetadataResponseBroker(
-                    node_id=live.broker_id, host=endpoint.host, port=endpoint.port, rack=live.rack
+                    node_id=each.broker_id, host=endpoint.host, port=endpoint.port, rack=each.rack
                 )
             )
     return brokers
