@@ -13,6 +13,7 @@ import pytest
 from headrace.records.codec import Codec
 from headrace.storage.cleaning.job import CleanedGroup
 from headrace.storage.cleaning.run import clean
+from headrace.storage.cleaning.swap import Swap
 from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
 from headrace.testing.memory_files import MemoryFileSystem
@@ -115,6 +116,7 @@ def test_a_crash_anywhere_in_a_compaction_loses_nothing(seed: int) -> None:
 
 def check_opened(fs: MemoryFileSystem, history: History, end: int) -> tuple[LogManager, Log]:
     """The log is whole, and nothing is left of the compaction."""
+    check_names(fs)
     manager, log = open_manager(fs)
     assert log.failure is None
     log.load()
@@ -124,6 +126,18 @@ def check_opened(fs: MemoryFileSystem, history: History, end: int) -> tuple[LogM
     names = {entry.name for entry in fs.list_dir("data/t-0")}
     assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]
     return manager, log
+
+
+def check_names(fs: MemoryFileSystem) -> None:
+    """A new segment whose log waits for its name has its indexes waiting, too, or a `.cleaned`
+    file that says that it is a beginning: Kafka's recovery, too, tells the two apart so."""
+    names = {entry.name for entry in fs.list_dir("data/t-0")}
+    if any(name.endswith(".cleaned") for name in names):
+        return
+    for name in names:
+        stem = name.removesuffix(".log.swap")
+        if stem != name:
+            assert {f"{stem}.index.swap", f"{stem}.timeindex.swap"} <= names
 
 
 def check_again(fs: MemoryFileSystem, manager: LogManager, log: Log, history: History) -> None:
@@ -136,10 +150,8 @@ def check_again(fs: MemoryFileSystem, manager: LogManager, log: Log, history: Hi
     assert read_committed(log) == seen
 
 
-@pytest.mark.parametrize("steps", range(4))
-def test_a_crash_while_a_swap_is_being_completed_loses_nothing(steps: int) -> None:
-    """The broker dies in the middle of a swap, and again while it opens the log."""
-    fs = MemoryFileSystem()
+def begun_swap(fs: MemoryFileSystem) -> tuple[Swap, History, int]:
+    """A swap of several segments that is about to begin, and what is in the log."""
     _, log = open_manager(fs)
     history = write(log, Random(7))
     end = log.log_end_offset
@@ -156,12 +168,39 @@ def test_a_crash_while_a_swap_is_being_completed_loses_nothing(steps: int) -> No
         pytest.fail("no group of several segments")
     swap = log.begin_swap(group, job, NOW_MS)
     assert swap is not None
-    swap.prepare()
-    for _ in range(steps):
-        swap.step()
-    crashing = CrashingFiles(steps, draws=6)
+    return swap, history, end
+
+
+def check_crashes_while_opening(
+    fs: MemoryFileSystem, seed: int, history: History, end: int, draws: int = 6
+) -> None:
+    """The log is opened, and again after every crash of that."""
+    crashing = CrashingFiles(seed, draws=draws)
     crashing.root = fs.after_power_loss(Everything()).root
     crashing.crashes = crashes = []
     check_opened(crashing, history, end)
     for crashed in crashes:
         check_opened(crashed, history, end)
+
+
+@pytest.mark.parametrize("steps", range(4))
+def test_a_crash_while_a_swap_is_being_completed_loses_nothing(steps: int) -> None:
+    """The broker dies in the middle of a swap, and again while it opens the log."""
+    fs = MemoryFileSystem()
+    swap, history, end = begun_swap(fs)
+    swap.prepare()
+    for _ in range(steps):
+        swap.step()
+    check_crashes_while_opening(fs, steps, history, end)
+
+
+def test_a_crash_while_the_beginning_of_a_swap_is_dropped_loses_nothing() -> None:
+    """The broker dies before all files are ready, and again while it drops those that are."""
+    fs = CrashingFiles(3, draws=0)
+    swap, history, end = begun_swap(fs)
+    fs.crashes = crashes = []
+    swap.prepare()
+    assert len(crashes) > 4
+    # Every other one is that of nothing synced, which is always the same.
+    for seed, crashed in enumerate(crashes[1::2]):
+        check_crashes_while_opening(crashed, seed, history, end, draws=1)

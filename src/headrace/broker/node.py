@@ -32,6 +32,7 @@ from headrace.broker.roles import Role, RoleChanged, Roles
 from headrace.broker.server import Server
 from headrace.broker.standalone import Standalone
 from headrace.broker.timers import Timers
+from headrace.broker.warming import warm_up
 from headrace.broker.world import World
 from headrace.cluster.effective import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
@@ -232,6 +233,7 @@ class Broker:
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
             # By the loop's time, also where the broker's clock is moved by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
+        warm_up(self.loop, lambda: self.stopping)
 
     def _affiliate(self) -> Affiliation:
         store = self.world.cluster_store(self.settings, self.clock)
