@@ -17,9 +17,9 @@ from typing import Annotated, Final
 
 import typer
 
+from headrace.cli import commands
 from headrace.cli.cluster_screen import Screen, open_screen
 from headrace.cli.cluster_view import BrokerView, ClusterView, state_of
-from headrace.cli.commands import guard
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
 from headrace.cli.guardian import lives
 from headrace.cli.local_broker import LocalBroker, how_it_ended
@@ -116,7 +116,7 @@ def up(
         plan = LocalClusterPlan(folder.absolute(), brokers, port, zookeeper, given, ephemeral)
         return _run(LocalCluster(plan), restart=restart)
 
-    raise typer.Exit(guard(work))
+    raise typer.Exit(commands.guard(work))
 
 
 def _check(settings: Mapping[str, str]) -> None:
@@ -335,7 +335,7 @@ def shutdown(
         remark(f"stopped broker {broker}")
         return ExitCode.OK
 
-    raise typer.Exit(guard(work))
+    raise typer.Exit(commands.guard(work))
 
 
 def _end(pid: int, has_ended: Callable[[], bool], timeout_s: float) -> None:
