@@ -1,9 +1,9 @@
 """What tests of Kafka applications, and Headrace's own, are built from.
 
-`Broker` is a real broker in a thread; `Headrace` creates topics, produces, consumes and makes
-trouble for a test; `VirtualClock` is time that a test moves; `HeadraceTestCase` and
-`AsyncHeadraceTestCase` are for unittest, `factories` for pytest. Names load on first use, so that
-importing one part does not load the others.
+`Broker` is a real broker in a thread, `Cluster` several of them that replicate; `Headrace` creates
+topics, produces, consumes and makes trouble for a test; `VirtualClock` is time that a test moves;
+`HeadraceTestCase` and `AsyncHeadraceTestCase` are for unittest, `factories` for pytest. Names load
+on first use, so that importing one part does not load the others.
 """
 
 from importlib import import_module
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from headrace.testing import factories
     from headrace.testing.broker import Broker
     from headrace.testing.cases import AsyncHeadraceTestCase, HeadraceTestCase
+    from headrace.testing.cluster import Cluster
     from headrace.testing.helper import Headrace
     from headrace.testing.virtual_clock import VirtualClock
 
 __all__ = [
     "AsyncHeadraceTestCase",
     "Broker",
+    "Cluster",
     "Headrace",
     "HeadraceTestCase",
     "VirtualClock",
@@ -28,6 +30,7 @@ __all__ = [
 _HOMES = {
     "AsyncHeadraceTestCase": "headrace.testing.cases",
     "Broker": "headrace.testing.broker",
+    "Cluster": "headrace.testing.cluster",
     "Headrace": "headrace.testing.helper",
     "HeadraceTestCase": "headrace.testing.cases",
     "VirtualClock": "headrace.testing.virtual_clock",

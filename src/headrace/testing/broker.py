@@ -49,6 +49,7 @@ BY_HAND_SETTINGS: Final = {
 }
 
 Ending = Literal["stop", "kill"]
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class NotRunning(RuntimeError):
@@ -60,7 +61,8 @@ class Broker:
 
     `settings` are broker settings by Kafka's names. `data` is a directory that outlives the
     broker; without it there is a temporary one, kept over `restart()` and removed at the end.
-    With a `VirtualClock` for its `clock`, time passes when the test says so.
+    With a `VirtualClock` for its `clock`, time passes when the test says so. `world` and `loops`
+    are for those who own the broker's surroundings, such as `Cluster`.
     """
 
     def __init__(
@@ -71,12 +73,17 @@ class Broker:
         port: int = 0,
         clock: Clock | None = None,
         random: Random | None = None,
+        world: World | None = None,
+        loops: LoopFactory | None = None,
     ) -> None:
         self._settings = dict(settings or {})
         self._data = data
         self._port = port
         self._clock = clock
-        self._world = World(clock=clock or SystemClock(), random=random or SystemRandom())
+        self._world = (world or World())._replace(
+            clock=clock or SystemClock(), random=random or SystemRandom()
+        )
+        self._loops = loops or loop_factory()
         self._detach: Callable[[], None] | None = None
         self._temporary: TemporaryDirectory[str] | None = None
         self._running: _Running | None = None
@@ -86,7 +93,7 @@ class Broker:
     def start(self) -> Self:
         """Returns when clients can connect; raises what kept the broker from starting."""
         if self._running is None:
-            running = _Running(self._make)
+            running = _Running(self._make, self._loops)
             self._port = running.broker.endpoints[0].port
             self._running = running
             if isinstance(self._clock, VirtualClock):
@@ -102,6 +109,15 @@ class Broker:
     def kill(self) -> None:
         """Ends without a word, as a crash would: the next start has to recover the logs."""
         self._end("kill")
+
+    def pause(self) -> None:
+        """Stands still, as with SIGSTOP: keeps its connections, and says nothing to anybody."""
+        self._expect_running().pause()
+
+    def resume(self) -> None:
+        """Goes on where it stood still; no matter if it did not."""
+        if self._running is not None:
+            self._running.resume()
 
     def restart(self) -> Self:
         """Stops if need be and starts again with the same data on the same port."""
@@ -220,6 +236,11 @@ class Broker:
 
     # --- inside ---------------------------------------------------------------------------------
 
+    def _expect_running(self) -> "_Running":
+        if self._running is None:
+            raise NotRunning("the broker does not run")
+        return self._running
+
     def _make(self) -> Node:
         named = {
             "listeners": f"PLAINTEXT://{HOST}:{self._port}",
@@ -242,8 +263,12 @@ class Broker:
 class _Running:
     """A started broker and the thread it lives in."""
 
-    def __init__(self, make: Callable[[], Node]) -> None:
+    def __init__(self, make: Callable[[], Node], loops: LoopFactory | None) -> None:
         self._make = make
+        self._loops = loops
+        self._goes_on = threading.Event()
+        self._goes_on.set()
+        self._is_killed = False
         self._started: Future[Node] = Future()
         self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="headrace-broker", daemon=True)
@@ -254,7 +279,26 @@ class _Running:
             self._thread.join()
             raise
 
+    def pause(self) -> None:
+        if self._goes_on.is_set():
+            self._goes_on.clear()
+            stands = threading.Event()
+            self._loop.call_soon_threadsafe(self._stand_still, stands)
+            stands.wait(STOP_TIMEOUT_S)
+
+    def resume(self) -> None:
+        self._goes_on.set()
+
+    def _stand_still(self, stands: threading.Event) -> None:
+        stands.set()
+        self._goes_on.wait()
+        if self._is_killed:  # before the loop does anything else
+            self.broker.abort()
+
     def end(self, ending: Ending) -> None:
+        if not self._goes_on.is_set():
+            self._is_killed = ending == "kill"
+            self.resume()
         self._loop.call_soon_threadsafe(self._ending.set_result, ending)
         self._thread.join(STOP_TIMEOUT_S + JOIN_MARGIN_S)
         self._ended.result(timeout=0)
@@ -279,7 +323,7 @@ class _Running:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=self._loops) as runner:
                 runner.run(self._serve())
         except BaseException as error:
             self._ended.set_exception(error)
@@ -296,7 +340,10 @@ class _Running:
             self._started.set_exception(error)
             return
         self._started.set_result(broker)
-        if await self._ending == "kill":
-            broker.abort()
+        ending = await self._ending
+        if ending == "kill":
+            if not self._is_killed:
+                broker.abort()
+            await asyncio.sleep(0)  # the loop closes the sockets before it ends
         else:
             await broker.stop(timeout_s=STOP_TIMEOUT_S)

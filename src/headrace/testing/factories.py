@@ -14,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from headrace.testing.broker import Broker
+    from headrace.testing.cluster import Cluster
     from headrace.testing.external import ExternalBroker
     from headrace.testing.helper import Headrace
 
@@ -88,6 +89,38 @@ def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace
         helper.clean()
 
     return helper
+
+
+def headrace_cluster_proc(
+    *,
+    brokers: int = 3,
+    settings: Mapping[str, str] | None = None,
+    racks: tuple[str, ...] = (),
+) -> "Callable[..., Iterator[Cluster]]":
+    """A session's cluster, one for each worker of pytest-xdist."""
+
+    @pytest.fixture(scope="session")
+    def proc(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+        from headrace.testing.cluster import Cluster
+
+        chosen = _ini_settings(request.config) | dict(settings or {})
+        with Cluster(brokers, settings=chosen, racks=racks) as cluster:
+            yield cluster
+
+    return proc
+
+
+def headrace_cluster(process: str = "headrace_cluster_proc") -> "Callable[..., Iterator[Cluster]]":
+    """A test's cluster: all brokers run at its start, and its topics go at its end."""
+
+    @pytest.fixture
+    def cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+        found: Cluster = request.getfixturevalue(process)
+        found.headrace.begin()
+        yield found
+        found.headrace.clean()
+
+    return cluster
 
 
 def configured_port(config: pytest.Config) -> int:

@@ -7,10 +7,11 @@ asyncio.
 
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from headrace.client.brokers import describe_cluster
 from headrace.client.client import ClusterClient
 from headrace.client.errors import RequestRefused
 from headrace.client.groups import GroupDescription, ListedGroup, list_groups
@@ -134,6 +135,41 @@ class Headrace:
         """How many partitions each topic has; without the broker's own."""
         found = self._call(lambda client: list_topics(client, timeout_s=timeout_s))
         return {topic.name: len(topic.partitions) for topic in found if not topic.is_internal}
+
+    # --- brokers --------------------------------------------------------------------------------
+
+    def leader(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_S) -> int:
+        """The id of the broker that leads; waits while there is none. Raises `DeadlineMissed`."""
+
+        async def ask(client: ClusterClient) -> int | None:
+            info = (await client.refresh([topic], timeout_s=timeout_s)).topic(topic)
+            found = None if info is None else info.partitions.get(partition)
+            return None if found is None or found.leader < 0 else found.leader + 1
+
+        what = f"{topic}-{partition} has a leader"
+        return self.wait_for(lambda: self._call(ask), what, timeout_s=timeout_s) - 1
+
+    def wait_until_healthy(
+        self, brokers: Collection[int] | None = None, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        """Returns when these brokers, and no others, are in the cluster, with a controller, and
+        all of their replicas in sync; without `brokers`, whoever is there now."""
+
+        async def ask(client: ClusterClient) -> bool:
+            cluster = await describe_cluster(client, timeout_s=timeout_s)
+            live = {broker.id for broker in cluster.live}
+            topics = await list_topics(client, timeout_s=timeout_s)
+            return (
+                (brokers is None or live == set(brokers))
+                and cluster.controller_id in live
+                and all(
+                    info.leader >= 0 and set(info.isr) == set(info.replicas) & live
+                    for topic in topics
+                    for info in topic.partitions.values()
+                )
+            )
+
+        self.wait_for(lambda: self._call(ask), "the cluster is healthy", timeout_s=timeout_s)
 
     # --- records --------------------------------------------------------------------------------
 

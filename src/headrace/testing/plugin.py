@@ -1,4 +1,4 @@
-"""The pytest plugin: `headrace`, `headrace_proc` and `headrace_noproc` without an import.
+"""The pytest plugin: `headrace`, `headrace_cluster` and what they run on, without an import.
 
 It loads with every run of pytest in an environment that has Headrace, so it imports nothing of
 Headrace but its own few lines until a test asks for a fixture.
@@ -13,6 +13,8 @@ from headrace.testing import factories
 headrace_proc = factories.headrace_proc(port=factories.configured_port)
 headrace_noproc = factories.headrace_noproc()
 headrace = factories.headrace()
+headrace_cluster_proc = factories.headrace_cluster_proc()
+headrace_cluster = factories.headrace_cluster()
 
 
 def _import_as_usual() -> None:

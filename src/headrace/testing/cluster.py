@@ -1,0 +1,284 @@
+"""A cluster of real brokers for tests, in one process: each its own thread, loop and port.
+
+    with headrace.testing.Cluster(brokers=3) as cluster:
+        producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        cluster.kill(cluster.leader("orders"))
+
+They register, elect a controller, replicate and fail over as processes with a ZooKeeper would; the
+store is in memory. Needs no Java.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, NoReturn, Self
+
+from headrace.broker.world import World
+from headrace.testing.broker import Broker
+from headrace.testing.defaults import TEST_SETTINGS
+from headrace.testing.links import Links
+from headrace.testing.shared_store import SESSION_TIMEOUT_S, SharedStore
+from headrace.testing.slow_files import SlowFiles
+
+if TYPE_CHECKING:
+    from headrace.testing.helper import Headrace
+    from headrace.testing.trouble import Trouble
+    from headrace.testing.virtual_clock import VirtualClock
+
+HEALTHY_TIMEOUT_S: Final = 60.0
+REPLICAS: Final = 3
+MIN_IN_SYNC: Final = 2
+
+
+class NoSuchBroker(KeyError):
+    """The cluster has no broker with this id."""
+
+
+class Cluster:
+    """Brokers 1 to `brokers`; a context manager, or `start()` and `close()`.
+
+    `settings` are broker settings by Kafka's names, for all of them. New topics have three
+    replicas, of which two must be in sync, or as many as there are brokers for. With `racks`, one
+    for each broker, replicas are spread over them and consumers may read from their own.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        settings: Mapping[str, str] | None = None,
+        racks: tuple[str, ...] = (),
+        session_timeout_s: float = SESSION_TIMEOUT_S,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError("a cluster has at least one broker")
+        if racks and len(racks) != brokers:
+            raise ValueError("name a rack for each broker, or none")
+        self._size = brokers
+        self._settings = dict(settings or {})
+        self._racks = racks
+        self._session_timeout_s = session_timeout_s
+        self._store: SharedStore | None = None
+        self._links = Links()
+        self._disks: dict[int, SlowFiles] = {}
+        self._paused: set[int] = set()
+        self._temporary: TemporaryDirectory[str] | None = None
+        self.brokers: dict[int, Broker] = {}
+        """By id; each has its own `trouble`, `kill()` and so on."""
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Returns when all brokers serve and one of them is controller."""
+        if self._store is None:
+            self._store = SharedStore(self._session_timeout_s)
+            self._temporary = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
+            for broker_id in range(1, self._size + 1):
+                self._begin(broker_id)
+            self.wait_until_healthy()
+        return self
+
+    def close(self) -> None:
+        """Ends all brokers, as a crash would, and removes what they kept."""
+        with ExitStack() as closing:
+            if self._temporary is not None:
+                closing.callback(self._temporary.cleanup)
+            if self._store is not None:
+                closing.callback(self._store.close)
+            for broker in self.brokers.values():
+                closing.callback(broker.kill)
+            if "headrace" in self.__dict__:
+                closing.callback(self.headrace.close)
+                del self.headrace
+        self._store = self._temporary = None
+        self.brokers = {}
+
+    def ready(self) -> None:
+        """Every broker runs, hears the others, and has no trouble in store."""
+        self.heal()
+        for broker_id, broker in self.brokers.items():
+            self.slow_disk(broker_id, 0.0)
+            self.resume(broker_id)
+            if not broker.is_running:
+                self.restart(broker_id)
+            broker.ready()
+        self.wait_until_healthy()
+
+    def _begin(self, broker_id: int) -> None:
+        assert self._temporary is not None
+        disk = self._disks[broker_id] = SlowFiles()
+        world = World(files=disk, cluster_store=lambda *_: self._shared.session(broker_id))
+        broker = Broker(
+            settings=self._settings_of(broker_id),
+            data=Path(self._temporary.name) / str(broker_id),
+            world=world,
+            loops=self._links.loops(broker_id),
+        )
+        self.brokers[broker_id] = broker
+        broker.start()
+        self._links.place(broker_id, broker.port)
+
+    def _settings_of(self, broker_id: int) -> dict[str, str]:
+        replicas = str(min(REPLICAS, self._size))
+        in_sync = str(min(MIN_IN_SYNC, max(1, self._size - 1)))
+        named = {
+            "node.id": str(broker_id),
+            "default.replication.factor": replicas,
+            "min.insync.replicas": in_sync,
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": in_sync,
+        }
+        if self._racks and broker_id <= len(self._racks):
+            named["broker.rack"] = self._racks[broker_id - 1]
+        return TEST_SETTINGS | named | self._settings
+
+    @property
+    def _shared(self) -> SharedStore:
+        assert self._store is not None, "the cluster has not been started"
+        return self._store
+
+    # --- what a test does to it -----------------------------------------------------------------
+
+    def kill(self, broker_id: int) -> None:
+        """Ends it without a word, as kill -9 does; its data stays for `restart`."""
+        self._known(broker_id).kill()
+        self._paused.discard(broker_id)
+        self._shared.silence(broker_id)
+
+    def stop(self, broker_id: int) -> None:
+        """Stops it as a signal would: what it leads is handed over first."""
+        self.resume(broker_id)
+        self._known(broker_id).stop()
+
+    def restart(self, broker_id: int) -> None:
+        """Starts it again on its data and its port; stops it first if it runs."""
+        self.stop(broker_id)
+        self.brokers[broker_id].start()
+
+    def pause(self, broker_id: int) -> None:
+        """It stands still, as with SIGSTOP, and loses its session after a while."""
+        self._known(broker_id).pause()
+        self._paused.add(broker_id)
+        self._shared.silence(broker_id)
+
+    def resume(self, broker_id: int) -> None:
+        """It goes on, and may not have noticed anything."""
+        self._known(broker_id).resume()
+        if broker_id in self._paused:
+            self._paused.discard(broker_id)
+            self._shared.hear(broker_id)
+
+    def partition(self, broker_id: int, *others: int) -> None:
+        """Cuts it off from these brokers; from all, and from the store, where none are named.
+
+        A cut link is silent. Clients still reach every broker.
+        """
+        self._known(broker_id)
+        cut_from = others or tuple(other for other in self.brokers if other != broker_id)
+        self._links.cut(broker_id, map(self._checked, cut_from))
+        if not others:
+            self._shared.cut_off(broker_id)
+
+    def heal(self) -> None:
+        """Everybody hears everybody again."""
+        self._links.heal()
+        for broker_id in self.brokers:
+            if broker_id not in self._paused and self.brokers[broker_id].is_running:
+                self._shared.hear(broker_id)
+
+    def slow_disk(self, broker_id: int, seconds: float) -> None:
+        """Each of its writes and flushes takes so much longer; 0 ends that."""
+        self._disks[self._checked(broker_id)].delay_s = seconds
+
+    def add(self) -> int:
+        """One more broker joins; its id. It has no partitions until some are moved to it."""
+        broker_id = max(self.brokers) + 1
+        self._begin(broker_id)
+        return broker_id
+
+    # --- what a test wants to know --------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients want to be given."""
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    @property
+    def controller(self) -> int | None:
+        """The broker that is controller; None while one is being elected."""
+        for broker_id, broker in self.brokers.items():
+            node = broker.node
+            if node is not None and broker_id not in self._paused and node.is_controller:
+                return broker_id
+        return None
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The broker that leads the partition; waits for one while there is none."""
+        return self.headrace.leader(topic, partition)
+
+    def wait_until_healthy(self, *, timeout_s: float = HEALTHY_TIMEOUT_S) -> None:
+        """Returns when every broker that runs is in the cluster and every replica of theirs in
+        sync; raises `DeadlineMissed`."""
+        self.headrace.wait_until_healthy(self._serving(), timeout_s=timeout_s)
+
+    def _serving(self) -> frozenset[int]:
+        return frozenset(
+            id_
+            for id_, broker in self.brokers.items()
+            if broker.is_running and id_ not in self._paused
+        )
+
+    @cached_property
+    def headrace(self) -> "Headrace":
+        """The helper for tests: topics, records, groups."""
+        from headrace.testing.helper import Headrace
+
+        return Headrace(self)
+
+    @property
+    def trouble(self) -> "Trouble":
+        self._refuse("trouble", "cluster.brokers[1].trouble is one broker's")
+
+    @property
+    def clock(self) -> "VirtualClock":
+        self._refuse("a clock that tests move", "a Broker may have one")
+
+    def now_ms(self) -> int:
+        """The machine's time."""
+        return time.time_ns() // 1_000_000
+
+    def _refuse(self, what: str, instead: str) -> NoReturn:
+        raise TypeError(f"a cluster has no {what}: {instead}")
+
+    def _known(self, broker_id: int) -> Broker:
+        return self.brokers[self._checked(broker_id)]
+
+    def _checked(self, broker_id: int) -> int:
+        if broker_id not in self.brokers:
+            known = ", ".join(map(str, self.brokers)) or "none, it has not been started"
+            raise NoSuchBroker(f"no broker has the id {broker_id} (there are: {known})")
+        return broker_id
+
+    # --- context managers -----------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

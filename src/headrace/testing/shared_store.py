@@ -1,0 +1,200 @@
+"""The store of a test's cluster: in memory, in a thread of its own, with sessions that end.
+
+Each broker has a session, as it would have with ZooKeeper. A session goes on as long as its broker
+shows signs of life; a broker that was killed, stands still or is cut off from the store loses it
+after the session's timeout, and everybody sees that.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.records import MetadataRecord
+from headrace.cluster.store import ConnectionSuspended, Elected, Registration
+from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
+from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
+from headrace.cluster.topology import Broker
+
+T = TypeVar("T")
+
+SESSION_TIMEOUT_S: Final = 2.0
+CALL_TIMEOUT_S: Final = 30.0
+
+
+class SharedStore:
+    """One for a cluster; `close` ends its thread."""
+
+    def __init__(self, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
+        self.session_timeout_s = session_timeout_s
+        self.loop = asyncio.new_event_loop()
+        self._sessions: dict[int, StoreSession] = {}
+        self._thread = threading.Thread(
+            target=self.loop.run_forever, name="headrace-store", daemon=True
+        )
+        self._thread.start()
+        self._cluster = self._call(_make_cluster)
+
+    def session(self, broker_id: int) -> "StoreSession":
+        """A new session; an earlier one of that broker ends, for its process is gone."""
+        before = self._sessions.get(broker_id)
+        if before is not None:
+            self._on_loop(before.expire)
+        session = self._sessions[broker_id] = StoreSession(self, self._cluster.store())
+        return session
+
+    def silence(self, broker_id: int) -> None:
+        """No sign of life comes from this broker any more: its session ends in a while."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            self._on_loop(session.count_down)
+
+    def cut_off(self, broker_id: int) -> None:
+        """As `silence`, and the broker knows that it cannot reach the store."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.is_cut = True
+            self._on_loop(session.count_down)
+
+    def hear(self, broker_id: int) -> None:
+        """Signs of life come again; what the broker missed is told now."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.is_cut = False
+            self._on_loop(session.recover)
+
+    def close(self) -> None:
+        self._on_loop(self._cluster.close)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(CALL_TIMEOUT_S)
+        self.loop.close()
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        async def made() -> None:
+            call()
+
+        self._call(made)
+
+    def _call(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return asyncio.run_coroutine_threadsafe(call(), self.loop).result(CALL_TIMEOUT_S)
+
+
+async def _make_cluster() -> EmbeddedCluster:
+    return EmbeddedCluster(SqliteStore(IN_MEMORY))
+
+
+class StoreSession:
+    """A `ClusterStore` for one broker, whose loop is another than the store's."""
+
+    def __init__(self, shared: SharedStore, store: EmbeddedStore) -> None:
+        self._shared = shared
+        self._store = store
+        self.is_cut = False
+        self._missed: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    # --- what happens to it, on the store's loop -------------------------------------------------
+
+    def count_down(self) -> None:
+        if self._timer is None:
+            self._timer = self._shared.loop.call_later(self._shared.session_timeout_s, self.expire)
+
+    def recover(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        missed, self._missed = self._missed, []
+        for loop, call in missed:
+            _tell(loop, call)
+
+    def expire(self) -> None:
+        self._timer = None
+        self._store.expire()
+
+    # --- what the broker asks, on its own loop ---------------------------------------------------
+
+    async def open(self) -> None:
+        await self._ask(self._store.open)
+
+    async def close(self) -> None:
+        await self._ask(self._store.close)
+
+    async def cluster_id(self, proposed: str) -> str:
+        return await self._ask(lambda: self._store.cluster_id(proposed))
+
+    async def register(
+        self,
+        broker: Broker,
+        *,
+        clean_shutdown_epoch: int | None = None,
+        storage_id: str = "",
+        deadline_s: float | None = None,
+    ) -> int:
+        return await self._ask(
+            lambda: self._store.register(
+                broker,
+                clean_shutdown_epoch=clean_shutdown_epoch,
+                storage_id=storage_id,
+                deadline_s=deadline_s,
+            )
+        )
+
+    async def registered(
+        self, changed: Callable[[], None] | None = None
+    ) -> Mapping[int, Registration]:
+        watch = self._here(changed)
+        return await self._ask(lambda: self._store.registered(watch))
+
+    async def fence(self, elected: Elected, broker_id: int, broker_epoch: int) -> bool:
+        return await self._ask(lambda: self._store.fence(elected, broker_id, broker_epoch))
+
+    async def controller(self, changed: Callable[[], None] | None = None) -> tuple[int, int] | None:
+        watch = self._here(changed)
+        return await self._ask(lambda: self._store.controller(watch))
+
+    async def elect(
+        self, node_id: int, *, instead_of: tuple[int, int] | None = None
+    ) -> Elected | None:
+        return await self._ask(lambda: self._store.elect(node_id, instead_of=instead_of))
+
+    async def resign(self, elected: Elected) -> None:
+        await self._ask(lambda: self._store.resign(elected))
+
+    async def load(self) -> MetadataImage:
+        return await self._ask(self._store.load)
+
+    async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
+        await self._ask(lambda: self._store.commit(records, elected))
+
+    def on_lost(self, lost: Callable[[], None]) -> None:
+        told = self._here(lost)
+        assert told is not None
+        self._store.on_lost(told)
+
+    async def _ask(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        if self.is_cut:
+            raise ConnectionSuspended("a test has cut this broker off from the store")
+        asked = asyncio.run_coroutine_threadsafe(call(), self._shared.loop)
+        return await asyncio.wrap_future(asked)
+
+    def _here(self, call: Callable[[], None] | None) -> Callable[[], None] | None:
+        """The callback, made on the broker's loop, or later if the broker is cut off."""
+        if call is None:
+            return None
+        loop = asyncio.get_running_loop()
+
+        def told() -> None:
+            if self.is_cut:
+                self._missed.append((loop, call))
+            else:
+                _tell(loop, call)
+
+        return told
+
+
+def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    try:
+        loop.call_soon_threadsafe(call)
+    except RuntimeError:  # the broker has ended
+        return

@@ -1,0 +1,29 @@
+"""Real files on a disk that is as slow as a test wants it."""
+
+import os
+import time
+
+from headrace.storage.filesystem import Buffer, RealFileSystem
+
+
+class SlowFiles(RealFileSystem):
+    """Every write and every flush takes `delay_s` longer."""
+
+    def __init__(self) -> None:
+        self.delay_s = 0.0
+
+    def pwrite(self, fd: int, data: Buffer, offset: int, /) -> int:  # type: ignore[override]
+        self._wait()
+        return os.pwrite(fd, data, offset)
+
+    def fsync(self, fd: int) -> None:
+        self._wait()
+        super().fsync(fd)
+
+    def fsync_dir(self, path: str) -> None:
+        self._wait()
+        super().fsync_dir(path)
+
+    def _wait(self) -> None:
+        if self.delay_s:
+            time.sleep(self.delay_s)
