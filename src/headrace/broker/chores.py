@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
+DIRECTORY_LOOK_S: Final = 0.5  # how long a failed disk may keep its leaders
 FLUSH_LOOK_S: Final = 0.5  # how late a flush by flush.ms may come
 LOGS_PER_SLICE: Final = 64
 # More than a clock is ever corrected by while it runs; less than any retention that matters.
@@ -29,6 +30,7 @@ def chores_of(broker: Broker) -> list[Chore]:
     if broker.member is not None:
         every_s = broker.settings.integer("replica.high.watermark.checkpoint.interval.ms") / 1000
         chores.append(Chore("watermarks", every_s, _Watermarks(broker).run))
+        chores.append(Chore("directories", DIRECTORY_LOOK_S, _Directories(broker).run))
     if broker.settings.boolean("log.cleaner.enable"):
         chores.append(Chore("cleaner", broker.cleaner.chore_s, broker.cleaner.run))
     return chores
@@ -85,6 +87,16 @@ class _Checkpoint:
 
     async def run(self) -> None:
         await self._broker.offload(self._broker.logs.checkpoint, self._broker.high_watermarks())
+
+
+class _Directories:
+    """Looks for log directories that have failed: what is led there must be led elsewhere."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def run(self) -> None:
+        self._broker.replication.resign_from_failed()
 
 
 class _Watermarks:

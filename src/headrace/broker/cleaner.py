@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.worker import Worker, WorkerEnded
-from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
 from headrace.storage.cleaning.job import (
     BYTES_PER_KEY,
     CleanedGroup,
@@ -111,8 +111,8 @@ class Cleaner:
             return
         self.status = replace(self.status, last_look_ms=self._broker.clock.wall_ms())
         try:
-            for leader in await self._due():
-                await self._try_to_clean(leader)
+            for replica in await self._due():
+                await self._try_to_clean(replica)
         except _Postponed as postponed:
             log.warning("compaction is put off", extra={"reason": str(postponed)})
         finally:
@@ -121,69 +121,69 @@ class Cleaner:
 
     # --- choosing -------------------------------------------------------------------------------
 
-    async def _due(self) -> list[Leader]:
-        due: list[tuple[float, Leader]] = []
+    async def _due(self) -> list[Replica]:
+        due: list[tuple[float, Replica]] = []
         hosted: set[tuple[bytes, int]] = set()
         for number, each in enumerate(self._broker.logs, start=1):
-            leader = self._candidate(each)
-            if leader is None:
+            replica = self._candidate(each)
+            if replica is None:
                 continue
-            hosted.add(_identity(leader))
-            if number % LOGS_PER_SLICE == 0 or not leader.is_open:
+            hosted.add(_identity(replica))
+            if number % LOGS_PER_SLICE == 0 or not replica.is_open:
                 await asyncio.sleep(0)  # opening a log takes a while
-            dirt = self._dirt(leader)
+            dirt = self._dirt(replica)
             if dirt is not None:
-                due.append((dirt.dirty_ratio, leader))
+                due.append((dirt.dirty_ratio, replica))
         for known in (self._uncleanable, self._deaths):
             for identity in [each for each in known if each not in hosted]:
                 del known[identity]
         self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
-        return [leader for _, leader in sorted(due, key=lambda each: each[0], reverse=True)]
+        return [replica for _, replica in sorted(due, key=lambda each: each[0], reverse=True)]
 
-    def _candidate(self, each: Log) -> Leader | None:
-        """The leader of a log that is compacted and holds records."""
+    def _candidate(self, each: Log) -> Replica | None:
+        """The replica of a log that is compacted and holds records."""
         hosted = self._broker.partitions.by_name.get(each.topic)
         if hosted is None or COMPACT not in hosted.config.cleanup_policy:
             return None
         if each.log_start_offset == each.log_end_offset:
             return None
-        return hosted.leader(each.partition)
+        return hosted.replica(each.partition)
 
-    def _dirt(self, leader: Leader) -> Cleanable | None:
+    def _dirt(self, replica: Replica) -> Cleanable | None:
         """What is to be cleaned, if it is time to."""
-        if leader.closed or _identity(leader) in self._uncleanable:
+        if replica.closed or _identity(replica) in self._uncleanable:
             return None
         try:
-            opened = leader.log
+            opened = replica.log
             cleaned_to = self._broker.logs.cleaned_to(opened)
             now_ms = self._broker.clock.wall_ms()
-            dirt = opened.cleanable(now_ms, cleaned_to, leader.last_stable_offset)
+            dirt = opened.cleanable(now_ms, cleaned_to, replica.last_stable_offset)
         except StorageError:
             return None  # the log or its directory is offline and has said so
         return dirt if dirt.is_due(opened.config) else None
 
     # --- cleaning -------------------------------------------------------------------------------
 
-    async def _try_to_clean(self, leader: Leader) -> None:
-        dirt = self._dirt(leader)
+    async def _try_to_clean(self, replica: Replica) -> None:
+        dirt = self._dirt(replica)
         if dirt is None:
             return
-        name = leader.log.name
+        name = replica.log.name
         self.status = replace(self.status, cleaning=name)
         try:
-            await self._clean(leader, dirt)
+            await self._clean(replica, dirt)
         except (_Outdated, StorageError) as error:
             log.info("compaction was given up", extra={"log": name, "reason": str(error)})
             self._end_worker()  # it may be in the middle of the job
         except WorkerEnded as error:
             self._end_worker()
-            self._deaths[_identity(leader)] = deaths = self._deaths.get(_identity(leader), 0) + 1
+            self._deaths[_identity(replica)] = deaths = self._deaths.get(_identity(replica), 0) + 1
             log.warning("compaction's worker ended", extra={"log": name, "reason": str(error)})
             if deaths >= MAX_DEATHS:
-                self._give_up(leader, f"{deaths} workers ended over it")
+                self._give_up(replica, f"{deaths} workers ended over it")
 
-    async def _clean(self, leader: Leader, dirt: Cleanable) -> None:
-        cleaned = leader.log
+    async def _clean(self, replica: Replica, dirt: Cleanable) -> None:
+        cleaned = replica.log
         now_ms = self._broker.clock.wall_ms()
         job = cleaned.cleaning_job(dirt, now_ms, self._limits())
         if self._worker is None:
@@ -205,11 +205,11 @@ class Cleaner:
                     self._note(cleaned, job, done)
                     return
                 case CleaningFailed(reason, passing):
-                    if leader.closed:
+                    if replica.closed:
                         raise _Outdated(f"{cleaned.name} is gone")
                     if passing:
                         raise _Postponed(reason)
-                    self._give_up(leader, reason)
+                    self._give_up(replica, reason)
                     return
 
     async def _swap(self, cleaned: Log, group: CleanedGroup, job: CleaningJob) -> None:
@@ -265,14 +265,14 @@ class Cleaner:
             },
         )
 
-    def _give_up(self, leader: Leader, reason: str) -> None:
-        self._uncleanable[_identity(leader)] = UncleanablePartition(
-            leader.topic, leader.index, reason
+    def _give_up(self, replica: Replica, reason: str) -> None:
+        self._uncleanable[_identity(replica)] = UncleanablePartition(
+            replica.topic, replica.index, reason
         )
         self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
         log.error(
             "a log cannot be compacted, and grows until the broker restarts",
-            extra={"topic": leader.topic, "partition": leader.index, "reason": reason},
+            extra={"topic": replica.topic, "partition": replica.index, "reason": reason},
         )
 
     def _end_worker(self) -> None:
@@ -281,5 +281,5 @@ class Cleaner:
             worker.close()
 
 
-def _identity(leader: Leader) -> tuple[bytes, int]:
-    return leader.topic_id, leader.index
+def _identity(replica: Replica) -> tuple[bytes, int]:
+    return replica.topic_id, replica.index

@@ -107,6 +107,10 @@ class IsrKeeper:
         self._again = None
         self._join()
 
+    def resign(self, leader: ReplicatedLeader) -> None:
+        """Its log has failed here: another replica is to lead."""
+        self._ask_for(leader, leader.propose_resigning(self._live))
+
     def _check(self) -> None:
         for leader in self._broker.partitions:
             if isinstance(leader, ReplicatedLeader):

@@ -33,7 +33,7 @@ from headrace.protocol.messages.fetch import (
 )
 from headrace.protocol.struct import Struct
 from headrace.replication.follower import Follower
-from headrace.storage.errors import StorageError
+from headrace.storage.errors import LogDirFailed, StorageError
 
 log = logging.getLogger(__name__)
 
@@ -245,6 +245,9 @@ class ReplicaFetcher:
             follower = copy.follower
             try:
                 position = follower.position()
+            except LogDirFailed as error:
+                self._give_up(copy, error)
+                continue
             except StorageError as error:
                 self._hold(copy, f"its log does not open: {error}")
                 continue
@@ -349,6 +352,9 @@ class ReplicaFetcher:
                 records, data.high_watermark, data.log_start_offset, self._host.clock.wall_ms()
             )
             moved = follower.log.log_start_offset != start
+        except LogDirFailed as error:
+            self._give_up(copy, error)
+            return
         except StorageError as error:
             self._hold(copy, str(error))
             return
@@ -386,15 +392,31 @@ class ReplicaFetcher:
         else:
             log.error("a partition is not copied", exc_info=error)
 
+    def _give_up(self, copy: _Copy, error: LogDirFailed) -> None:
+        """Its disk is offline until a restart, and has said so: nothing can be copied there."""
+        if self._copies.get(copy.key) is copy:
+            del self._copies[copy.key]
+            self._drop(copy)
+        follower = copy.follower
+        log.error(
+            "a partition is not copied any more",
+            extra={
+                "topic": follower.topic,
+                "partition": follower.index,
+                "reason": str(error),
+            },
+        )
+
     def _hold(self, copy: _Copy, reason: str) -> None:
         """Names the partition again after a pause that grows."""
         if copy.gone:
             return
         most_s = self._rules.fetch_backoff_s
-        copy.backoff_s = min(max(2 * copy.backoff_s, FIRST_BACKOFF_S), most_s)
+        before_s = copy.backoff_s
+        copy.backoff_s = min(max(2 * before_s, FIRST_BACKOFF_S), most_s)
         follower = copy.follower
         log.log(
-            logging.WARNING if copy.backoff_s == most_s else logging.DEBUG,
+            logging.WARNING if before_s < copy.backoff_s == most_s else logging.DEBUG,
             "a partition is not copied for a while",
             extra={
                 "topic": follower.topic,

@@ -41,6 +41,18 @@ class Replication:
         if self._keeper is not None:
             self._keeper.followers_fetched(replica_id, leaders)
 
+    def resign_from_failed(self) -> None:
+        """Gives up the leadership of partitions whose log directory does not work any more."""
+        if self._keeper is None or all(home.is_online for home in self._broker.logs.homes):
+            return
+        for leader in self._broker.partitions:
+            if isinstance(leader, ReplicatedLeader) and self._has_failed(leader):
+                self._keeper.resign(leader)
+
+    def _has_failed(self, leader: ReplicatedLeader) -> bool:
+        log = self._broker.logs.get(leader.topic, leader.index)
+        return log is None or log.directory.failure is not None
+
     def finish_waits(self) -> None:
         """Answers every follower that waits."""
         for waiting in tuple(self.waiting):

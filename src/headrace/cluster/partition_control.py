@@ -129,7 +129,11 @@ def alter_partitions(
     broker_epoch: int,
     changes: Sequence[IsrChange],
 ) -> Outcome[IsrAnswer]:
-    """A leader's new in-sync sets (AlterPartition). The caller has checked the broker's epoch."""
+    """A leader's new in-sync sets (AlterPartition). The caller has checked the broker's epoch.
+
+    A leader whose disk has failed names the others: one of them leads then, and what it had itself
+    counts no longer.
+    """
     records: list[MetadataRecord] = []
     answers: list[IsrAnswer] = []
     for change in changes:
@@ -140,6 +144,8 @@ def alter_partitions(
                 _check_isr_change(image, partition, broker_id, change)
                 altered = PartitionChange(partition, standing(image, rules, topic.name))
                 altered.agree(isr)
+                if broker_id not in isr:
+                    altered.distrust(broker_id)
                 after = altered.result()
                 if after is not None:
                     records.append(PartitionChanged(change.topic_id, change.index, after))
@@ -181,11 +187,14 @@ def _check_isr_change(
     if change.leader_epoch < partition.leader_epoch:
         raise Refused(ErrorCode.FENCED_LEADER_EPOCH)
     ids = [member.broker_id for member in change.isr]
-    if broker_id != partition.leader or broker_id not in ids:
+    resigns = broker_id not in ids
+    if broker_id != partition.leader or (resigns and not 0 < len(ids) < len(partition.isr)):
         raise Refused(ErrorCode.INVALID_REQUEST)
     if change.partition_epoch < partition.partition_epoch:
         raise Refused(ErrorCode.INVALID_UPDATE_VERSION)
-    if len(set(ids)) != len(ids) or not set(ids) <= set(partition.replicas):
+    if len(set(ids)) != len(ids) or not set(ids) <= set(
+        partition.isr if resigns else partition.replicas
+    ):
         raise Refused(ErrorCode.INVALID_REQUEST)
     if any(not _may_join(image.brokers.get(member.broker_id), member) for member in change.isr):
         raise Refused(ErrorCode.INELIGIBLE_REPLICA)

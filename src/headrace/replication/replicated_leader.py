@@ -240,6 +240,17 @@ class ReplicatedLeader(Leader):
         }
         return self._propose({*self.partition.isr, *may}, live)
 
+    def propose_resigning(self, live: Mapping[int, int]) -> IsrProposal | None:
+        """The others alone, because this leader's log has failed: one of them is to lead."""
+        if self._pending is not None and self._broker_id not in self._pending.ids:
+            return None
+        others = {id_ for id_ in self.partition.isr if id_ != self._broker_id and id_ in live}
+        if not others:
+            return None
+        # A change that may be under way does not matter: nothing more is committed here.
+        self._pending = None
+        return self._propose(others, live)
+
     def has_caught_up(self, broker_id: int) -> bool:
         """It has all that is committed, also what this leader found when its epoch began."""
         progress = self.progress.get(broker_id)

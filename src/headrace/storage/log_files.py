@@ -371,8 +371,9 @@ class LogFiles:
         segment = segments.items[slot]
         found = segment.find(offset)
         end = offset if found is None else min(found[1], offset)
-        self._durability.lower(end)
-        self.directory.save_recovery_points()
+        if self._durability.recovery_point > end:  # else nothing that goes was promised
+            self._durability.lower(end)
+            self.directory.save_recovery_points()
         segments.remove(segments.items[slot + 1 :])
         if found is not None:
             segment.truncate(found[0], end)

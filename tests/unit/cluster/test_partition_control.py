@@ -117,3 +117,16 @@ def test_leadership_goes_back_only_where_too_much_is_led_by_others() -> None:
     assert rebalance(image, rules, max_imbalance=0.1) == ()
     image = cluster(moved, moved, moved, *(LED_BY_1,) * 17)
     assert len(rebalance(image, rules, max_imbalance=0.1)) == 3
+
+
+def test_a_leader_whose_disk_failed_hands_over_to_one_that_is_in_sync() -> None:
+    outcome = alter_partitions(cluster(LED_BY_1), rules, 1, 10, [change(2)])
+    answer = outcome.results[0].partition
+    assert answer is not None
+    assert (answer.leader, answer.isr, answer.leader_epoch) == (2, (2,), 5)
+    assert 1 not in answer.eligible_leaders
+
+
+@pytest.mark.parametrize("isr", [(), (3,), (2, 3)])
+def test_it_hands_over_to_nobody_else(isr: tuple[int, ...]) -> None:
+    assert refusal(cluster(LED_BY_1), change(*isr)) is ErrorCode.INVALID_REQUEST
