@@ -1,6 +1,6 @@
 """The difference between two images, applied to the first, gives the second."""
 
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headrace.cluster.differences import records_between
@@ -52,6 +52,9 @@ def images(draw: st.DrawFn) -> MetadataImage:
 def test_differences_lead_from_one_image_to_the_other(
     before: MetadataImage, after: MetadataImage
 ) -> None:
+    for topic_id, topic in before.topics_by_id.items():
+        later = after.topics_by_id.get(topic_id)
+        assume(later is None or len(later.partitions) >= len(topic.partitions))  # none shrinks
     reached = before.apply(tuple(records_between(before, after)))
     assert reached.at_version(0) == after.at_version(0)
 

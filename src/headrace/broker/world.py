@@ -13,7 +13,7 @@ from headrace.broker.offload import Offload, ThreadOffload
 from headrace.broker.worker import Worker
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
-from headrace.cluster.store import ClusterStore, MetadataStore
+from headrace.cluster.store import ClusterStore, MetadataStore, StoreError
 from headrace.storage.filesystem import FileSystem, RealFileSystem
 
 
@@ -37,7 +37,12 @@ def _zookeeper(settings: BrokerSettings, clock: Clock) -> ClusterStore | None:
     found = ZooKeeperSettings.of(settings)
     if found is None:
         return None
-    from headrace.cluster.stores.kazoo_client import KazooZooKeeper
+    try:
+        from headrace.cluster.stores.kazoo_client import KazooZooKeeper
+    except ImportError as error:
+        raise StoreError(
+            "zookeeper.connect needs the ZooKeeper client: pip install 'headrace[cluster]'"
+        ) from error
     from headrace.cluster.stores.zookeeper import ZooKeeperStore
 
     return ZooKeeperStore(KazooZooKeeper(found), clock)

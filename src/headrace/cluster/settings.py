@@ -20,6 +20,7 @@ from headrace.cluster.listeners import (
 )
 
 FLUSH_EACH_ACK: Final = "ack"
+UNSET_ID: Final = "-1"
 
 _ORDERED: Final = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -39,12 +40,13 @@ _ORDERED: Final = (
 
 
 _LATER: Final = (
-    "add.partitions.to.txn.", "allow.everyone.", "authorizer.", "delegation.token.", "follower.",
+    "add.partitions.to.txn.", "allow.everyone.", "alter.log.dirs.", "authorizer.",
+    "broker.id.generation.", "controller.quota.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
     "inter.broker.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
-    "quota.", "replica.", "replication.quota.", "sasl.", "security.", "share.coordinator.", "ssl.",
-    "super.users", "telemetry.",
+    "quota.", "replica.", "replication.quota.", "reserved.broker.", "sasl.", "security.",
+    "share.coordinator.", "ssl.", "super.users", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
     "inter.broker.listener.name", "leader.imbalance.", "offsets.commit.timeout.",
@@ -92,6 +94,7 @@ class BrokerSettings:
                 warnings.append(f"{name} has no effect here: {definition.documentation}")
             elif definition.name.startswith(_LATER) and not definition.name.startswith(_ALREADY):
                 warnings.append(f"{name} has no effect yet: {definition.documentation}")
+        _check_identity(static)
         settings = cls(_with_aliases(static), tuple(warnings))
         settings._check()
         return settings
@@ -191,6 +194,11 @@ class BrokerSettings:
             bound = self.listeners
             name = "advertised.listeners"
             check_advertised(self.advertised_listeners, bound)
+            name = "inter.broker.listener.name"
+            chosen = self.string(name)
+            if chosen and chosen not in {listener.name for listener in bound}:
+                names = ", ".join(listener.name for listener in bound)
+                raise BadListener(f"no listener has this name; there are {names}")
         except BadListener as error:
             raise InvalidSetting(name, self.raw(name) or "", str(error)) from error
 
@@ -202,6 +210,14 @@ def _canonical(definition: ConfigDef, name: str, value: str) -> str:
         raise InvalidSetting(
             name, value, f"{error.reason} (allowed: {definition.allowed()})"
         ) from error
+
+
+def _check_identity(static: Mapping[str, str]) -> None:
+    """A broker among others must know which one it is: two of the same id fight for its place."""
+    identity = static.get("node.id") or static.get("broker.id") or UNSET_ID
+    if static.get("zookeeper.connect") and identity.startswith("-"):
+        reason = "each broker of a cluster needs an id of its own; ids are not generated"
+        raise InvalidSetting("broker.id", identity, reason)
 
 
 def _with_aliases(static: dict[str, str]) -> Mapping[str, str]:

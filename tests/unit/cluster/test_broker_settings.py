@@ -116,3 +116,29 @@ def test_the_controller_gets_its_defaults_from_the_settings() -> None:
     ).controller()
     assert (controller.node_id, controller.num_partitions) == (3, 6)
     assert not controller.delete_topics
+
+
+@pytest.mark.parametrize("values", [{}, {"broker.id": "-1"}])
+def test_a_member_of_a_cluster_needs_an_id(values: dict[str, str]) -> None:
+    with pytest.raises(InvalidSetting, match=r"broker.id = -1: each broker of a cluster"):
+        BrokerSettings.parse({"zookeeper.connect": "localhost:2181", **values})
+
+
+def test_settings_of_a_cluster_have_an_effect() -> None:
+    obeyed = {
+        "broker.id": "3",
+        "zookeeper.connect": "a:2181,b:2181/chroot",
+        "zookeeper.session.timeout.ms": "6000",
+        "replica.lag.time.max.ms": "10000",
+        "controlled.shutdown.enable": "true",
+        "auto.leader.rebalance.enable": "false",
+        "leader.imbalance.check.interval.seconds": "30",
+        "headrace.fast.failure.detection": "false",
+        "initial.broker.registration.timeout.ms": "1000",
+    }
+    assert BrokerSettings.parse(obeyed).warnings == ()
+
+
+def test_the_listener_between_brokers_must_be_one_of_them() -> None:
+    with pytest.raises(InvalidSetting, match=r"inter.broker.listener.name = INSIDE: no listener"):
+        BrokerSettings.parse({"inter.broker.listener.name": "INSIDE"})

@@ -20,6 +20,7 @@ def test_settings_that_are_obeyed_give_none() -> None:
     obeyed = {
         "transaction.state.log.num.partitions": "5",
         "num.partitions": "3",
+        "broker.id": "1",
         "zookeeper.connect": "somewhere:2181",
         "replica.lag.time.max.ms": "10000",
         "controlled.shutdown.enable": "true",

@@ -64,8 +64,6 @@ group.coordinator.threads int 4 min=1 HIGH
 group.share.persister.class.name string \
 org.apache.kafka.server.share.persister.DefaultStatePersister hidden
     Java class that stores share state.
-initial.broker.registration.timeout.ms int 60000
-    How long a broker tries to register with a KRaft controller.
 inter.broker.protocol.version string null hidden
     Protocol version that brokers of older versions agree on.
 internal.metadata.delete.delay.millis long 60000 LOW hidden

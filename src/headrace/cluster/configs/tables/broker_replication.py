@@ -25,8 +25,10 @@ default.replication.factor int 1 min=1
     Replicas of a topic whose creator did not say how many.
 follower.replication.throttled.rate long 9223372036854775807 min=0 cluster-wide hidden
     Bytes a second of throttled replicas that this broker takes in as a follower.
+initial.broker.registration.timeout.ms int 60000
+    How long a starting broker waits for a controller to take it in.
 inter.broker.listener.name string null
-    Listener that brokers use among themselves.
+    Listener that brokers use among themselves; unset, the first one.
 leader.imbalance.check.interval.seconds long 300 min=1 HIGH
     How often the controller looks for leaders that are not the preferred ones.
 leader.imbalance.per.broker.percentage int 10 HIGH
