@@ -1,6 +1,6 @@
 """The difference between two images, applied to the first, gives the second."""
 
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.cluster.differences import records_between
@@ -22,7 +22,7 @@ NAMES = ("orders", "payments", "refunds")
 
 
 @st.composite
-def images(draw: st.DrawFn) -> MetadataImage:
+def images(draw: st.DrawFn, least: int = 1, most: int = 3) -> MetadataImage:
     records: list[MetadataRecord] = [
         ClusterNamed(draw(st.sampled_from(["one", "two"]))),
         ControllerElected(draw(st.integers(1, 3)), draw(st.integers(1, 5))),
@@ -34,7 +34,7 @@ def images(draw: st.DrawFn) -> MetadataImage:
     for name in draw(st.sets(st.sampled_from(NAMES))):
         # A small choice of ids: the same topic again, or another of the same name.
         topic_id = (name[:4] + draw(st.sampled_from("ab"))).encode().ljust(16)
-        epochs = draw(st.lists(st.integers(0, 2), min_size=1, max_size=4))
+        epochs = draw(st.lists(st.integers(0, 2), min_size=least, max_size=most))
         partitions = tuple(Partition((1, 2), (1,), 1, epoch, epoch) for epoch in epochs)
         records.append(TopicCreated(name, topic_id, partitions))
         for config in draw(st.sets(st.sampled_from(["retention.ms", "segment.bytes"]))):
@@ -48,13 +48,11 @@ def images(draw: st.DrawFn) -> MetadataImage:
     return MetadataImage().apply(records)
 
 
-@given(images(), images())
+# A topic grows and never shrinks.
+@given(images(1, 2), images(2, 4))
 def test_differences_lead_from_one_image_to_the_other(
     before: MetadataImage, after: MetadataImage
 ) -> None:
-    for topic_id, topic in before.topics_by_id.items():
-        later = after.topics_by_id.get(topic_id)
-        assume(later is None or len(later.partitions) >= len(topic.partitions))  # none shrinks
     reached = before.apply(tuple(records_between(before, after)))
     assert reached.at_version(0) == after.at_version(0)
 

@@ -31,7 +31,8 @@ def test_a_broker_that_was_heard_of_meanwhile_has_not_crashed() -> None:
 
 def test_who_accepts_and_stays_lives() -> None:
     async def test() -> bool:
-        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(asyncio.Protocol, "127.0.0.1", 0)
         async with server:
             port: int = server.sockets[0].getsockname()[1]
             return await has_crashed(Address("127.0.0.1", port), never)
@@ -43,12 +44,15 @@ def test_who_accepts_for_an_instant_and_then_refuses_has_crashed() -> None:
     async def test() -> bool:
         accepted = asyncio.Event()
 
-        def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.transport.abort()
-            accepted.set()
-            server.close()
+        class HangUp(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                assert isinstance(transport, asyncio.Transport)
+                transport.abort()
+                accepted.set()
+                server.close()
 
-        server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(HangUp, "127.0.0.1", 0)
         port: int = server.sockets[0].getsockname()[1]
         crashed = await has_crashed(Address("127.0.0.1", port), never)
         assert accepted.is_set()
