@@ -1,8 +1,10 @@
 """Leaders and followers over real sockets: copies, commits, in-sync sets, changes of leader."""
 
 import asyncio
+import random
 from pathlib import Path
 
+import pytest
 from tests.support.handmade_cluster import (
     DEADLINE_S,
     TOPIC_ID,
@@ -348,3 +350,31 @@ def test_who_fetches_from_the_wrong_broker_is_told_the_right_one(tmp_path: Path)
 async def fetch(line: Connection, request: FetchRequest) -> FetchPartitionData:
     answer = await line.request(request, FetchResponse, version=17, timeout_s=DEADLINE_S)
     return answer.responses[0].partitions[0]
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_replica_that_is_being_moved_is_copied_no_faster_than_allowed(
+    tmp_path: Path, side: str
+) -> None:
+    """Who is in sync is not held back."""
+    settings = {f"{side}.replication.throttled.rate": "100000", "replica.fetch.max.bytes": "50000"}
+    held = {f"{side}_replication_throttled_replicas": "*"}
+
+    async def run() -> None:
+        async with handmade_cluster(tmp_path, settings=settings) as cluster:
+            loop = asyncio.get_running_loop()
+            await cluster.create(ALL._replace(replicas=(1, 2), isr=(1, 2)), **held)
+            started = loop.time()
+            for _ in range(10):
+                answer = await cluster.produce(1, random.randbytes(40_000))
+                assert answer.error_code == 0
+            in_sync_s = loop.time() - started
+            started = loop.time()
+            await cluster.change(
+                cluster.partition()._replace(replicas=(1, 2, 3), partition_epoch=1, adding=(3,))
+            )
+            await cluster.until(lambda: cluster.partition().isr == (1, 2, 3), "3 is in sync")
+            assert loop.time() - started > max(1.5, in_sync_s)
+            await cluster.until_alike(1, 2, 3)
+
+    asyncio.run(run())

@@ -86,6 +86,14 @@ class Host(Protocol):
     def broker_epoch(self) -> int: ...
 
 
+class FetchThrottle(Protocol):
+    """Holds back the copies of replicas that are being moved."""
+
+    def fetch_wait_s(self, follower: Follower) -> float: ...
+
+    def fetched(self, follower: Follower, size_bytes: int) -> None: ...
+
+
 class _Copy:
     """One partition that is copied."""
 
@@ -110,7 +118,9 @@ class ReplicaFetcher:
         connect: Callable[[], Coroutine[Any, Any, Line]],
         out_of_range: Callable[[Follower], Coroutine[Any, Any, None]],
         rules: FetchRules,
+        throttle: FetchThrottle,
     ) -> None:
+        self._throttle = throttle
         self._host = host
         self._source_id = source_id
         self._connect = connect
@@ -243,6 +253,10 @@ class ReplicaFetcher:
                 break
             del self._due[copy.key]
             follower = copy.follower
+            wait_s = self._throttle.fetch_wait_s(follower)
+            if wait_s:
+                self._host.timers.call_later(wait_s, partial(self._name, copy))
+                continue
             try:
                 position = follower.position()
             except LogDirFailed as error:
@@ -352,6 +366,7 @@ class ReplicaFetcher:
                 records, data.high_watermark, data.log_start_offset, self._host.clock.wall_ms()
             )
             moved = follower.log.log_start_offset != start
+            self._throttle.fetched(follower, len(records))
         except LogDirFailed as error:
             self._give_up(copy, error)
             return

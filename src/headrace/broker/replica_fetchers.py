@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.peers import REPLICATION, Peers
-from headrace.broker.replica_fetcher import FetchRules, Key, Line, ReplicaFetcher
+from headrace.broker.replica_fetcher import FetchRules, FetchThrottle, Key, Line, ReplicaFetcher
 from headrace.broker.roles import Role
 from headrace.client.errors import BadResponse, code_of_number
 from headrace.cluster.topology import NO_LEADER
@@ -28,7 +28,8 @@ ASK_TIMEOUT_S: Final = 5.0
 class ReplicaFetchers:
     """One fetcher for each broker that leads something followed here."""
 
-    def __init__(self, broker: Broker, peers: Peers) -> None:
+    def __init__(self, broker: Broker, peers: Peers, throttle: FetchThrottle) -> None:
+        self._throttle = throttle
         self._broker = broker
         self._peers = peers
         self._rules = fetch_rules(broker)
@@ -70,7 +71,7 @@ class ReplicaFetchers:
                 return await self._peers.connection(source, REPLICATION)
 
             fetcher = self._by_source[source] = ReplicaFetcher(
-                self._broker, source, connect, self._find_range, self._rules
+                self._broker, source, connect, self._find_range, self._rules, self._throttle
             )
         return fetcher
 

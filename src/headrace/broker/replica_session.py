@@ -27,6 +27,14 @@ NONE: Final = ErrorCode.NONE
 Key = tuple[bytes, int]  # topic id, partition
 
 
+class SendThrottle(Protocol):
+    """Holds back what replicas that are being moved are sent."""
+
+    def holds_back(self, leader: ReplicatedLeader, replica_id: int) -> bool: ...
+
+    def sent(self, leader: ReplicatedLeader, replica_id: int, size_bytes: int) -> None: ...
+
+
 class Waiting(Protocol):
     """A fetch that waits for something to tell."""
 
@@ -82,7 +90,10 @@ class Position:
 class ReplicaSession:
     """One follower's positions, and which of them have something to be told."""
 
-    def __init__(self, session_id: int, replica_id: int, broker_epoch: int) -> None:
+    def __init__(
+        self, session_id: int, replica_id: int, broker_epoch: int, throttle: SendThrottle
+    ) -> None:
+        self._throttle = throttle
         self.session_id = session_id
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
@@ -176,9 +187,12 @@ class ReplicaSession:
                 if (
                     leader.check_epoch(where.current_epoch) is not NONE
                     or self.replica_id not in leader.progress
-                    or where.offset != leader.log.log_end_offset
                     or _divergence(leader, where) is not None
                 ):
+                    return True
+                if where.offset != leader.log.log_end_offset:
+                    if self._throttle.holds_back(leader, self.replica_id):
+                        continue
                     return True
             except StorageError:
                 return True
@@ -207,10 +221,14 @@ class ReplicaSession:
             leader = _leader(table, position)
             if not isinstance(leader, ReplicatedLeader):
                 data = _failed(position, leader)
+            elif self._throttle.holds_back(leader, self.replica_id):
+                continue
             else:
                 data = self._read(position, leader, remaining, first=remaining == max_bytes)
             size = len(data.records or b"")
             remaining -= size
+            if size and isinstance(leader, ReplicatedLeader):
+                self._throttle.sent(leader, self.replica_id, size)
             if data.error_code or size or data.diverging_epoch.epoch != UNKNOWN:
                 self._ready.pop(position, None)
             if size or data.error_code or self._has_changed(position, data):
@@ -294,6 +312,8 @@ def _divergence(leader: ReplicatedLeader, where: Fetched) -> FetchEpochEndOffset
     """Where the follower's log parts from the leader's, if it does."""
     if where.last_epoch < 0:
         return None
+    if where.last_epoch == leader.epoch and where.offset <= leader.log.log_end_offset:
+        return None  # nearly always: what this leader wrote itself
     epoch, end_offset = leader.log.end_offset_for_epoch(where.last_epoch)
     if epoch == UNKNOWN:
         # The follower knows an epoch that this log never had: nothing can be compared.
@@ -330,8 +350,9 @@ def _failed(position: Position, error: ErrorCode) -> FetchPartitionData:
 class ReplicaSessions:
     """The sessions of all followers: one for each, the one that it began last."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, throttle: SendThrottle) -> None:
         self._random = random
+        self._throttle = throttle
         self._by_replica: dict[int, ReplicaSession] = {}
 
     def begin(
@@ -347,7 +368,7 @@ class ReplicaSessions:
             if known is not None:
                 self._end(known)
             session_id = self._random.randint(1, MAX_SESSION_ID)
-            session = ReplicaSession(session_id, replica_id, broker_epoch)
+            session = ReplicaSession(session_id, replica_id, broker_epoch, self._throttle)
             if epoch == INITIAL_EPOCH:
                 self._by_replica[replica_id] = session
             return session

@@ -9,6 +9,7 @@ from headrace.broker.isr_keeper import AskController, IsrKeeper
 from headrace.broker.peers import Peers
 from headrace.broker.replica_fetchers import ReplicaFetchers
 from headrace.broker.replica_session import ReplicaSessions, Waiting
+from headrace.broker.throttles import Throttles
 from headrace.replication.follower import Follower
 from headrace.replication.replicated_leader import ReplicatedLeader
 
@@ -20,9 +21,11 @@ class Replication:
     """The followers that fetch from here, and what is fetched from other brokers."""
 
     def __init__(self, broker: Broker) -> None:
-        self.sessions = ReplicaSessions(broker.random)
-        self.waiting: set[Waiting] = set()
+        throttles = Throttles(broker)
+        self.sessions = ReplicaSessions(broker.random, throttles)
+        self.waiting: dict[Waiting, None] = {}  # in the order in which they came
         self._broker = broker
+        self._throttles = throttles
         self._keeper: IsrKeeper | None = None
         self._fetchers: ReplicaFetchers | None = None
 
@@ -30,7 +33,7 @@ class Replication:
         """This broker is a member of a cluster: it follows, and keeps in-sync sets."""
         self._keeper = IsrKeeper(self._broker, ask)
         self._keeper.start()
-        self._fetchers = fetchers = ReplicaFetchers(self._broker, peers)
+        self._fetchers = fetchers = ReplicaFetchers(self._broker, peers, self._throttles)
         self._broker.on_roles_changed(fetchers.role_changed)
         for replica in self._broker.partitions.replicas:
             if isinstance(replica, Follower):

@@ -49,6 +49,7 @@ _LATER: Final = (
     "share.coordinator.", "ssl.", "super.users", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
+    "follower.replication.", "leader.replication.", "num.replica.fetchers",
     "inter.broker.listener.name", "leader.imbalance.", "offsets.commit.timeout.",
     "replica.fetch.", "replica.high.watermark.", "replica.lag.time.", "replica.selector.",
     "replica.socket.timeout.",

@@ -60,7 +60,7 @@ class _Wait:
         self._scheduled = False
         self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self.finish)
         session.waiting = self
-        broker.replication.waiting.add(self)
+        broker.replication.waiting[self] = None
         # A follower that goes away cancels the future.
         self.future.add_done_callback(lambda _: self._forget())
 
@@ -86,7 +86,7 @@ class _Wait:
 
     def _forget(self) -> None:
         self._timer.cancel()
-        self._broker.replication.waiting.discard(self)
+        self._broker.replication.waiting.pop(self, None)
         if self._session.waiting is self:
             self._session.waiting = None
 
