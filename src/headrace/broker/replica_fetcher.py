@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from headrace.broker.flusher import Flusher
 from headrace.broker.timers import Timer, Timers
 from headrace.client.errors import ClientError, code_of_number
+from headrace.client.frames import Frame
 from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.header import ResponseHeader
@@ -54,7 +55,7 @@ class Line(Protocol):
     @property
     def is_open(self) -> bool: ...
 
-    def start(self, request: Struct, *, version: int) -> "asyncio.Future[bytes]":
+    def start(self, request: Struct, *, version: int) -> "asyncio.Future[Frame]":
         """Sends at once; the whole frame of the answer, or `ClientError`."""
         ...
 
@@ -287,7 +288,7 @@ class ReplicaFetcher:
 
     # --- answers --------------------------------------------------------------------------------
 
-    def _answered(self, line: Line, number: int, done: "asyncio.Future[bytes]") -> None:
+    def _answered(self, line: Line, number: int, done: "asyncio.Future[Frame]") -> None:
         error = None if done.cancelled() else done.exception()
         if self._closed or line is not self._line or done.cancelled():
             return

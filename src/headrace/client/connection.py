@@ -24,7 +24,7 @@ from headrace.client.errors import (
     TlsFailed,
     UnsupportedByBroker,
 )
-from headrace.client.frames import FrameReader
+from headrace.client.frames import Frame, FrameReader
 from headrace.protocol.api import APIS, ApiSpec
 from headrace.protocol.errors import MalformedMessage, ProtocolError
 from headrace.protocol.header import RequestHeader, ResponseHeader
@@ -65,7 +65,7 @@ class Address(NamedTuple):
 
 class _Pending(NamedTuple):
     correlation_id: int
-    answer: asyncio.Future[bytes]
+    answer: asyncio.Future[Frame]
 
 
 class Connection(asyncio.Protocol):
@@ -136,7 +136,7 @@ class Connection(asyncio.Protocol):
 
     async def exchange(
         self, spec: ApiSpec, version: int, request: Struct, *, timeout_s: float
-    ) -> bytes:
+    ) -> Frame:
         """Send one request and return its whole response frame, header included."""
         try:
             async with asyncio.timeout(timeout_s):
@@ -151,7 +151,7 @@ class Connection(asyncio.Protocol):
                 self._end(late)
             raise late from None
 
-    def start(self, request: Struct, *, version: int) -> asyncio.Future[bytes]:
+    def start(self, request: Struct, *, version: int) -> asyncio.Future[Frame]:
         """Send at once, whatever is under way; the whole response frame, header included.
 
         For those who keep to a few requests and watch the time themselves.
@@ -178,13 +178,13 @@ class Connection(asyncio.Protocol):
         """End the connection without waiting for anything to be sent."""
         self._end(ClientClosed(f"the connection to {self.address} was closed"))
 
-    def _send(self, spec: ApiSpec, version: int, request: Struct) -> asyncio.Future[bytes]:
+    def _send(self, spec: ApiSpec, version: int, request: Struct) -> asyncio.Future[Frame]:
         # No await between taking the id and writing: answers are matched by the order of writing.
         correlation_id = self._write(spec, version, request)
         loop = asyncio.get_running_loop()
         if not self._pending:
             self._heard_at = loop.time()
-        answer: asyncio.Future[bytes] = loop.create_future()
+        answer: asyncio.Future[Frame] = loop.create_future()
         self._pending.append(_Pending(correlation_id, answer))
         return answer
 
@@ -211,7 +211,7 @@ class Connection(asyncio.Protocol):
         self._next_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
         return correlation_id
 
-    def _answered(self, frame: bytes) -> None:
+    def _answered(self, frame: Frame) -> None:
         if not self._pending:
             raise BadResponse(f"{self.address} sent a response that nobody asked for")
         expected, answer = self._pending.popleft()
