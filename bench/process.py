@@ -54,7 +54,11 @@ def command_line(pid: int) -> list[str]:
 def tree(pid: int) -> Iterator[int]:
     """The process and its live descendants; threads come and go meanwhile."""
     yield pid
-    for task in list((PROC / str(pid) / "task").iterdir()):
+    try:
+        tasks = list((PROC / str(pid) / "task").iterdir())
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    for task in tasks:
         try:
             children = (task / "children").read_text().split()
         except (FileNotFoundError, ProcessLookupError):
@@ -64,6 +68,9 @@ def tree(pid: int) -> Iterator[int]:
 
 
 def _own_cpu_seconds(pid: int) -> float:
-    fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    try:
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0  # it has ended meanwhile; who waited for it has its time
     ticks = sum(int(fields[index]) for index in (UTIME, STIME, CUTIME, CSTIME))
     return ticks / TICKS_PER_S

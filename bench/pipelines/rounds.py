@@ -6,6 +6,7 @@ sample of each, which met the same state of the machine.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bench.results import Figure
 from bench.workload import Goal, Metric
@@ -13,8 +14,18 @@ from bench.workload import Goal, Metric
 OURS, TUNED, DEFAULTS = "headrace", "tuned", "defaults"
 SIDES = (OURS, TUNED, DEFAULTS)
 
-Run = Callable[[str], float]
-Samples = Mapping[str, Sequence[float]]
+
+class Sample(NamedTuple):
+    """One run of one side. A loaded machine changes the rate, and the processor time hardly."""
+
+    rate: float
+    """Records a second, from the call to its return."""
+    cpu_s_per_million: float
+    """Of the session with all its processes, for a million records."""
+
+
+Run = Callable[[str], Sample]
+Samples = Mapping[str, Sequence[Sample]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,7 @@ def order(number: int) -> tuple[str, ...]:
 
 def run_rounds(run: Run, rounds: int, *, warm_ups: int) -> Samples:
     """What `run` returned for each side, round by round; warm-ups are not kept."""
-    samples: dict[str, list[float]] = {side: [] for side in SIDES}
+    samples: dict[str, list[Sample]] = {side: [] for side in SIDES}
     for number in range(-warm_ups, rounds):
         for side in order(number):
             sample = run(side)
@@ -42,14 +53,22 @@ def run_rounds(run: Run, rounds: int, *, warm_ups: int) -> Samples:
     return samples
 
 
-def rate_figures(rate: Rate, samples: Samples) -> tuple[Figure, Figure]:
+def rate_figures(rate: Rate, samples: Samples) -> tuple[Figure, ...]:
     """Headrace beside the tuned connector, which is judged, and beside its defaults."""
-    ours = tuple(samples[OURS])
     tuned = Metric(rate.key, f"{rate.title}, tuned", "rec/s", "higher", Goal("ratio", rate.goal))
     defaults = Metric(f"{rate.key}_defaults", f"{rate.title}, defaults", "rec/s", "higher")
+    cpu = Metric(f"{rate.key}_cpu", "CPU per million, tuned", "s", "lower")
+
+    def rates(side: str) -> tuple[float, ...]:
+        return tuple(sample.rate for sample in samples[side])
+
+    def costs(side: str) -> tuple[float, ...]:
+        return tuple(sample.cpu_s_per_million for sample in samples[side])
+
     return (
-        Figure(tuned, ours, tuple(samples[TUNED])),
-        Figure(defaults, ours, tuple(samples[DEFAULTS])),
+        Figure(tuned, rates(OURS), rates(TUNED)),
+        Figure(defaults, rates(OURS), rates(DEFAULTS)),
+        Figure(cpu, costs(OURS), costs(TUNED)),
     )
 
 

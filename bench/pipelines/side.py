@@ -6,6 +6,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench import process
+
 SESSION = Path(__file__).parent / "session.py"
 START_TIMEOUT_S = 180.0
 ANSWER_TIMEOUT_S = 300.0
@@ -32,15 +34,17 @@ class Side:
         return self._started().pid
 
     def ask(self, action: str, **request: object) -> dict[str, float]:
-        """The action's figures."""
+        """The action's figures, and as `cpu_s` what its session used of the processor."""
         running = self._started()
         assert running.stdin is not None
+        before = process.cpu_seconds(running.pid)
         running.stdin.write(json.dumps({"do": action, **request}) + "\n")
         running.stdin.flush()
         answer = self._answer(running, ANSWER_TIMEOUT_S)
         if "error" in answer:
             raise SideError(f"{self.name} {action}: {answer['error']}\n{self._tail()}")
-        return {name: float(str(value)) for name, value in answer.items()}
+        figures = {name: float(str(value)) for name, value in answer.items()}
+        return figures | {"cpu_s": process.cpu_seconds(running.pid) - before}
 
     def close(self) -> None:
         if self._process is not None:

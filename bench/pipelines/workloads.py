@@ -9,7 +9,15 @@ from pathlib import Path
 
 from bench import process
 from bench.pipelines import latency, orders
-from bench.pipelines.rounds import OURS, Rate, own_figure, rate_figures, run_rounds
+from bench.pipelines.rounds import (
+    OURS,
+    Rate,
+    Run,
+    Sample,
+    own_figure,
+    rate_figures,
+    run_rounds,
+)
 from bench.pipelines.stage import Stage
 from bench.results import Figure
 from bench.workload import Goal, Metric
@@ -26,7 +34,7 @@ DECODING = Path(__file__).parent / "decoding.py"
 DECODE_TIMEOUT_S = 60
 LATENCY_RATE, LATENCY_S = 1000, 20.0
 MEMORY_STEPS = (1, 4, 16)
-MB = 1_000_000
+MB = MILLION = 1_000_000
 WORKER = "pyspark.worker"
 
 
@@ -74,12 +82,12 @@ def _noop(name: str, title: str, rate: Rate, count: int, size: int) -> Workload:
     return Workload(name, title, measure)
 
 
-def _timed(stage: Stage, action: str, topic: str, count: int) -> Callable[[str], float]:
-    def run(side: str) -> float:
+def _timed(stage: Stage, action: str, topic: str, count: int) -> Run:
+    def run(side: str) -> Sample:
         figures = stage.ask(side, action, topic)
         if figures.get("rows", count) != count:
             raise WrongResultError(f"{side} {action}: {figures['rows']:g} of {count} records")
-        return _said(f"{topic} {action} {side}", count / figures["seconds"])
+        return _sample(f"{topic} {side}", count, figures)
 
     return run
 
@@ -91,12 +99,12 @@ def _table(topic: str, count: int) -> Callable[[Stage, int], tuple[Figure, ...]]
         stage.fill_orders(topic, count)
         bad = orders.broken(count)
 
-        def run(side: str) -> float:
+        def run(side: str) -> Sample:
             figures = stage.ask(side, "json", topic, schema=orders.SCHEMA)
             expected = {"rows": count - bad, "dead_letters": bad} if side == OURS else {}
             if any(figures[name] != value for name, value in ({"rows": count} | expected).items()):
                 raise WrongResultError(f"{side}: {figures}, but {count} records, {bad} of them bad")
-            return _said(f"{topic} {side}", count / figures["seconds"])
+            return _sample(f"{topic} {side}", count, figures)
 
         try:
             samples = run_rounds(run, rounds, warm_ups=WARM_UPS)
@@ -184,6 +192,11 @@ def _worker_peaks(session: int) -> Iterator[int]:
             continue
 
 
-def _said(what: str, rate: float) -> float:
-    print(f"{what}: {rate / 1000:,.0f} k/s", file=sys.stderr, flush=True)
-    return rate
+def _sample(what: str, count: int, figures: Mapping[str, float]) -> Sample:
+    sample = Sample(count / figures["seconds"], figures["cpu_s"] / count * MILLION)
+    _said(f"{what}: {sample.cpu_s_per_million:.2f} s of CPU a million", sample.rate)
+    return sample
+
+
+def _said(what: str, rate: float) -> None:
+    print(f"{what}, {rate / 1000:,.0f} k/s", file=sys.stderr, flush=True)

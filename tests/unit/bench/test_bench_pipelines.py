@@ -19,6 +19,7 @@ from bench.pipelines.rounds import (
     SIDES,
     TUNED,
     Rate,
+    Sample,
     order,
     own_figure,
     rate_figures,
@@ -32,14 +33,16 @@ from bench.results import Figure, Results, WorkloadResult
 from bench.workload import Goal, Metric
 
 MACHINE = Machine("A processor", 2, 8.0, "Linux 6", "ext4", "3.11", "17", "2.0.2", "4.3.1")
+BATCH = Rate("b", "batch", 1.2)
 SETTINGS = {"rounds": 5, "scale": 1.0, "on_kafka": 0.0}
 
 
 def sample_results(*, ours: float = 2e6, tuned: float = 1e6) -> Results:
-    rates = {OURS: [ours] * 3, TUNED: [tuned] * 3, DEFAULTS: [5e5] * 3}
+    rates = {OURS: ours, TUNED: tuned, DEFAULTS: 5e5}
+    samples = {side: [Sample(rate, 1.0)] * 3 for side, rate in rates.items()}
     age = Metric("p50", "age, median", "s", "lower", Goal("value", 2.0))
     workloads = (
-        WorkloadResult("batch", "Topic to noop", rate_figures(Rate("b", "batch", 1.2), rates), 0.1),
+        WorkloadResult("batch", "Topic to noop", rate_figures(BATCH, samples), 0.1),
         WorkloadResult("freshness", "Pipeline", (own_figure(age, [1.5]),), 0.1),
     )
     return Results(MACHINE, "2026-01-01", ("headrace", "connector"), SETTINGS, workloads)
@@ -53,21 +56,22 @@ def test_no_side_always_follows_the_same_one() -> None:
 def test_warm_ups_run_and_are_not_kept() -> None:
     ran: list[str] = []
 
-    def run(side: str) -> float:
+    def run(side: str) -> Sample:
         ran.append(side)
-        return float(len(ran))
+        return Sample(float(len(ran)), 1.0)
 
     samples = run_rounds(run, 2, warm_ups=1)
     assert len(ran) == 9
     assert {side: len(kept) for side, kept in samples.items()} == dict.fromkeys(SIDES, 2)
-    assert min(sample for kept in samples.values() for sample in kept) == 4.0
+    assert min(sample.rate for kept in samples.values() for sample in kept) == 4.0
 
 
 def test_the_tuned_connector_is_what_the_goal_is_about() -> None:
-    tuned, defaults = sample_results().workloads[0].figures
+    tuned, defaults, cpu = sample_results().workloads[0].figures
     assert tuned.metric.goal == Goal("ratio", 1.2)
     assert tuned.met is True
     assert defaults.metric.goal is None
+    assert cpu.metric.better == "lower"
     slower = sample_results(ours=1.1e6).workloads[0].figures[0]
     assert slower.met is False
 
