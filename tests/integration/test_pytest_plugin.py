@@ -1,9 +1,6 @@
 """The pytest plugin in runs of its own: fixtures, options, workers, and the guide's examples."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import cast
 
@@ -11,11 +8,11 @@ import pytest
 
 from headrace.testing import Broker
 from headrace.testing.factories import configured_port
+from support.pytest_runs import run_pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "guide" / "testing.md")
 FILE = re.compile(r"^```python file=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-TIMEOUT_S = 100
 
 SUITE = """
 import os
@@ -95,24 +92,6 @@ def test_every_worker_has_a_broker(headrace):
         assert time.monotonic() < deadline
         time.sleep(0.01)
 """
-
-
-def run_pytest(where: Path, *arguments: str, **environment: str) -> str:
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTEST_", "HEADRACE_", "COV_"))
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
-        cwd=where,
-        env=inherited | environment,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.slow

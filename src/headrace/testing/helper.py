@@ -5,6 +5,7 @@ of `headrace.testing`. Methods block, each no longer than its `timeout_s`; `aio`
 asyncio.
 """
 
+import asyncio
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -219,12 +220,18 @@ class Headrace:
         return [written[number] for number in range(len(records))]
 
     async def _partitions_of(self, client: ClusterClient, topic: str, timeout_s: float) -> int:
-        for _ in range(2):
+        deadline = time.monotonic() + timeout_s
+        pause_s = 0.0  # one broker alone needs none
+        while True:
             info = (await client.refresh([topic], timeout_s=timeout_s)).topic(topic)
             if info is not None:
                 return len(info.partitions)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the topic {topic!r} was made, and is not there")
+            # Where it exists already, brokers of a cluster have still to hear of it.
             await create_topics(client, [NewTopic(topic)], timeout_s=timeout_s)
-        raise TimeoutError(f"the topic {topic!r} was made, and is not there")
+            await asyncio.sleep(pause_s)
+            pause_s = PAUSE_S
 
     def _choose(self, topic: str, record: NewRecord, count: int) -> int:
         if record.key is not None:
