@@ -98,10 +98,15 @@ class _Delta:
         self._topics: dict[str, Topic] | None = None
         self._topics_by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
+        # Partitions of topics under change: thousands of a topic's may change in one batch, and
+        # each must not cost a copy of all.
+        self._changing: dict[bytes, list[Partition]] = {}
         self._configs: dict[ConfigResource, Mapping[str, str]] | None = None
         self._features: dict[str, int] | None = None
 
     def image(self) -> MetadataImage:
+        for topic_id in list(self._changing):
+            self._settle(topic_id)
         changes: dict[str, Any] = dict(self._scalars)
         if self._brokers is not None:
             changes["brokers"] = self._brokers
@@ -165,10 +170,16 @@ class _Delta:
 
     def _topic(self, topic_id: bytes) -> Topic:
         self._mutable_topics()
+        if topic_id in self._changing:
+            self._settle(topic_id)
         topic = self._topics_by_id.get(topic_id)
         if topic is None:
             raise ImageError(f"no topic with the id {topic_id.hex()}")
         return topic
+
+    def _settle(self, topic_id: bytes) -> None:
+        topic = self._topics_by_id[topic_id]
+        self._put_topic(topic._replace(partitions=tuple(self._changing.pop(topic_id))))
 
     def _put_topic(self, topic: Topic) -> None:
         topics = self._mutable_topics()
@@ -199,14 +210,17 @@ class _Delta:
             self._mutable_configs().pop(resource)
 
     def _change_partition(self, record: PartitionChanged) -> None:
-        topic = self._topic(record.topic_id)
-        if not 0 <= record.index < len(topic.partitions):
-            raise ImageError(f"topic {topic.name} has no partition {record.index}")
-        partitions = list(topic.partitions)
+        partitions = self._changing.get(record.topic_id)
+        if partitions is None:
+            partitions = list(self._topic(record.topic_id).partitions)
+            self._changing[record.topic_id] = partitions
+        if not 0 <= record.index < len(partitions):
+            raise ImageError(f"topic {record.topic_id.hex()} has no partition {record.index}")
         partitions[record.index] = record.partition
-        self._put_topic(topic._replace(partitions=tuple(partitions)))
 
     def _lead_anew(self, broker_id: int) -> None:
+        for topic_id in list(self._changing):
+            self._settle(topic_id)
         anew: dict[Partition, Partition] = {}
         for topic in list(self._mutable_topics().values()):
             partitions = tuple(
