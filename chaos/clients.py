@@ -1,7 +1,9 @@
 """The clients of a run: what they send and see goes into the history. Each is a thread.
 
 They are librdkafka's, with the settings of a careful user: idempotence, acks=all, read_committed.
-They go on through errors; a producer that cannot go on is replaced.
+They go on through errors; a producer that cannot go on is replaced. So is one that would abort a
+transaction while sends have no answer: librdkafka gives their sequence numbers to other records
+then, which any broker takes for repetitions.
 """
 
 import math
@@ -32,7 +34,8 @@ ABORTED_SHARE = 0.2
 LOOKS_PER_S = 10.0
 MAX_WAITING = 1000
 POLL_RECORDS, POLL_S = 100, 0.1
-MESSAGE_TIMEOUT_MS = 20_000
+MESSAGE_TIMEOUT_MS = 40_000
+PATIENCE_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 10_000
 CALL_S, END_S = 5.0, 60.0
 PAUSE_S = 0.2
@@ -103,6 +106,8 @@ class _Sender(Client):
             "acks": "all",
             "linger.ms": 2,
             "message.timeout.ms": MESSAGE_TIMEOUT_MS,
+            # A producer that loses its patience sends again what may be there already.
+            "socket.timeout.ms": PATIENCE_MS,
         }
 
     def _send(self, producer: Producer, transaction: str = "") -> None:
@@ -218,15 +223,16 @@ class Transacting(_Sender):
             producer.begin_transaction()
             for _ in range(self.random.randint(1, MAX_TRANSACTION_SENDS)):
                 self._send(producer, name)
-            if abort:
-                producer.flush(CALL_S)  # into the log, or there would be nothing to hide
-            asked = now()
-            outcome = self._finish(producer, abort=abort)
+            if abort and not self._all_answered(producer):
+                outcome = "unknown"
+            else:
+                asked = now()
+                outcome = self._finish(producer, abort=abort)
         except BufferError:
             self.met(None)
         except KafkaException as problem:
             self.met(problem.args[0])
-            if problem.args[0].txn_requires_abort():
+            if problem.args[0].txn_requires_abort() and self._all_answered(producer):
                 asked = min(asked, now())
                 with suppress(KafkaException):
                     outcome = self._finish(producer, abort=True)
@@ -235,6 +241,13 @@ class Transacting(_Sender):
         done = Transaction(name, self.name, outcome, asked, now())  # type: ignore[arg-type]
         self.history.transactions.append(done)
         return outcome != "unknown"
+
+    def _all_answered(self, producer: Producer) -> bool:
+        """Whether all sends are in the log, or not: before an abort, so that it hides something."""
+        before = sum(self.errors.values())
+        with suppress(KafkaException):
+            return producer.flush(CALL_S) == 0 and sum(self.errors.values()) == before
+        return False
 
     def _finish(self, producer: Producer, *, abort: bool) -> str:
         """Commits or aborts, and asks again while the answer is only late."""

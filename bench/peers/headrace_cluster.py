@@ -49,4 +49,4 @@ class HeadraceCluster(Cluster):
 
     def command(self, broker: Node) -> list[str]:
         config = str(broker.home / "server.properties")
-        return [str(PROGRAM), "up", "--config", config]
+        return [str(PROGRAM), "broker", "start", "--config", config]

@@ -25,7 +25,12 @@ from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
 from headrace.storage.compactable_log import CompactableLog
 from headrace.storage.config import MAX_LONG
-from headrace.storage.errors import OffsetOutOfRange, UnexpectedOffset
+from headrace.storage.errors import (
+    DiskFull,
+    OffsetOutOfRange,
+    OutOfOrderSequence,
+    UnexpectedOffset,
+)
 from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
 from headrace.storage.scan import read_marker
 from headrace.storage.segment import MAX_RELATIVE_OFFSET, Segment
@@ -167,7 +172,10 @@ class Log(CompactableLog):
             segment = self._segment_for(len(buf), max_timestamp, last_offset, now_ms)
             position = segment.write(buf)
         except OSError as error:
-            raise self.directory.fault(error, f"appending to {self.name}") from error
+            fault = self.directory.fault(error, f"appending to {self.name}")
+            self._out_of_room = isinstance(fault, DiskFull)
+            raise fault from error
+        self._out_of_room = False
         if self._durability.recovery_point >= self.log_end_offset:
             self._unflushed_since_ms = now_ms
         return segment, position
@@ -224,7 +232,14 @@ class Log(CompactableLog):
                     duplicate = entry.duplicate_of(header)
                     if duplicate is not None:
                         return duplicate
-                entry.check(header, origin)
+                try:
+                    entry.check(header, origin)
+                except OutOfOrderSequence as gap:
+                    if not self._out_of_room:
+                        raise
+                    # What is missing found no room. Told of a gap, producers take a new epoch, and
+                    # send again what they have in other partitions: they shall wait instead.
+                    raise DiskFull(f"appending to {self.name} failed before: {gap}") from gap
             if len(batches) > 1 and origin is not Origin.REPLICATION:
                 entry = staged[header.producer_id] = entry.copy()
                 if marker is None:

@@ -41,6 +41,7 @@ class LogFiles:
         "_files",
         "_knows_topic",
         "_loaded",
+        "_out_of_room",
         "_producers",
         "_roll_after_ms",
         "_rules",
@@ -81,6 +82,7 @@ class LogFiles:
         self._epochs = LeaderEpochs()
         self._swap: Swap | None = None
         self._unflushed_since_ms = 0
+        self._out_of_room = False  # the last append failed for want of space
         self.log_start_offset = checkpointed.log_start_offset
         self.log_end_offset = max(checkpointed.log_start_offset, checkpointed.recovery_point)
         self._durability = Durability(

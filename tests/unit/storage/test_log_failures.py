@@ -6,7 +6,7 @@ import pytest
 
 from headrace.protocol.errors import ErrorCode
 from headrace.storage.config import LogConfig
-from headrace.storage.errors import DiskError, DiskFull, LogDirFailed
+from headrace.storage.errors import DiskError, DiskFull, LogDirFailed, OutOfOrderSequence
 from headrace.testing.memory_files import MemoryFileSystem
 from unit.storage.storage_rig import (
     NOW_MS,
@@ -54,6 +54,26 @@ def test_a_half_written_batch_is_cut_off_again() -> None:
     fs.capacity_bytes = None
     append(log, batch(b"third"))
     assert values(log) == {0: b"first", 1: b"third"}
+
+
+def test_what_follows_a_batch_that_found_no_room_is_not_called_out_of_order() -> None:
+    """A producer that hears of a gap gives up its sequence; one that hears of the disk waits."""
+    fs = MemoryFileSystem()
+    _, log = open_log(fs)
+    append(log, batch(b"first", producer_id=1, sequence=0))
+    fs.capacity_bytes = fs.used_bytes() + 30
+    with pytest.raises(DiskFull):
+        append(log, batch(b"second" * 50, producer_id=1, sequence=1))
+    with pytest.raises(DiskFull):
+        append(log, batch(b"third", producer_id=1, sequence=2))
+    fs.capacity_bytes = None
+    with pytest.raises(DiskFull):
+        append(log, batch(b"third", producer_id=1, sequence=2))
+    append(log, batch(b"second", producer_id=1, sequence=1))
+    append(log, batch(b"third", producer_id=1, sequence=2))
+    with pytest.raises(OutOfOrderSequence):
+        append(log, batch(b"fifth", producer_id=1, sequence=4))
+    assert values(log) == {0: b"first", 1: b"second", 2: b"third"}
 
 
 def test_running_out_of_descriptors_is_not_the_disks_fault() -> None:
