@@ -115,7 +115,29 @@ class IsrKeeper:
         for leader in self._broker.partitions:
             if isinstance(leader, ReplicatedLeader):
                 self._propose(leader)
+                self._remember_silent(leader)
+        self._join()
         self.start()
+
+    def _remember_silent(self, leader: ReplicatedLeader) -> None:
+        """Who fetched while it was in sync, and was put out of the set since, may join again.
+
+        The metadata that put it out may be older than its fetch, and where nothing is written no
+        fetch names the partition a second time.
+        """
+        partition = leader.partition
+        if len(partition.isr) == len(partition.replicas):
+            return
+        since = self._broker.clock.monotonic() - self._max_lag_s
+        key = (leader.topic_id, leader.index)
+        sessions = self._broker.replication.sessions
+        for id_, progress in leader.progress.items():
+            if (
+                id_ not in partition.isr
+                and leader.has_caught_up(id_)
+                and sessions.is_heard(id_, progress.broker_epoch, key, since)
+            ):
+                self._joining.setdefault(leader, set()).add(id_)
 
     def _propose(self, leader: ReplicatedLeader) -> None:
         try:

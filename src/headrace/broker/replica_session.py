@@ -98,6 +98,7 @@ class ReplicaSession:
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
         self.epoch = 1  # of the next request
+        self.heard_at = float("-inf")
         self._positions: dict[Key, Position] = {}
         self._ready: dict[Position, None] = {}
         # Told of records that were not committed then: they get a watermark with what comes next.
@@ -114,6 +115,9 @@ class ReplicaSession:
         self._ready[position] = None
         if self.waiting is not None:
             self.waiting.wake()
+
+    def has(self, key: Key) -> bool:
+        return key in self._positions
 
     def forget(self, keys: Iterable[Key]) -> None:
         for key in keys:
@@ -138,6 +142,7 @@ class ReplicaSession:
         self, table: PartitionTable, wanted: Iterable[Fetched], now: float
     ) -> list[ReplicatedLeader]:
         """Takes the follower's positions; returns the leaders that count them."""
+        self.heard_at = now
         counted = []
         for where in wanted:
             key = (where.topic_id, where.partition)
@@ -379,6 +384,19 @@ class ReplicaSessions:
         known.finish()
         known.next_epoch()
         return known
+
+    def is_heard(self, replica_id: int, broker_epoch: int, key: Key, since: float) -> bool:
+        """Whether this life of a follower has asked since then, and this partition is part of it.
+
+        A partition in which nothing happens is named once, and no fetch names it again.
+        """
+        session = self._by_replica.get(replica_id)
+        return (
+            session is not None
+            and session.broker_epoch == broker_epoch
+            and session.heard_at >= since
+            and session.has(key)
+        )
 
     def _end(self, session: ReplicaSession) -> None:
         del self._by_replica[session.replica_id]

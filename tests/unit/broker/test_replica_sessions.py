@@ -2,9 +2,15 @@
 
 from random import Random
 
-from headrace.broker.replica_session import ReplicaSession, ReplicaSessions
+from headrace.broker.partitions import PartitionTable
+from headrace.broker.replica_session import Fetched, ReplicaSession, ReplicaSessions
 from headrace.protocol.errors import ErrorCode
+from headrace.replication.replica import Replica
 from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.storage.config import LogConfig
+from headrace.storage.log import Log
+
+TOPIC_ID = b"t" * 16
 
 
 class Unthrottled:
@@ -13,6 +19,10 @@ class Unthrottled:
 
     def sent(self, leader: ReplicatedLeader, replica_id: int, size_bytes: int) -> None:
         pass
+
+
+def no_log(_replica: Replica, _config: LogConfig) -> Log:
+    raise AssertionError
 
 
 def test_a_follower_that_registered_anew_names_all_its_partitions_again() -> None:
@@ -26,3 +36,18 @@ def test_a_follower_that_registered_anew_names_all_its_partitions_again() -> Non
     again = sessions.begin(2, 11, session_id=0, epoch=0)
     assert isinstance(again, ReplicaSession)
     assert again.broker_epoch == 11
+
+
+def test_a_follower_is_heard_as_long_as_its_session_goes_on() -> None:
+    # Found by the simulator: a follower that fetched an idle partition while it was still in sync,
+    # and was then put out of the set by older news, never joined again.
+    table = PartitionTable(no_log)
+    sessions = ReplicaSessions(Random(1), Unthrottled())
+    session = sessions.begin(2, 10, session_id=0, epoch=0)
+    assert isinstance(session, ReplicaSession)
+    session.ask(table, [Fetched(TOPIC_ID, 0, 0, -1, 0, 0, 1)], now=100.0)
+    assert sessions.is_heard(2, 10, (TOPIC_ID, 0), since=99.0)
+    assert not sessions.is_heard(2, 10, (TOPIC_ID, 0), since=101.0)
+    assert not sessions.is_heard(2, 11, (TOPIC_ID, 0), since=99.0)
+    assert not sessions.is_heard(2, 10, (TOPIC_ID, 1), since=99.0)
+    assert not sessions.is_heard(3, 10, (TOPIC_ID, 0), since=99.0)
