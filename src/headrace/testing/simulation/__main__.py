@@ -121,22 +121,24 @@ def _try_seeds(options: argparse.Namespace) -> int:
 
 
 def _try_planted(options: argparse.Namespace) -> int:
-    names: Iterable[str] = [options.bug] if options.bug else sorted(PLANTED)
+    names: Iterable[str] = [options.bug] if options.bug else PLANTED
     count = options.seeds or PLANTED_SEEDS
     seeds = range(options.first, options.first + count)
+    found: dict[str, Outcome] = {}
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-        tasks = {name: pool.submit(run_some, seeds, options.seconds, name) for name in names}
-        missed = 0
-        _say("| Bug | Caught by | First seed |")
-        _say("|---|---|---|")
-        for name, task in tasks.items():
-            last = task.result()[-1]
-            found = last.violation
-            missed += found is None
-            rule = found.rule if found is not None else f"**not caught in {count} seeds**"
-            seed = str(last.seed) if found is not None else "-"
-            _say(f"| {PLANTED[name].title} | {rule} | {seed} |")
-    return 1 if missed else 0
+        tasks = {pool.submit(run_some, seeds, options.seconds, name): name for name in names}
+        for task in as_completed(tasks):
+            name = tasks[task]
+            found[name] = last = task.result()[-1]
+            _say(f"{name}: {last.violation or 'not caught'} (seed {last.seed})")
+    _say("\n| Bug | Caught by | First seed |")
+    _say("|---|---|---|")
+    for name in names:
+        violation = found[name].violation
+        rule = violation.rule if violation is not None else f"**not caught in {count} seeds**"
+        seed = str(found[name].seed) if violation is not None else "-"
+        _say(f"| {PLANTED[name].title} | {rule} | {seed} |")
+    return 0 if all(each.violation for each in found.values()) else 1
 
 
 if __name__ == "__main__":

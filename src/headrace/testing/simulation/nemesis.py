@@ -15,6 +15,8 @@ from headrace.testing.simulation.cluster import ZOOKEEPER, SimulatedCluster
 
 MEAN_CALM_S: Final = 2.5
 LONGEST_DOWN_S: Final = 6.0
+SHORT_OUTAGE_S: Final = 0.3
+LONGEST_GAP_S: Final = 1.5
 LONGEST_PAUSE_S: Final = 7.0
 LONGEST_CUT_S: Final = 7.0
 LONGEST_SLOW_S: Final = 5.0
@@ -43,6 +45,7 @@ class Nemesis:
         self._deeds: list[tuple[int, Callable[[], str | None]]] = [
             (4, self._kill),
             (4, self._lose_power),
+            (3, self._bounce),
             (3, self._stop_one),
             (4, self._pause),
             (3, self._isolate),
@@ -132,6 +135,25 @@ class Nemesis:
             return None
         self._crash(broker, broker.process.lose_power)
         return f"power {broker.id}"
+
+    def _bounce(self) -> str | None:
+        """Power comes and goes, so quickly that a return may be missed, and again meanwhile."""
+        broker = self._running()
+        if broker is None or not self._may_damage(broker):
+            return None
+
+        def again() -> None:
+            if broker.process.running and self._may_damage(broker):
+                self._crash_shortly(broker)
+
+        self._crash_shortly(broker)
+        self._later(LONGEST_GAP_S, again)
+        return f"bounce {broker.id}"
+
+    def _crash_shortly(self, broker: BrokerProcess) -> None:
+        self._damaged[broker.id] = None
+        broker.process.lose_power()
+        self._later(SHORT_OUTAGE_S, lambda: self._start(broker))
 
     def _black_out(self) -> str | None:
         for broker in self._cluster.brokers.values():

@@ -5,7 +5,7 @@ made for the length of a simulation and nowhere else.
 """
 # ruff: noqa: ANN401 - patches take what the original takes
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -184,15 +184,15 @@ def _any_epoch(_original: Any) -> object:
 
 
 def _join_from_any_life(_original: Any) -> object:
-    def may_join(self: ReplicatedLeader, broker_id: int, live: Mapping[int, int]) -> bool:
-        progress = self.progress[broker_id]
-        return (
-            broker_id not in self.partition.isr
-            and broker_id in live
-            and progress.log_end >= max(self.high_watermark, self._epoch_start)
-        )
+    def propose_joining(
+        self: ReplicatedLeader, joining: Iterable[int], live: Mapping[int, int]
+    ) -> object:
+        if self._pending is not None or not self.is_open:
+            return None
+        may = {id_ for id_ in joining if id_ in live and self.has_caught_up(id_)}
+        return self._propose({*self.partition.isr, *may}, live)
 
-    return may_join
+    return propose_joining
 
 
 # --- the controller -----------------------------------------------------------------------------
@@ -283,7 +283,7 @@ PLANTED: Final[dict[str, Planted]] = {
     "any-broker-epoch": Planted(
         "The broker epoch of who joins the in-sync set is not checked",
         _all(
-            _replace(ReplicatedLeader, "_may_join", _join_from_any_life),
+            _replace(ReplicatedLeader, "propose_joining", _join_from_any_life),
             _replace(partition_control, "_may_join", _admit_any_life),
         ),
     ),
