@@ -5,7 +5,14 @@ from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
-from headrace.broker.replica_fetcher import FETCH_VERSION, FetchRules, Host, Line, ReplicaFetcher
+from headrace.broker.replica_fetcher import (
+    FETCH_VERSION,
+    FetchRules,
+    FetchThrottle,
+    Host,
+    Line,
+    ReplicaFetcher,
+)
 from headrace.broker.timers import Timers
 from headrace.clock import SystemClock
 from headrace.protocol.api import APIS
@@ -76,7 +83,10 @@ def run(story: Callable[[ReplicaFetcher, Leader], Coroutine[Any, Any, None]]) ->
         async def out_of_range(_follower: Follower) -> None:
             raise AssertionError
 
-        fetcher = ReplicaFetcher(cast("Host", host), 1, connect, out_of_range, RULES)
+        throttle = SimpleNamespace(fetch_wait_s=lambda _follower: 0.0)
+        fetcher = ReplicaFetcher(
+            cast("Host", host), 1, connect, out_of_range, RULES, cast("FetchThrottle", throttle)
+        )
         try:
             await story(fetcher, leader)
         finally:
