@@ -1,10 +1,17 @@
 """Disks of a cluster's brokers: one that fails takes only its own replicas with it."""
 
+import asyncio
 from pathlib import Path
 
 from tests.support.members import Members, run, until
 
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
 from headrace.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -67,3 +74,78 @@ def test_what_a_failed_directory_led_is_led_elsewhere_and_the_rest_stays(tmp_pat
                 assert (await produce(members, leader, index)).error_code == 0, index
 
     run(test())
+
+
+def test_a_replica_moves_to_another_directory_while_it_is_written(tmp_path: Path) -> None:
+    directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
+
+    async def test() -> None:
+        async with Members(tmp_path, count=2, settings=QUICK_LAG) as members:
+            await members.start(3, directories)
+            await create(members)
+            broker = members.brokers[3]
+            for index in range(PARTITIONS):
+                leader = members.partition(3, index=index).leader
+                for _ in range(5):
+                    assert (await produce(members, leader, index)).error_code == 0
+            first, second = broker.logs.homes
+            there = [log.partition for log in broker.logs if log.directory is first.directory]
+            assert there
+            writing = asyncio.create_task(keep_producing(members, there))
+            answer = await members.ask(3, move(second.path, there), AlterReplicaLogDirsResponse)
+            codes = {each.error_code for each in answer.results[0].partitions}
+            assert codes == {ErrorCode.NONE}
+            await until(lambda: not first.logs, "everything is in the second directory")
+            writing.cancel()
+            for index in range(PARTITIONS):
+                leader = members.partition(1, index=index).leader
+                assert (await produce(members, leader, index)).error_code == 0
+                await until(lambda at=index: alike(members, at), "the replicas are alike")
+            await members.stop(3)
+            again = await members.start(3, directories)
+            assert sorted(log.partition for log in again.logs) == list(range(PARTITIONS))
+            for index in range(PARTITIONS):
+                await until(lambda at=index: alike(members, at), "the replicas are alike again")
+
+    run(test())
+
+
+def test_moves_that_cannot_be_are_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Members(tmp_path, count=2) as members:
+            await create(members, replicas=1)
+            here = next(iter(members.brokers[1].partitions)).index
+            elsewhere = next(iter(members.brokers[2].partitions)).index
+            path = members.brokers[1].logs.homes[0].path
+            for where, index, code in (
+                ("/nowhere", here, ErrorCode.LOG_DIR_NOT_FOUND),
+                (path, 99, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                (path, elsewhere, ErrorCode.REPLICA_NOT_AVAILABLE),
+                (path, here, ErrorCode.NONE),
+            ):
+                answer = await members.ask(1, move(where, [index]), AlterReplicaLogDirsResponse)
+                assert answer.results[0].partitions[0].error_code == code
+
+    run(test())
+
+
+def move(path: str, indexes: list[int]) -> AlterReplicaLogDirsRequest:
+    topic = AlterReplicaLogDirTopic(name="orders", partitions=indexes)
+    return AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path=path, topics=[topic])])
+
+
+async def keep_producing(members: Members, indexes: list[int]) -> None:
+    while True:
+        for index in indexes:
+            leader = members.partition(1, index=index).leader
+            assert (await produce(members, leader, index)).error_code == 0
+
+
+def alike(members: Members, index: int) -> bool:
+    """Whether all replicas hold the same bytes."""
+    held = set()
+    for broker in members.brokers.values():
+        replica = broker.partitions.replica("orders", index)
+        assert replica is not None
+        held.add(replica.log.read(0, max_bytes=1 << 24).data)
+    return len(held) == 1

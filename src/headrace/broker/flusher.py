@@ -37,6 +37,9 @@ class Flusher:
             self._start(replica, queue)
         return future
 
+    def is_flushing(self, replica: Replica) -> bool:
+        return replica in self._queues
+
     @property
     def busy(self) -> bool:
         return bool(self._queues)

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from headrace.broker.membership import Membership
     from headrace.broker.office import Office
     from headrace.broker.peers import Peers
+    from headrace.broker.replica_mover import ReplicaMover
     from headrace.broker.replication import Replication
     from headrace.broker.shares import Shares
     from headrace.groups.shard import GroupShard
@@ -184,6 +185,13 @@ class Broker:
         from headrace.broker.replication import Replication
 
         return Replication(self)
+
+    @cached_property
+    def mover(self) -> "ReplicaMover":
+        """Built when a replica is first moved to another directory."""
+        from headrace.broker.replica_mover import ReplicaMover
+
+        return ReplicaMover(self)
 
     @cached_property
     def shares(self) -> "Shares":
@@ -363,6 +371,8 @@ class Broker:
         self.server.close_listeners()
         for delayed in tuple(self.delayed_fetches):
             delayed.finish()
+        if "mover" in self.__dict__:
+            self.mover.stop()
         if "replication" in self.__dict__:
             self.replication.finish_waits()
             self.replication.stop()
@@ -394,6 +404,8 @@ class Broker:
         if hasattr(self, "_affiliation"):
             self._affiliation.crash()
         self.timers.close()
+        if "mover" in self.__dict__:
+            self.mover.stop()
         if "replication" in self.__dict__:
             self.replication.stop()
         if "shares" in self.__dict__:

@@ -51,8 +51,8 @@ _LATER: Final = (
 _ALREADY: Final = (
     "follower.replication.", "leader.replication.", "num.replica.fetchers",
     "inter.broker.listener.name", "leader.imbalance.", "offsets.commit.timeout.",
-    "replica.fetch.", "replica.high.watermark.", "replica.lag.time.", "replica.selector.",
-    "replica.socket.timeout.",
+    "replica.alter.log.dirs.", "replica.fetch.", "replica.high.watermark.", "replica.lag.time.",
+    "replica.selector.", "replica.socket.timeout.",
     "share.coordinator.cold.", "share.coordinator.snapshot.", "share.coordinator.state.topic.",
 )  # fmt: skip
 """Settings under `_LATER` belong to what no broker does yet, those under `_ALREADY`

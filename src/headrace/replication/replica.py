@@ -68,6 +68,10 @@ class Replica:
         """The log is there: what this role knows of its watermark."""
         self.high_watermark = log.log_end_offset
 
+    def moved_to(self, log: Log) -> None:
+        """The same records are in another directory now."""
+        self._log = log
+
     @property
     def is_open(self) -> bool:
         return self._log is not None

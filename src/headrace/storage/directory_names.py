@@ -26,5 +26,13 @@ def parse(name: str) -> PartitionName | None:
 
 def deleted(name: str, unique: str) -> str:
     """The name under which a partition waits for its removal."""
-    ending = f".{unique}{DELETE_SUFFIX}"
+    return _ending(name, f".{unique}{DELETE_SUFFIX}")
+
+
+def future(name: str, unique: str) -> str:
+    """The name under which a partition's copy in another directory grows."""
+    return _ending(name, f".{unique}{FUTURE_SUFFIX}")
+
+
+def _ending(name: str, ending: str) -> str:
     return name[: MAX_NAME_BYTES - len(ending)] + ending

@@ -56,6 +56,7 @@ class LogFiles:
         "path",
         "topic",
         "topic_id",
+        "truncations",
     )
 
     def __init__(
@@ -68,12 +69,14 @@ class LogFiles:
         config: LogConfig,
         checkpointed: Checkpointed,
         new: bool = False,
+        directory_name: str | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
         self.topic_id = topic_id
         self.directory = directory
-        self.path = f"{directory.path}/{topic}-{partition}"
+        self.path = f"{directory.path}/{directory_name or f'{topic}-{partition}'}"
+        self.truncations = 0  # how often records were taken back
         self._files = directory.files
         self._checkpointed = checkpointed
         self._failure: StorageError | None = None
@@ -213,6 +216,11 @@ class LogFiles:
             remove_if_there(self._files.fs, path)
             raise
         self._segments.snapshots = sorted([*self._segments.snapshots, end])
+
+    def take_epochs_of(self, other: "LogFiles") -> None:
+        """A copy knows the reigns of the original, also those without records."""
+        self._epochs.entries = list(other._epochs.entries)
+        self._epochs.changed = True
 
     # --- flushing and closing -------------------------------------------------------------------
 
@@ -359,6 +367,7 @@ class LogFiles:
             self.truncate_fully_and_start_at(max(offset, 0))
             return
         self._finish_swap()
+        self.truncations += 1
         with self._durability.lock:
             try:
                 end = self._truncate(offset)
@@ -390,6 +399,7 @@ class LogFiles:
         """Drops everything and goes on at `offset`, as a follower does that fell too far behind."""
         self._ready()
         self._finish_swap()
+        self.truncations += 1
         segments = self._segments
         with self._durability.lock:
             try:
@@ -400,6 +410,8 @@ class LogFiles:
                 self._producers = ProducerStates()
                 self._epochs.clear()
                 self.log_start_offset = self.log_end_offset = offset
+                if not self._knows_topic:
+                    self._write_topic_id()
                 segments.add(offset)
                 segments.fs.fsync_dir(self.path)
             except OSError as error:

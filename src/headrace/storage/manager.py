@@ -57,6 +57,7 @@ class LogManager:
         self._trash = Trash(fs)
         self.homes = [LogHome(path.rstrip("/"), self._files, self._trash) for path in dirs]
         self._logs: dict[tuple[str, int], Log] = {}
+        self._preferred: dict[tuple[str, int], LogHome] = {}
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -171,7 +172,7 @@ class LogManager:
     def _create(
         self, topic: str, partition: int, topic_id: bytes, config: LogConfig, *, is_new: bool
     ) -> Log:
-        home = fewest(self.homes)
+        home = self._preferred.pop((topic, partition), None) or fewest(self.homes)
         offline = next((each for each in self.homes if not each.is_online), None)
         if offline is not None and (home is None or not is_new):
             raise offline.directory.failure or LogDirFailed("no log directory is online")
@@ -210,6 +211,74 @@ class LogManager:
             raise home.directory.fault(error, f"deleting {doomed.name}") from error
         self._trash.add_tree(target, self._clock.wall_ms() + doomed.config.file_delete_delay_ms)
         return True
+
+    # --- moving between directories --------------------------------------------------------------
+
+    def home_at(self, path: str) -> LogHome | None:
+        """The log directory with that path."""
+        return next((home for home in self.homes if home.path == path.rstrip("/")), None)
+
+    def prefer(self, topic: str, partition: int, home: LogHome) -> None:
+        """Should this partition get a log here, it goes into that directory."""
+        self._preferred[topic, partition] = home
+
+    def begin_copy(self, of: Log, home: LogHome, start_offset: int) -> Log:
+        """An empty log in another directory, which is to become the partition's."""
+        name = directory_names.future(of.name, self._new_id().hex())
+        try:
+            self._fs.mkdir(f"{home.path}/{name}")
+        except OSError as error:
+            raise home.directory.fault(error, f"copying {of.name}") from error
+        copy = Log(
+            home.directory,
+            of.topic,
+            of.partition,
+            topic_id=of.topic_id,
+            config=of.config,
+            checkpointed=Checkpointed(clean=True, recovery_point=0, log_start_offset=0),
+            new=True,
+            directory_name=name,
+        )
+        copy.truncate_fully_and_start_at(start_offset)
+        return copy
+
+    def drop_copy(self, copy: Log) -> None:
+        """The copy is not wanted any more."""
+        copy.close(clean=False)
+        self._trash.add_tree(copy.path, self._clock.wall_ms())
+
+    def finish_copy(self, original: Log, copy: Log) -> Log:
+        """The copy, which holds the same records, takes the original's place; returns it, open.
+
+        Its name is given before the original's is taken away: a crash between the two leaves
+        both, and none of them less than it had.
+        """
+        copy.delete_before(original.log_start_offset)
+        copy.take_epochs_of(original)
+        end = copy.log_end_offset
+        copy.close(clean=True)
+        source, home = self._home_of(original), self._home_of(copy)
+        home.forget(original.name)
+        try:
+            self._fs.rename(copy.path, f"{home.path}/{original.name}")
+            self._fs.fsync_dir(home.path)
+        except OSError as error:
+            raise home.directory.fault(error, f"moving {original.name}") from error
+        self.delete(original.topic, original.partition)
+        moved = Log(
+            home.directory,
+            original.topic,
+            original.partition,
+            topic_id=original.topic_id,
+            config=original.config,
+            checkpointed=Checkpointed(
+                clean=True, recovery_point=end, log_start_offset=original.log_start_offset
+            ),
+        )
+        self._add(home, moved)
+        source.cleaned_to.pop(original.name, None)
+        moved.load()
+        return moved
 
     # --- upkeep ---------------------------------------------------------------------------------
 
