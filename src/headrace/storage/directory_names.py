@@ -34,5 +34,12 @@ def future(name: str, unique: str) -> str:
     return _ending(name, f".{unique}{FUTURE_SUFFIX}")
 
 
+def original_of(name: str) -> PartitionName | None:
+    """The partition of which a directory is a copy that was not finished."""
+    if not name.endswith(FUTURE_SUFFIX):
+        return None
+    return parse(name.rpartition(".")[0])
+
+
 def _ending(name: str, ending: str) -> str:
     return name[: MAX_NAME_BYTES - len(ending)] + ending

@@ -18,7 +18,7 @@ from headrace.storage.checkpoints import (
     read_offsets,
     write_offsets,
 )
-from headrace.storage.directory_names import DELETE_SUFFIX, FUTURE_SUFFIX, PartitionName
+from headrace.storage.directory_names import DELETE_SUFFIX, PartitionName
 from headrace.storage.errors import InconsistentLogDir, LogDirLocked, StorageError
 from headrace.storage.filesystem import (
     FileSystem,
@@ -149,8 +149,7 @@ class LogHome:
             if not is_dir:
                 continue
             partition = directory_names.parse(name)
-            if name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX)):
-                # A copy that was not finished is made again by whoever wants it.
+            if name.endswith(DELETE_SUFFIX):
                 self.directory.trash.add_tree(f"{self.path}/{name}", 0)
             elif partition is None:
                 self.strays.append(name)

@@ -78,10 +78,20 @@ class LogManager:
             raise
         for home in self.homes:
             self._find_logs(home, config_of)
+        self._remove_unfinished_copies()
         if not any(home.is_online for home in self.homes):
             failures = "; ".join(str(home.directory.failure) for home in self.homes)
             self.close(clean=False)
             raise LogDirFailed(f"no log directory works: {failures}")
+
+    def _remove_unfinished_copies(self) -> None:
+        """A copy whose original is there is made again by whoever wants it."""
+        for home in self.homes:
+            for name in list(home.strays):
+                original = directory_names.original_of(name)
+                if original in self._logs:
+                    home.strays.remove(name)
+                    self._trash.add_tree(f"{home.path}/{name}", 0)
 
     def _claim(self) -> None:
         if self.cluster_id is None:

@@ -142,6 +142,18 @@ def test_unknown_directories_are_reported_and_left_alone() -> None:
     assert "lost+found" in names_in(fs, "data")
 
 
+def test_an_unfinished_copy_goes_where_its_original_is() -> None:
+    fs = MemoryFileSystem()
+    manager = open_manager(fs)
+    append(manager.get_or_create("t", 0, TOPIC_ID, CONFIG), batch(b"x"))
+    manager.close()
+    fs.mkdir("data/t-0.0123-future")
+    fs.mkdir("data/t-1.0123-future")
+    manager = open_manager(fs.after_kill())
+    assert manager.sweep() == 1
+    assert manager.strays == ["data/t-1.0123-future"]
+
+
 def test_a_directory_in_use_is_refused() -> None:
     fs = MemoryFileSystem()
     manager = open_manager(fs)
