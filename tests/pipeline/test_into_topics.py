@@ -168,3 +168,45 @@ def test_a_delta_tables_new_rows_land_in_a_topic_once(
     assert ids(helper, out, 7) == list(range(7))
     values = [json.loads(each.value or b"") for each in helper.consume(out, read_committed=True)]
     assert {value["day"] for value in values} == {"a", "b", "c"}
+
+
+BAD_FILES = {
+    "no json": ("json", b'{"id": 1}\n{"id": \n{"id": 3}\n', "line 2, is not one JSON value"),
+    "text behind": ("json", b'\n{"id": 1} {"id": 2}\n', "line 2, is not one JSON value"),
+    "bracket behind": ("json", b'{"id": 1}],"x":[1', "line 1, is not one JSON value"),
+    "another type": ("json", b'{"id": 1}\n{"id": "x"}\n', "line 2, is no JSON of the source's"),
+    "no utf-8": ("json", b'{"id": 1, "note": "\xff\xfe"}\n', "a.json"),
+    "no number": ("csv", b"id,note\n1,a\nx,b\n", "line 3, is no CSV of the source's schema"),
+    "columns changed": ("csv", b"note,id\n1,2\n", "a.csv"),
+    "too many": ("csv", b"id,note\n1,a,b\n", "a.csv"),
+    "no parquet": ("parquet", b"nonsense", "a.parquet cannot be read as Parquet"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD_FILES))
+def test_a_file_that_cannot_be_read_is_named_with_its_line_and_nothing_of_it_lands(
+    case: str,
+    helper: Headrace,
+    bootstrap: str,
+    tmp_path: Path,
+    spark: "SparkSession",
+    new_name: Callable[[], str],
+) -> None:
+    kind, content, said = BAD_FILES[case]
+    folder, out = tmp_path / "in", helper.create_topic(partitions=1)
+    folder.mkdir()
+    file = folder / f"a.{kind}"
+    file.write_bytes(content)
+    schema = "id BIGINT, note STRING"
+    spec = {
+        "pipeline": new_name(),
+        "source": {"files": str(folder), "format": kind, "schema": schema},
+        "sink": {"format": "topic", "topic": out},
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }
+    settings = RunSettings(kafka={"bootstrap.servers": bootstrap}, until_caught_up=True)
+    (failed,) = Application(parse_spec(json.dumps(spec)), settings, [], spark=spark).run()
+    assert said in str(failed)
+    assert str(file) in str(failed)
+    assert "Correct the file or the spec" in str(failed)
+    assert helper.consume(out, read_committed=True) == []

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended, added_files
-from headrace.pipeline.inflow.files import Found, list_files, next_files, split_pattern
+from headrace.pipeline.inflow.files import Found, NoFolder, list_files, next_files, split_pattern
 from headrace.pipeline.inflow.inputs import Folder, Table
 from headrace.pipeline.inflow.intent import BadIntent, Intent, Intents
 from headrace.pipeline.spec.sources import DeltaSource, FileSource
@@ -29,7 +29,8 @@ def test_the_files_of_a_folder_are_taken_oldest_first(tmp_path: Path) -> None:
     put(tmp_path, "_tmp/c.json", 50)
     put(tmp_path, ".d.json", 50)
     assert [each.path for each in list_files(str(tmp_path), None)] == [early, late]
-    assert list_files(str(tmp_path / "nothing"), None) == []
+    with pytest.raises(NoFolder, match=r"there is no folder .*nothing"):
+        list_files(str(tmp_path / "nothing"), None)
 
 
 def test_a_pattern_chooses_among_the_files(tmp_path: Path) -> None:

@@ -11,6 +11,10 @@ from headrace.pipeline.sinks.stores import open_store
 WILD: Final = "*?["
 
 
+class NoFolder(Exception):
+    """The folder of a source is not there. (In a bucket there are no empty folders.)"""
+
+
 class Found(NamedTuple):
     """A file; older ones come first."""
 
@@ -26,6 +30,8 @@ def list_files(location: str, storage_options: Mapping[str, str] | None) -> list
     scheme, remote, _ = base.partition("://")
     prefix = f"{scheme}://" if remote and scheme != "file" else ""
     found = []
+    if store.get_file_info(root).type is fs.FileType.NotFound and not prefix:
+        raise NoFolder(f"there is no folder {root}. Make it, or correct files: in the spec")
     for each in store.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True)):
         within = each.path.removeprefix(root).lstrip("/")
         hidden = any(part.startswith((".", "_")) for part in within.split("/"))

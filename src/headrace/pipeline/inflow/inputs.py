@@ -1,15 +1,26 @@
 """What a flow reads from, as batches of files: a folder, or a Delta table's versions."""
 
+import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
 from headrace.pipeline.inflow.files import Found, list_files, next_files
 from headrace.pipeline.inflow.intent import Intent
+from headrace.pipeline.inflow.lines import (
+    TO_DO,
+    BadFile,
+    bad_line,
+    check_json_lines,
+    leniently,
+)
 from headrace.pipeline.spec.sources import DeltaSource, FileSource, TopicSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+_UNREADABLE: Final = ("FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD")
+_FILE: Final = re.compile(r"while reading file (?:file://)?(\S+?)\.?(?:\s|$)")
 
 
 class Standing(NamedTuple):
@@ -45,6 +56,10 @@ class Input(Protocol):
 
     def read(self, spark: "SparkSession", intent: Intent) -> "DataFrame":
         """The rows of a batch."""
+        ...
+
+    def explained(self, spark: "SparkSession", intent: Intent, error: Exception) -> Exception:
+        """The error of a batch in words that help, if there are any."""
         ...
 
     def standing(self, before: Iterable[Intent]) -> Standing:
@@ -96,19 +111,46 @@ class Folder:
 
     def read(self, spark: "SparkSession", intent: Intent) -> "DataFrame":
         source = self._source
-        reader = spark.read.format(source.format)
+        reader = self._reader(spark)
+        if source.format == "json":
+            check_json_lines(spark, source, intent.files)
         if source.format != "parquet":
             # A line that cannot be read stops the flow; Spark would make it a row of nulls.
             reader = reader.option("mode", "FAILFAST")
-        if source.format == "csv" and "header" not in source.options:
-            reader = reader.option("header", "true")
-        for name, value in source.options.items():
-            reader = reader.option(name, str(value).lower() if value in (True, False) else value)
         if source.schema_ is not None:
             reader = reader.schema(schema_text(source.schema_))
-        elif source.format == "csv":
-            reader = reader.option("inferSchema", "true")
         return reader.load(list(intent.files))
+
+    def explained(self, spark: "SparkSession", intent: Intent, error: Exception) -> Exception:
+        source = self._source
+        if not any(sign in str(error) for sign in _UNREADABLE):
+            return error
+        place = None
+        if source.format != "parquet":
+            schema = None if source.schema_ is None else schema_text(source.schema_)
+            reader = leniently(self._reader(spark), schema)
+            place = bad_line(reader.load(list(intent.files)))
+        kind = source.format.upper() if source.format != "parquet" else "Parquet"
+        if place is not None:
+            return BadFile(f"{place} is no {kind} of the source's schema. {TO_DO}")
+        named = _FILE.search(str(error))
+        names = " with a first line that names the schema's columns" if kind == "CSV" else ""
+        return BadFile(f"{named[1]} cannot be read as {kind}{names}. {TO_DO}") if named else error
+
+    def _reader(self, spark: "SparkSession") -> "DataFrameReader":
+        source = self._source
+        reader = spark.read.format(source.format)
+        if source.format == "csv":
+            if "header" not in source.options:
+                reader = reader.option("header", "true")
+            if source.schema_ is None:
+                reader = reader.option("inferSchema", "true")
+            else:
+                # The names in a file's first line count, or columns would be taken for others.
+                reader = reader.option("enforceSchema", "false")
+        for name, value in source.options.items():
+            reader = reader.option(name, str(value).lower() if value in (True, False) else value)
+        return reader
 
 
 class Table:
@@ -187,6 +229,9 @@ class Table:
     def read(self, spark: "SparkSession", intent: Intent) -> "DataFrame":
         reader = spark.read.option("basePath", self._source.delta).option("mergeSchema", "true")
         return reader.parquet(*intent.files)
+
+    def explained(self, spark: "SparkSession", intent: Intent, error: Exception) -> Exception:
+        return error
 
 
 def _known(before: Iterable[Intent]) -> set[str]:

@@ -88,7 +88,13 @@ class InflowLoop:
             if intent is None:
                 return None
             self._intents.save(intent)
-        return self._run_batch(intent)
+        try:
+            return self._run_batch(intent)
+        except Exception as error:
+            told = self._inputs.explained(self._spark, intent, error)
+            if told is error:
+                raise
+            raise told from error
 
     def _run_batch(self, intent: Intent) -> Committed:
         began = time.perf_counter()
