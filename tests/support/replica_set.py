@@ -126,7 +126,10 @@ class ReplicaSet:
                 high_watermark=watermark,
                 now=self.now,
             )
-            assert node.role.log is not None
+            log = node.role.log
+            if node.role.flush_pending:
+                log.flush()
+                node.role.flushed(log.log_end_offset)
             return
         if isinstance(role, Follower) and role.epoch == partition.leader_epoch:
             return

@@ -358,7 +358,15 @@ class Broker:
     def _open_log(self, replica: Replica, config: LogConfig) -> Log:
         opened = self.logs.get_or_create(replica.topic, replica.index, replica.topic_id, config)
         opened.load()
+        if opened.owes_flush:
+            self.loop.call_soon(self._flush_owed, replica)
         return opened
+
+    def _flush_owed(self, replica: Replica) -> None:
+        """What a leader found in its log counts when it is on disk, where that is promised."""
+        if isinstance(replica, Leader) and replica.flush_pending and not replica.closed:
+            # A disk that refuses says so itself.
+            self.flusher.flush(replica).add_done_callback(lambda done: done.exception())
 
     # --- stop -----------------------------------------------------------------------------------
 

@@ -259,6 +259,9 @@ class ReplicaFetcher:
                 self._host.timers.call_later(wait_s, partial(self._name, copy))
                 continue
             try:
+                if follower.log.owes_flush:
+                    self._flush(copy)  # left by an earlier role or life: it must not count yet
+                    continue
                 position = follower.position()
             except LogDirFailed as error:
                 self._give_up(copy, error)
@@ -375,9 +378,12 @@ class ReplicaFetcher:
             self._hold(copy, str(error))
             return
         if result is not None and result.needs_flush:
-            self._host.flusher.flush(follower).add_done_callback(partial(self._flushed, copy))
+            self._flush(copy)
         elif records or moved:
             self._due[copy.key] = copy
+
+    def _flush(self, copy: _Copy) -> None:
+        self._host.flusher.flush(copy.follower).add_done_callback(partial(self._flushed, copy))
 
     def _flushed(self, copy: _Copy, done: "asyncio.Future[None]") -> None:
         error = done.exception()

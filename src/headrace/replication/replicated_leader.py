@@ -85,6 +85,10 @@ class ReplicatedLeader(Leader):
         end = log.log_end_offset
         self.high_watermark = max(log.log_start_offset, min(self._known_watermark, end))
         self._safe_end = self._epoch_start = end
+        if log.owes_flush:
+            # What an earlier role or life left in the page cache is not safe here yet.
+            self._unflushed = [(end, 0)]
+            self._safe_end = log.recovery_point
         log.begin_epoch(self.epoch)
         self._advance()
 

@@ -244,6 +244,12 @@ class LogFiles:
         return waited_ms >= self.config.flush_ms or self.unflushed_segments > 0
 
     @property
+    def owes_flush(self) -> bool:
+        """Whether records are here whose flush was promised (flush.messages) and is not done."""
+        unflushed = self.log_end_offset - self._durability.recovery_point
+        return unflushed >= self._rules.flush_messages
+
+    @property
     def unflushed_segments(self) -> int:
         """How many closed segments reach past the recovery point."""
         active = self._segments.active

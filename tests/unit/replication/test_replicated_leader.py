@@ -1,0 +1,174 @@
+"""A leader with followers: what it counts as committed, and whom it calls in sync."""
+
+from random import Random
+
+from headrace.clock import SystemClock
+from headrace.cluster.topology import Partition
+from headrace.protocol.errors import ErrorCode
+from headrace.records.record import Record, build_batch
+from headrace.replication.replica import Replica
+from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.storage.config import LogConfig
+from headrace.storage.log import Log
+from headrace.storage.manager import LogManager
+from headrace.testing.memory_files import MemoryFileSystem
+
+NOW_MS = 1_700_000_000_000
+ALL = Partition(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
+LIVE = {1: 10, 2: 20, 3: 30}
+MAX_LAG_S = 30.0
+
+
+def led(
+    partition: Partition = ALL, *, min_isr: int = 2, config: LogConfig | None = None
+) -> ReplicatedLeader:
+    files = MemoryFileSystem()
+    files.mkdir("/data")
+    new_id = Random(1).randbytes
+    logs = LogManager(["/data"], files, SystemClock(), new_id=lambda: new_id(16), node_id=1)
+    logs.open()
+
+    def open_log(_replica: Replica) -> Log:
+        return logs.get_or_create("t", 0, b"t" * 16, config or LogConfig())
+
+    return ReplicatedLeader(
+        "t",
+        b"t" * 16,
+        0,
+        partition,
+        open_log,
+        broker_id=1,
+        min_isr=min_isr,
+        high_watermark=0,
+        now=0.0,
+    )
+
+
+def append(leader: ReplicatedLeader) -> int:
+    batch = build_batch([Record(0, NOW_MS, None, b"value", ())])
+    return leader.append(memoryview(bytearray(batch)), NOW_MS).last_offset + 1
+
+
+def test_a_record_is_committed_when_the_slowest_in_sync_replica_has_it() -> None:
+    leader = led()
+    heard: list[ErrorCode] = []
+    end = append(leader)
+    leader.when_committed(end, heard.append)
+    leader.fetched(2, 20, end, 0, now=1.0)
+    assert (leader.high_watermark, heard) == (0, [])
+    leader.fetched(3, 30, end, 0, now=1.0)
+    assert (leader.high_watermark, heard) == (end, [ErrorCode.NONE])
+
+
+def test_an_earlier_life_of_a_follower_and_a_stranger_do_not_count() -> None:
+    leader = led()
+    append(leader)
+    leader.fetched(2, 20, 0, 0, now=1.0)
+    assert not leader.fetched(2, 19, 1, 0, now=1.0)
+    assert not leader.fetched(9, 90, 1, 0, now=1.0)
+    assert leader.progress[2].log_end == 0
+
+
+def test_whoever_waits_and_gives_up_is_not_told() -> None:
+    leader = led()
+    heard: list[ErrorCode] = []
+    tell = heard.append
+    end = append(leader)
+    leader.when_committed(end, tell)
+    leader.stop_waiting(tell)
+    for id_ in (2, 3):
+        leader.fetched(id_, LIVE[id_], end, 0, now=1.0)
+    assert heard == []
+
+
+def test_while_too_few_are_in_sync_nothing_is_committed() -> None:
+    leader = led(ALL._replace(isr=(1,)))
+    heard: list[ErrorCode] = []
+    end = append(leader)
+    assert not leader.enough_in_sync
+    leader.when_committed(end, heard.append)
+    assert leader.high_watermark == 0
+    leader.partition_changed(ALL._replace(isr=(1, 2), partition_epoch=1), now=1.0)
+    leader.fetched(2, 20, end, 0, now=1.0)
+    assert heard == [ErrorCode.NONE]
+
+
+def test_a_follower_that_is_gone_does_not_join_while_the_watermark_stands_still() -> None:
+    leader = led(ALL._replace(isr=(1,)))
+    leader.fetched(2, 20, 0, 0, now=0.0)
+    append(leader)
+    assert leader.has_caught_up(2)  # by the watermark, which stands still
+    assert leader.propose(LIVE, now=1.0, max_lag_s=MAX_LAG_S) is None
+
+
+def test_a_silent_follower_that_has_everything_does_not_lag_when_a_record_comes() -> None:
+    leader = led()
+    for id_ in (2, 3):
+        leader.fetched(id_, LIVE[id_], leader.log.log_end_offset, 0, now=0.0)
+    assert leader.propose(LIVE, now=1_000.0, max_lag_s=MAX_LAG_S) is None
+    append(leader)
+    assert leader.propose(LIVE, now=1_015.0, max_lag_s=MAX_LAG_S) is None
+    shrunk = leader.propose(LIVE, now=1_031.0, max_lag_s=MAX_LAG_S)
+    assert shrunk is not None
+    assert shrunk.ids == {1}
+
+
+def test_who_joins_counts_at_once_and_who_leaves_until_it_is_committed() -> None:
+    leader = led(ALL._replace(isr=(1, 2)))
+    leader.fetched(3, 30, leader.log.log_end_offset, 0, now=0.0)
+    joining = leader.propose_joining([3], LIVE)
+    assert joining is not None
+    assert joining.ids == {1, 2, 3}
+    end = append(leader)
+    leader.fetched(2, 20, end, 0, now=1.0)
+    assert leader.high_watermark == 0
+    leader.fetched(3, 30, end, 0, now=1.0)
+    assert leader.high_watermark == end
+    leader.partition_changed(ALL._replace(partition_epoch=1), now=1.0)
+    end = append(leader)
+    leader.fetched(2, 20, end, 0, now=40.0)
+    assert leader.propose(LIVE, now=40.0, max_lag_s=MAX_LAG_S) is not None
+    assert leader.high_watermark == end - 1
+    leader.partition_changed(ALL._replace(isr=(1, 2), partition_epoch=2), now=40.0)
+    assert leader.high_watermark == end
+
+
+def test_nobody_joins_in_a_life_that_the_metadata_does_not_know() -> None:
+    leader = led(ALL._replace(isr=(1, 2)))
+    leader.fetched(3, 31, leader.log.log_end_offset, 0, now=0.0)
+    assert leader.propose_joining([3], LIVE) is None
+
+
+def test_a_leader_whose_disk_failed_proposes_the_others() -> None:
+    leader = led()
+    proposal = leader.propose_resigning(LIVE)
+    assert proposal is not None
+    assert proposal.ids == {2, 3}
+    assert led(ALL._replace(isr=(1,))).propose_resigning(LIVE) is None
+
+
+def test_what_is_not_on_disk_yet_is_not_committed_where_that_was_promised() -> None:
+    leader = led(config=LogConfig(flush_messages=1))
+    end = append(leader)
+    for id_ in (2, 3):
+        leader.fetched(id_, LIVE[id_], end, 0, now=1.0)
+    assert leader.high_watermark == 0
+    log = leader.log
+    again = ReplicatedLeader(
+        "t",
+        b"t" * 16,
+        0,
+        ALL._replace(leader_epoch=1, partition_epoch=1),
+        lambda _replica: log,
+        broker_id=1,
+        min_isr=2,
+        high_watermark=0,
+        now=1.0,
+    )
+    assert again.log is log
+    for id_ in (2, 3):
+        again.fetched(id_, LIVE[id_], end, 0, now=1.0)
+    assert (again.high_watermark, again.flush_pending) == (0, True)
+    log.flush()
+    again.flushed(end)
+    assert again.high_watermark == end
