@@ -309,8 +309,14 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack_and_reads_there(tmp_path: P
                 read = await fetch(line, fetch_from(0, rack="rack-3", epoch=0))
                 assert bytes(read.records or b"") == cluster.held(1)
                 assert read.high_watermark == 2
-                fenced = await fetch(line, fetch_from(0, epoch=1))
+                fenced = await fetch(line, fetch_from(0, rack="rack-3", epoch=1))
                 assert fenced.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+                # A follower may have lost its log: that an offset is nowhere, only leaders say.
+                past = await fetch(line, fetch_from(3, rack="rack-3"))
+                assert past.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                unasked = await fetch(line, fetch_from(0))
+                assert unasked.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                assert unasked.current_leader.leader_id == 1
 
     asyncio.run(run())
 
@@ -320,7 +326,7 @@ def test_a_consumer_at_a_follower_is_woken_when_the_watermark_moves(tmp_path: Pa
         async with handmade_cluster(tmp_path) as cluster, cluster.client(3) as line:
             await cluster.create(ALL)
             await cluster.produce(1, b"a")
-            request = fetch_from(1)
+            request = fetch_from(1, rack="here")
             request.max_wait_ms = 10_000
             waiting = asyncio.create_task(fetch(line, request))
             await cluster.produce(1, b"b")

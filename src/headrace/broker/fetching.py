@@ -22,9 +22,10 @@ from headrace.records.batch import LOG_OVERHEAD
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.replicated_leader import ReplicatedLeader
-from headrace.storage.errors import StorageError
+from headrace.storage.errors import OffsetOutOfRange, StorageError
 
 UNKNOWN_OFFSET = -1
+NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 _LENGTH = Struct(">8xi")  # of a batch
 _BATCH = Struct(">q15xi")  # its base offset and the last record's distance from it
 UNKNOWN_EPOCH = -1
@@ -124,6 +125,11 @@ def _read(
         return _failed(wanted, fenced, fetched)
     try:
         data = _read_replica(replica, wanted, limits, remaining, fetched)
+    except OffsetOutOfRange as error:
+        # Only the leader knows which offsets there are; a follower may be behind, or have lost
+        # its log. A consumer that is told "out of range" would begin anew somewhere else.
+        is_leader = isinstance(replica, Leader)
+        return _failed(wanted, error.code if is_leader else NOT_LEADER_OR_FOLLOWER, fetched)
     except StorageError as error:
         return _failed(wanted, error.code, fetched)
     fetched.replicas.append(replica)
@@ -152,7 +158,9 @@ def _read_replica(
         epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
         if epoch == UNKNOWN_EPOCH:
             # The reader knows an epoch that this log never had: nothing can be compared.
-            return _failed(wanted, ErrorCode.OFFSET_OUT_OF_RANGE, fetched)
+            raise OffsetOutOfRange(
+                log.name, wanted.fetch_offset, log.log_start_offset, log.log_end_offset
+            )
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
             data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
             fetched.answer_now = True

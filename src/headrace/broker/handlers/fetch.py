@@ -37,7 +37,6 @@ from headrace.replication.follower import Follower
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
-FIRST_VERSION_WITH_RACKS = 11
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_EPOCH = 15
 FIRST_VERSION_WITH_ENDPOINTS = 16
@@ -167,7 +166,8 @@ def _limits(broker: Broker, context: Context, request: FetchRequest) -> FetchLim
         max_wait_ms=request.max_wait_ms,
         read_committed=request.isolation_level == READ_COMMITTED,
         by_topic_id=context.version >= FIRST_VERSION_WITH_TOPIC_IDS,
-        any_replica=context.version >= FIRST_VERSION_WITH_RACKS,
+        # Who names no rack was sent here by nobody: it asks for the leader and is told who leads.
+        any_replica=bool(request.rack_id),
         nearest=_nearest(broker, request),
     )
 
