@@ -43,6 +43,11 @@ RETRY_S: Final = 0.05
 DEFAULT_TIMEOUT_S: Final = 30.0  # Kafka's request.timeout.ms
 ONE_TRY_S: Final = 10.0
 
+_PARTS: Final = (
+    "topics", "responses", "results", "replica_election_results", "partition_result",
+)  # fmt: skip
+"""Where answers carry their codes, if not at the top."""
+
 _NO_CONTROLLER: Final = "no controller has answered in time"
 _TOO_LARGE: Final = "this does not fit into the cluster's metadata store"
 
@@ -180,14 +185,13 @@ def _refusal(
 
 def _is_refused(answer: Struct) -> bool:
     """Whether the broker that was asked is not the controller: nothing was decided."""
-    code = getattr(answer, "error_code", None)
-    if code is None:
-        for name in ("topics", "responses", "results"):
-            parts = getattr(answer, name, None)
-            if parts:
-                code = getattr(parts[0], "error_code", None)
-                break
-    return code == ErrorCode.NOT_CONTROLLER
+    if getattr(answer, "error_code", None) == ErrorCode.NOT_CONTROLLER:
+        return True
+    for name in _PARTS:
+        parts: Sequence[Struct] | None = getattr(answer, name, None)
+        if parts:
+            return _is_refused(parts[0])  # it is said of all parts, or of none
+    return False
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

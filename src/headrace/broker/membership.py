@@ -243,10 +243,16 @@ class Membership:
             self._metadata.office = office
             self._watch_for_missing(office)
             await office.until_over()
-        finally:
-            self._metadata.office = None
-            await office.leave()
+        except (Exception, asyncio.CancelledError):
+            # Not for a coroutine that is thrown away with its loop: it can wait for nothing.
+            await self._leave(office)
+            raise
+        await self._leave(office)
         return True
+
+    async def _leave(self, office: Office) -> None:
+        self._metadata.office = None
+        await office.leave()
 
     def _latest(self, broker_id: int) -> Broker | None:
         known = self._metadata.image.brokers.get(broker_id)
