@@ -266,7 +266,8 @@ class Seat(Generic[S]):
         """Replicas are slow or missing: whoever waits asks again; the records stay."""
         self._deadline = None
         now = self._owner.timers.monotonic()
-        for _, turn, answer, deadline in self._uncommitted:
+        # Whoever is answered may ask again at once.
+        for _, turn, answer, deadline in tuple(self._uncommitted):
             if deadline > now:
                 self._deadline = self._owner.timers.call_later(deadline - now, self._too_late)
                 break

@@ -1,0 +1,43 @@
+"""Turns that wait for their commit longer than anybody wants to wait."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from headrace.broker.coordinator_seat import Seat, SeatOwner, _Uncommitted
+from headrace.broker.timers import Timers
+from headrace.clock import SystemClock
+from headrace.replication.leader import Leader
+
+
+class Answer:
+    """Somebody who asks again as soon as it is answered."""
+
+    def __init__(self, seat: "Seat[Any]") -> None:
+        self._seat = seat
+        self.answers: list[object] = []
+
+    def complete(self, answer: object) -> None:
+        self.answers.append(answer)
+        late = cast("Any", Answer(self._seat))
+        turn = cast("Any", SimpleNamespace(answer=None))
+        self._seat._uncommitted.append(_Uncommitted(9, turn, late, float("inf")))
+
+
+def test_everyone_who_waits_too_long_is_told_though_they_ask_again_at_once() -> None:
+    # Found by the simulator: the first who asked again kept the others from being told.
+    async def story() -> None:
+        timers = Timers(asyncio.get_running_loop(), SystemClock())
+        owner = SimpleNamespace(timers=timers, flusher=None, now_ms=lambda: 0, commit_timeout_s=1.0)
+        seat: Seat[Any] = Seat(
+            cast("Any", None), cast("Leader", SimpleNamespace()), cast("SeatOwner", owner)
+        )
+        waiting = [Answer(seat), Answer(seat)]
+        for each in waiting:
+            turn = cast("Any", SimpleNamespace(answer=None))
+            seat._uncommitted.append(_Uncommitted(5, turn, cast("Any", each), 0.0))
+        seat._too_late()
+        assert [len(each.answers) for each in waiting] == [1, 1]
+        timers.close()
+
+    asyncio.run(story())
