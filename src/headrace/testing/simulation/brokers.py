@@ -2,14 +2,20 @@
 
 import asyncio
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Final
 
 from headrace.broker.node import Broker
+from headrace.broker.warming import MODULES
 from headrace.cluster.settings import BrokerSettings
 from headrace.testing.simulation.process import Life, Process
 from headrace.testing.simulation.simulation import Simulation
 
 PORT: Final = 9092
+
+for _name in MODULES:
+    # The first broker of an interpreter would import them, a turn for each, and no later one.
+    import_module(_name)
 
 # What the machine would decide otherwise.
 _FIXED: Final = {"log.dirs": "/data", "headrace.max.open.files": "1000"}
