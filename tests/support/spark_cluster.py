@@ -24,6 +24,9 @@ START_DEADLINE_S: Final = 120.0
 END_DEADLINE_S: Final = 30.0
 WORKER_CORES: Final = 1
 WORKER_MEMORY: Final = "1500m"
+DAEMON_MEMORY: Final = "256m"
+CONNECT_MEMORY: Final = "600m"
+"""It is a daemon and a driver."""
 CONNECT: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 LOG_TAIL_CHARACTERS: Final = 4000
 SMALL: Final[Mapping[str, str]] = {
@@ -38,7 +41,14 @@ to do as well."""
 class SparkProcess:
     """One of Spark's daemons, and everything that it starts."""
 
-    def __init__(self, name: str, home: Path, arguments: Iterable[str], program: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        home: Path,
+        arguments: Iterable[str],
+        program: str,
+        memory: str = DAEMON_MEMORY,
+    ) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.log = home / f"{name}.log"
         self._name = name
@@ -49,7 +59,7 @@ class SparkProcess:
                 stdout=log,
                 stderr=log,
                 cwd=home,  # not where a test or a driver is
-                env=_environment(home),
+                env=_environment(home, memory),
                 start_new_session=True,
             )
 
@@ -153,7 +163,7 @@ class ConnectServer:
         conf = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         arguments = ["--class", CONNECT, "--master", master, *conf, "spark-internal"]
         self.url = f"sc://{LOOPBACK}:{port}"
-        self._process = SparkProcess("connect", home, arguments, "spark-submit")
+        self._process = SparkProcess("connect", home, arguments, "spark-submit", CONNECT_MEMORY)
 
     def __enter__(self) -> Self:
         try:
@@ -176,13 +186,13 @@ def _on_loopback(name: str) -> list[str]:
     return [name, "--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
 
 
-def _environment(home: Path) -> dict[str, str]:
+def _environment(home: Path, memory: str) -> dict[str, str]:
     return {
         **os.environ,
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_LOCAL_DIRS": str(home / "local"),
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": memory,
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has a port of its own
         "PYSPARK_PYTHON": sys.executable,
     }

@@ -5,7 +5,7 @@ from pyspark.errors import AnalysisException, PythonException
 
 from headrace.client.errors import AuthenticationFailed, ConnectionFailed
 from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, ProducerFenced
-from headrace.pipeline.runner.failures import failure_of, raised_in
+from headrace.pipeline.runner.failures import FREE_SPACE, failure_of, raised_in
 from headrace.pipeline.runner.planner import PlanError
 from headrace.pipeline.runner.session import is_on_this_machine, java_version
 from headrace.pipeline.sinks.table import SinkError
@@ -64,6 +64,20 @@ def test_what_may_pass_is_tried_again(error: Exception) -> None:
 )
 def test_what_a_person_must_mend_is_not(error: Exception) -> None:
     assert not failure_of(error).passing
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        PythonException(IN_A_TASK.format(error="OSError: [Errno 28] No space left on device: 'x'")),
+        RuntimeError("(sqlite3.OperationalError) database or disk is full"),
+    ],
+)
+def test_a_full_disk_is_told_with_what_to_do(error: Exception) -> None:
+    failure = failure_of(error)
+    assert not failure.passing
+    assert FREE_SPACE in failure.message
 
 
 def test_the_line_that_matters_is_found() -> None:

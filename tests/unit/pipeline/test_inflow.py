@@ -12,6 +12,7 @@ from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended, added_file
 from headrace.pipeline.inflow.files import Found, NoFolder, list_files, next_files, split_pattern
 from headrace.pipeline.inflow.inputs import Folder, Table
 from headrace.pipeline.inflow.intent import BadIntent, Intent, Intents
+from headrace.pipeline.inflow.lines import line_number
 from headrace.pipeline.spec.sources import DeltaSource, FileSource
 
 
@@ -31,6 +32,15 @@ def test_the_files_of_a_folder_are_taken_oldest_first(tmp_path: Path) -> None:
     assert [each.path for each in list_files(str(tmp_path), None)] == [early, late]
     with pytest.raises(NoFolder, match=r"there is no folder .*nothing"):
         list_files(str(tmp_path / "nothing"), None)
+
+
+def test_a_line_is_found_by_what_it_says(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    file.write_bytes(b'{"id": 1}\r\n\n  {"id": \n\xff\n')
+    assert line_number(file, '{"id": ') == 3
+    assert line_number(file, "\ufffd") == 4
+    assert line_number(file, "nothing of the kind") is None
+    assert line_number(tmp_path / "gone.json", "x") is None
 
 
 def test_a_pattern_chooses_among_the_files(tmp_path: Path) -> None:
