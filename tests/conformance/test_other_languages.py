@@ -8,7 +8,7 @@ import pytest
 
 HERE = Path(__file__).parent
 BUILD_TIMEOUT_S = 600
-RUN_TIMEOUT_S = 120
+RUN_TIMEOUT_S = 300
 
 pytestmark = pytest.mark.timeout(BUILD_TIMEOUT_S + RUN_TIMEOUT_S)
 

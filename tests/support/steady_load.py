@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -15,7 +16,14 @@ PACE_S = 0.002
 class SteadyLoad:
     """Writes numbers, `partitions` side by side, until its block ends."""
 
-    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        partitions: int,
+        value: Callable[[int], bytes] = lambda number: str(number).encode(),
+    ) -> None:
+        self._value = value
         self._servers = servers
         self._topic = topic
         self._partitions = partitions
@@ -54,7 +62,7 @@ class SteadyLoad:
             for partition in range(self._partitions):
                 producer.produce(
                     self._topic,
-                    str(self.sent).encode(),
+                    self._value(self.sent),
                     partition=partition,
                     on_delivery=self._delivered,
                 )

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol
@@ -60,8 +60,10 @@ class Lines:
 class _Live:
     """The screen that is drawn again and again; drawn by rich's own thread."""
 
-    def __init__(self, servers: str, zookeeper: str, folder: str) -> None:
-        self._head = {"clients connect to": servers, "ZooKeeper": zookeeper, "kept in": folder}
+    def __init__(self, servers: str, zookeeper: Callable[[], str], folder: str) -> None:
+        self._servers = servers
+        self._zookeeper = zookeeper
+        self._folder = folder
         self._view = ClusterView(())
         self._note = "starting"
 
@@ -96,10 +98,11 @@ class _Live:
         from rich.table import Table
 
         table = Table.grid(padding=(0, 2))
-        for label, value in self._head.items():
-            table.add_row(label, value)
-        servers = self._head["clients connect to"].partition(",")[0]
-        table.add_row("try", f"{program_name()} cluster status -b {servers}")
+        table.add_row("clients connect to", self._servers)
+        table.add_row("ZooKeeper", self._zookeeper())
+        table.add_row("kept in", self._folder)
+        first = self._servers.partition(",")[0]
+        table.add_row("try", f"{program_name()} cluster status -b {first}")
         yield table
 
     def _room(self, height: int) -> int:
@@ -182,7 +185,7 @@ def is_live_terminal() -> bool:
 
 
 @contextmanager
-def open_screen(servers: str, zookeeper: str, folder: str) -> Iterator[Screen]:
+def open_screen(servers: str, zookeeper: Callable[[], str], folder: str) -> Iterator[Screen]:
     """A live screen where there is a terminal, lines elsewhere."""
     if not is_live_terminal():
         yield Lines()

@@ -152,16 +152,14 @@ class _Supervisor:
         stopping = asyncio.Event()
         self._listen(stopping)
         cluster = self._cluster
-        starting = asyncio.create_task(asyncio.to_thread(cluster.start))
-        # Not cancelled: what was half started could not be told from what was not.
-        await starting
         folder = "nowhere (--ephemeral)" if cluster.plan.ephemeral else str(cluster.folder)
-        with open_screen(cluster.bootstrap_servers, cluster.zookeeper, folder) as screen:
+        with open_screen(cluster.bootstrap_servers, lambda: cluster.zookeeper, folder) as screen:
             servers = cluster.bootstrap_servers
             screen.say(
                 "starting",
                 {"event": "starting", "bootstrap_servers": servers, "folder": str(cluster.folder)},
             )
+            await self._start(screen)
             looking = asyncio.create_task(self._look())
             try:
                 while not stopping.is_set():
@@ -172,6 +170,14 @@ class _Supervisor:
             finally:
                 looking.cancel()
         return ExitCode.OK
+
+    async def _start(self, screen: Screen) -> None:
+        # A signal waits for this: what was half started could not be told from what was not.
+        starting = asyncio.create_task(asyncio.to_thread(self._cluster.start))
+        while not starting.done():
+            screen.show(self._view())
+            await asyncio.wait([starting], timeout=LOOK_S)
+        await starting
 
     def _listen(self, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()

@@ -54,6 +54,8 @@ def state_of(*, runs: bool, exit_code: int | None, live: bool, known: bool) -> s
         return UP if live else FENCED if known else STARTING
     if live:
         return ELSEWHERE
+    if exit_code is None:
+        return STARTING
     return STOPPED if exit_code == 0 else DEAD
 
 

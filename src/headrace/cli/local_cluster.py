@@ -102,9 +102,10 @@ class LocalCluster:
             self.start_broker(broker)
 
     def _start_zookeeper(self, guardian: Guardian) -> None:
-        self._zookeeper = server = ZooKeeperServer(self.folder / "zookeeper")
+        server = ZooKeeperServer(self.folder / "zookeeper")
         try:
             server.launch()
+            self._zookeeper = server
             if server.pid is not None:
                 guardian.last(server.pid)
             server.wait_until_serving()

@@ -17,7 +17,7 @@ import (
 const (
 	partitions = 3
 	perCodec   = 200
-	deadline   = 60 * time.Second
+	deadline   = 240 * time.Second
 )
 
 var codecs = map[string]kgo.CompressionCodec{

@@ -42,6 +42,7 @@ def kinds(before: ClusterView | None, now: ClusterView) -> list[object]:
 @pytest.mark.parametrize(
     ("runs", "code", "live", "known", "state"),
     [
+        (False, None, False, False, STARTING),
         (True, None, False, False, STARTING),
         (True, None, True, True, UP),
         (True, None, False, True, FENCED),
