@@ -32,6 +32,7 @@ print(json.dumps([rows, grown << 10]))
 MB = 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("codec", "records", "value_bytes", "fetch_bytes", "most_bytes"),
     [("none", 300, 1 * MB, 4 * MB, 80 * MB), ("zstd", 60, 10 * MB, 16 * MB, 320 * MB)],

@@ -282,6 +282,7 @@ def test_a_full_disk_stops_the_run_and_the_table_is_exact_when_there_is_room(
 # --- poisoned records ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_record_of_a_hundred_megabytes_is_a_dead_letter(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:

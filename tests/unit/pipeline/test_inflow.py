@@ -30,6 +30,7 @@ def test_the_files_of_a_folder_are_taken_oldest_first(tmp_path: Path) -> None:
     put(tmp_path, "_tmp/c.json", 50)
     put(tmp_path, ".d.json", 50)
     assert [each.path for each in list_files(str(tmp_path), None)] == [early, late]
+    assert [each.path for each in list_files(late, None)] == [late]
     with pytest.raises(NoFolder, match=r"there is no folder .*nothing"):
         list_files(str(tmp_path / "nothing"), None)
 

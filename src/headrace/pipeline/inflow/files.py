@@ -24,22 +24,28 @@ class Found(NamedTuple):
 
 
 def list_files(location: str, storage_options: Mapping[str, str] | None) -> list[Found]:
-    """The files of a folder or of a pattern, oldest first; hidden ones are not meant."""
+    """The files of a folder or of a pattern, or one; oldest first, hidden ones are not meant."""
     base, pattern = split_pattern(location)
     store, root = open_store(base, storage_options)
     scheme, remote, _ = base.partition("://")
     prefix = f"{scheme}://" if remote and scheme != "file" else ""
-    found = []
-    if store.get_file_info(root).type is fs.FileType.NotFound and not prefix:
+    there = store.get_file_info(root)
+    if there.type is fs.FileType.NotFound and not prefix:
         raise NoFolder(f"there is no folder {root}. Make it, or correct files: in the spec")
+    if there.is_file:
+        return [_found(there, prefix)]
+    found = []
     for each in store.get_file_info(fs.FileSelector(root, allow_not_found=True, recursive=True)):
         within = each.path.removeprefix(root).lstrip("/")
         hidden = any(part.startswith((".", "_")) for part in within.split("/"))
-        if not each.is_file or hidden or (pattern and not fnmatch(within, pattern)):
-            continue
-        modified = each.mtime.timestamp() if each.mtime is not None else 0.0
-        found.append(Found(modified, f"{prefix}{each.path}", each.size or 0))
+        if each.is_file and not hidden and (not pattern or fnmatch(within, pattern)):
+            found.append(_found(each, prefix))
     return sorted(found)
+
+
+def _found(file: fs.FileInfo, prefix: str) -> Found:
+    modified_s = file.mtime.timestamp() if file.mtime is not None else 0.0
+    return Found(modified_s, f"{prefix}{file.path}", file.size or 0)
 
 
 def split_pattern(location: str) -> tuple[str, str]:
