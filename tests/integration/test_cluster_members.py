@@ -522,3 +522,30 @@ def test_requests_during_a_change_of_controllers_wait_for_the_next_one(tmp_path:
             )
 
     run(test())
+
+
+def test_no_client_is_sent_to_a_leader_that_has_just_crashed(tmp_path: Path) -> None:
+    # A client asks before any election is over; told of the dead leader it would wait for long.
+    async def test() -> None:
+        async with Members(tmp_path) as members:
+            await create(members, 1, partitions=1)
+            victim = members.partition(1).leader
+            at = others(members, victim)[0]
+            asked = MetadataRequest(topics=[MetadataRequestTopic(name="orders")])
+            await members.ask(at, asked, MetadataResponse)  # the connection is there
+            members.kill(victim)
+            await until(
+                lambda: (
+                    members.brokers[at].membership.crashes.suspicions  # type: ignore[union-attr]
+                    or members.brokers[at].metadata.image.brokers[victim].fenced
+                ),
+                "the end of its connection is noticed",
+            )
+            answer = await members.ask(at, asked, MetadataResponse)
+            assert answer.topics[0].partitions[0].leader_id != victim
+            # Still listed: a client may be about to take its partitions away from it.
+            assert victim in {each.node_id for each in answer.brokers}
+            everything = await members.ask(at, MetadataRequest(topics=None), MetadataResponse)
+            assert victim not in {each.node_id for each in everything.brokers}
+
+    run(test())

@@ -11,11 +11,10 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, TypeVar, cast
 
-from headrace.broker.crash_watch import has_crashed
+from headrace.broker.crash_detection import CrashDetection
 from headrace.broker.member_metadata import MemberMetadata
 from headrace.broker.office import Office
 from headrace.broker.peers import METADATA, Peers
-from headrace.broker.suspicion import Suspicions
 from headrace.client.connection import Address
 from headrace.client.errors import ClientError, ConnectionLost, RequestTimedOut, UnknownBroker
 from headrace.cluster.differences import records_between
@@ -44,10 +43,6 @@ POLL_WAIT_MS: Final = 2_000
 POLL_TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 0.05
 OLD_LIFE_LOOK_S: Final = 1.0
-JUST_GONE_S: Final = 10.0
-NEVER: Final = float("-inf")
-MISSING_AFTER_S: Final = 0.3
-"""A live broker has found a new controller by then; who has not is looked for."""
 
 
 class Identity(NamedTuple):
@@ -80,7 +75,9 @@ class Membership:
         self._answer_here = answer_here
         self._node_id = node_id
         self._listener = listener
-        self._detect_crashes = detect_crashes
+        self.crashes = CrashDetection(
+            metadata, self.address_of, node_id=node_id, enabled=detect_crashes
+        )
         self._identity: Identity | None = None
         self.broker_epoch = -1
         self._holder: tuple[int, int] | None = None
@@ -89,13 +86,8 @@ class Membership:
         self._registered = asyncio.Event()
         self._lost = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._probes: set[asyncio.Task[None]] = set()
-        self.suspicions = Suspicions()
         store.on_lost(self._lost.set)
-        peers.on_lost = self._suspect
-        self._gone_at: dict[int, float] = {}
-        self._live: frozenset[int] = frozenset()
-        metadata.on_news(self._notice_gone)
+        peers.on_lost = self.crashes.connection_lost
 
     # --- what others ask ------------------------------------------------------------------------
 
@@ -158,8 +150,8 @@ class Membership:
         self._cancel()
 
     def _cancel(self) -> None:
-        self.suspicions.close()
-        for task in (*self._tasks, *self._probes):
+        self.crashes.close()
+        for task in self._tasks:
             task.cancel()
 
     # --- the registration -----------------------------------------------------------------------
@@ -237,11 +229,11 @@ class Membership:
             return False
         log.info("elected controller", extra={"epoch": elected.controller_epoch})
         office = self._make_office(elected)
-        office.polls.on_gone = self._gone
+        office.polls.on_gone = self.crashes.polls_ended
         try:
             await office.enter(crashed)
             self._metadata.office = office
-            self._watch_for_missing(office)
+            self.crashes.term_began(office)
             await office.until_over()
         except (Exception, asyncio.CancelledError):
             # Not for a coroutine that is thrown away with its loop: it can wait for nothing.
@@ -270,7 +262,7 @@ class Membership:
             try:
                 answer = await _first(self._poll(holder[0]), changed.wait())
             except ConnectionLost:
-                if heard and self._detect_crashes and await self._is_dead(holder, changed):
+                if heard and await self.crashes.is_dead(holder[0], changed.is_set):
                     await self._stand(instead_of=holder)
                     return
                 await _either(changed.wait(), asyncio.sleep(RETRY_S))
@@ -329,83 +321,6 @@ class Membership:
             image = before.apply(records).at_version(answer.version)
         self._metadata.advance(image, records)
         return True
-
-    # --- crashes --------------------------------------------------------------------------------
-
-    async def _is_dead(self, holder: tuple[int, int], changed: asyncio.Event) -> bool:
-        address = self.address_of(holder[0])
-        return address is not None and await has_crashed(address, changed.is_set)
-
-    def _suspect(self, broker_id: int) -> None:
-        """A connection to this broker has ended: has its process, too?"""
-        address = self.address_of(broker_id)
-        if self._detect_crashes and address is not None and self._is_live(broker_id):
-            self.suspicions.suspect(
-                broker_id, lambda: has_crashed(address, lambda: not self._is_live(broker_id))
-            )
-
-    def just_gone(self) -> list[Broker]:
-        """Brokers that were fenced a moment ago.
-
-        librdkafka (2.x) that hears in one answer of a new leader and that the old one is gone may
-        undo the first while it does away with the second, and asks again a second later.
-        """
-        since = asyncio.get_running_loop().time() - JUST_GONE_S
-        brokers = self._metadata.image.brokers
-        return [brokers[id_] for id_, at in self._gone_at.items() if at > since and id_ in brokers]
-
-    def _notice_gone(self) -> None:
-        now = asyncio.get_running_loop().time()
-        for id_, broker in self._metadata.image.brokers.items():
-            if not broker.fenced:
-                self._gone_at.pop(id_, None)
-                continue
-            # Who was gone before this broker came is nobody's leader any more.
-            self._gone_at.setdefault(id_, now if self._was_live(id_) else NEVER)
-            self.suspicions.clear(id_)
-        self._live = self._metadata.image.live_ids
-
-    def _was_live(self, broker_id: int) -> bool:
-        return broker_id in self._live
-
-    def _is_live(self, broker_id: int) -> bool:
-        known = self._metadata.image.brokers.get(broker_id)
-        return known is not None and not known.fenced
-
-    def _gone(self, broker_id: int, broker_epoch: int) -> None:
-        """A broker's polls have ended with their connection."""
-        office = self.office
-        if office is not None and self._detect_crashes:
-            self._suspect(broker_id)
-            self._probe(self._fence_if_dead(office, broker_id, broker_epoch))
-
-    def _watch_for_missing(self, office: Office) -> None:
-        if self._detect_crashes:
-            self._probe(self._fence_missing(office))
-
-    async def _fence_missing(self, office: Office) -> None:
-        """Who died together with the last controller had no connection to this one."""
-        await asyncio.sleep(MISSING_AFTER_S)
-        for broker in self._metadata.image.live_brokers():
-            if broker.broker_id != self._node_id:
-                self._probe(self._fence_if_dead(office, broker.broker_id, broker.epoch))
-
-    async def _fence_if_dead(self, office: Office, broker_id: int, broker_epoch: int) -> None:
-        known = self._metadata.image.brokers.get(broker_id)
-        address = None if known is None else self._address(known)
-        if known is None or address is None or known.epoch != broker_epoch or known.fenced:
-            return
-
-        def has_returned() -> bool:
-            return office.is_over or office.polls.has_heard(broker_id, broker_epoch)
-
-        if not has_returned() and await has_crashed(address, has_returned):
-            await office.fence(broker_id, broker_epoch)
-
-    def _probe(self, probing: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(probing)
-        self._probes.add(task)
-        task.add_done_callback(self._probes.discard)
 
     # --- questions to the controller ------------------------------------------------------------
 

@@ -60,7 +60,7 @@ async def _answer_when_sure(
 ) -> MetadataResponse:
     """Names no leader that has just crashed, if that is soon known."""
     assert broker.membership is not None
-    suspicions = broker.membership.suspicions
+    suspicions = broker.membership.crashes.suspicions
     while suspicions:
         answer = _answer(broker, context, request, {})
         leaders = {each.leader_id for topic in answer.topics for each in topic.partitions}
@@ -120,7 +120,7 @@ def _answer(
         topics = [_asked(image, asked, errors, operations) for asked in _unique(request)]
     shown = image.live_brokers()
     if broker.membership is not None and not everything:
-        shown += broker.membership.just_gone()
+        shown += broker.membership.crashes.just_gone()
     return MetadataResponse(
         brokers=_brokers(shown, context.connection.listener),
         cluster_id=image.cluster_id,
