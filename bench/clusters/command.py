@@ -64,8 +64,12 @@ def main(arguments: Sequence[str]) -> int:
     if options.merge:
         results = merge([load(path) for path in options.merge], PEERS)
     else:
-        with artifacts.alone():
-            results = measure(options)
+        try:
+            with artifacts.alone():
+                results = measure(options)
+        except (artifacts.MissingToolError, artifacts.BusyError) as problem:
+            print(problem, file=sys.stderr)
+            return 1
     print(report.table(results))
     if options.publish:
         publish(results, ROOT / "docs")

@@ -233,8 +233,10 @@ class IsrKeeper:
     ) -> bool:
         """Whether there is nothing more to ask."""
         if leader.pending is not proposal:
-            self._proposed.pop(leader, None)
-            return True  # the metadata was quicker
+            # The metadata was quicker. What is proposed by now may be the next change.
+            if self._proposed.get(leader) is proposal:
+                del self._proposed[leader]
+            return True
         code = code_of_number(answer.error_code)
         if code in _REFUSED:
             leader.refused(proposal)
