@@ -291,7 +291,11 @@ class ReplicaSession:
         position.told_watermark = data.high_watermark
         position.told_start = data.log_start_offset
         leader = position.leader
-        if leader is None or data.high_watermark == leader.log.log_end_offset:
+        if (
+            leader is None
+            or data.error_code  # it hears of nothing until it is named again
+            or data.high_watermark == leader.log.log_end_offset
+        ):
             self._behind.pop(position, None)
         else:
             self._behind[position] = None
