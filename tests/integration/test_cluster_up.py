@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -153,6 +154,27 @@ def test_what_makes_no_sense_is_one_sentence(
     ended = Cli("", tmp_path)("cluster", "up", *options)
     assert ended.code == code
     assert words in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+def test_a_port_in_use_is_one_sentence_before_anything_starts(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ended = Cli("", tmp_path)(
+            "cluster", "up", "--port", str(port), "--data", str(tmp_path / "c")
+        )
+    assert ended.code == 1
+    assert str(port) in ended.stderr and "--port" in ended.stderr
+    assert not (tmp_path / "c").exists()
+
+
+def test_without_kazoo_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.cli.local_cluster.find_spec", lambda name: None)
+    ended = Cli("", tmp_path)("cluster", "up", "--data", str(tmp_path / "c"))
+    assert ended.code == 1
+    assert "headrace[cluster]" in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 

@@ -95,6 +95,11 @@ class SteadyLoad:
                 for message in consumer.consume(1000, timeout=1.0):
                     if message.error() is None:
                         seen[message.partition()].append(int(message.value()))
+            ends = {
+                each: consumer.get_watermark_offsets(TopicPartition(self._topic, each))[1]
+                for each in seen
+            }
         finally:
             consumer.close()
+        assert ends == dict.fromkeys(seen, self.sent)
         assert all(of == list(range(self.sent)) for of in seen.values())

@@ -8,7 +8,9 @@ down but itself; when the command is killed, its guardian ends the rest.
 import fcntl
 import json
 import os
+import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Final, NamedTuple
@@ -20,7 +22,6 @@ from headrace.zookeeper_server import (
     LOOPBACK,
     ZooKeeperServer,
     ZooKeeperUnavailable,
-    free_port,
     jars,
     java_command,
 )
@@ -50,9 +51,8 @@ class LocalCluster:
         self.plan = plan
         self.folder = plan.folder
         self.brokers = [
-            LocalBroker(number, plan.port + number - 1 if plan.port else free_port(), folder)
-            for number in range(1, plan.brokers + 1)
-            for folder in [plan.folder / f"broker-{number}"]
+            LocalBroker(number, port, plan.folder / f"broker-{number}")
+            for number, port in enumerate(_ports(plan), start=1)
         ]
         self._zookeeper: ZooKeeperServer | None = None
         self._guardian: Guardian | None = None
@@ -79,6 +79,15 @@ class LocalCluster:
                 java_command()
             except ZooKeeperUnavailable as error:
                 raise CommandFailed(f"{error} (--zookeeper HOST:PORT)") from error
+        for broker in self.brokers:
+            try:
+                socket.create_server((LOOPBACK, broker.port)).close()
+            except OSError as error:
+                reason = os.strerror(error.errno or 0)
+                raise CommandFailed(
+                    f"broker {broker.id} cannot listen on {LOOPBACK}:{broker.port}: {reason}; "
+                    "choose other ports with --port"
+                ) from error
 
     def lock(self) -> None:
         """Takes the directory; `CommandFailed` if another cluster runs in it."""
@@ -174,6 +183,16 @@ class LocalCluster:
             self._guardian.close()
         if self._lock is not None:
             self._lock.close()
+
+
+def _ports(plan: LocalClusterPlan) -> list[int]:
+    if plan.port:
+        return list(range(plan.port, plan.port + plan.brokers))
+    with ExitStack() as held:  # all at once, or the same port might come twice
+        found = [
+            held.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(plan.brokers)
+        ]
+        return [each.getsockname()[1] for each in found]
 
 
 def take_lock(folder: Path) -> IO[str] | None:
