@@ -52,5 +52,5 @@ def test_batches_are_limited_by_bytes(url: str, bootstrap: str, name: str, tmp_p
     run = flows.run(url)
     flows.check()
     first, *others = (each["offsets_read"] for each in run.events if each["kind"] == "batch")
-    assert first == 10_000
+    assert 9_990 < first <= 10_000  # each partition's share is a whole number
     assert max(others) <= 1.5 * LIMIT_BYTES / RECORD_BYTES
