@@ -33,7 +33,8 @@ MEMORY_GROWTH_GOAL = 1.25
 DECODING = Path(__file__).parent / "decoding.py"
 DECODE_TIMEOUT_S = 60
 LATENCY_RATE, LATENCY_S = 1000, 20.0
-MEMORY_STEPS = (1, 4, 16)
+MEMORY_STEPS = (2, 8, 16)
+"""Times 100 MB: the shortest fills all that a worker may hold at a time."""
 MB = MILLION = 1_000_000
 WORKER = "pyspark.worker"
 
