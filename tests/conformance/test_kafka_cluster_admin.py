@@ -117,7 +117,7 @@ def test_a_slow_move_can_be_watched_and_cancelled(
     options = ["cluster", "reassign", "--topic", topic, "--to", "3,2"]
     begun = cli(*options, "--execute", "--throttle", "20k", "--no-wait")
     assert begun.code == 0, begun
-    assert "--status" in begun.stderr
+    assert "--status" in begun.stderr and "--unthrottle" in begun.stderr
     (moving,) = json.loads(cli.ok("cluster", "reassign", "--status", "--format", "json"))
     assert (moving["topic"], moving["adding"], moving["removing"]) == (topic, [3], [1])
     assert 0 <= moving["percent"] < 100
@@ -134,6 +134,26 @@ def test_a_slow_move_can_be_watched_and_cancelled(
     brokers = cli.ok("config", "get", "broker", "3", "--format", "json")
     assert "throttled" not in brokers
     assert cli.ok("cluster", "reassign", "--cancel") == "nothing is moving\n"
+
+
+def test_a_move_without_its_limit_ends_soon(
+    cluster: KafkaCluster, cli: Cli, admin: AdminClient
+) -> None:
+    topic = placed(admin, [[1, 2]])
+    fill(cluster, topic, 1, 500)
+    options = ["cluster", "reassign", "--topic", topic, "--to", "3,2", "--execute", "--no-wait"]
+    assert cli(*options, "--throttle", "20k").code == 0
+    assert f"topic {topic}" in cli.ok("cluster", "reassign", "--unthrottle")
+    wait_for(
+        lambda: cli.ok("cluster", "reassign", "--unthrottle") == "no limit is set\n",
+        "all brokers know",
+        deadline_s=DEADLINE_S,
+    )
+    wait_for(
+        lambda: cli.ok("cluster", "reassign", "--status") == "nothing is moving\n",
+        "the move has ended",
+        deadline_s=DEADLINE_S,
+    )
 
 
 def test_the_preferred_replica_leads_again_after_an_election(

@@ -9,9 +9,9 @@ import typer
 from headrace.cli import complete
 from headrace.cli.commands import command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, sentence, usage
-from headrace.cli.output import Table, code_of, remark
+from headrace.cli.output import Table, code_of, remark, report
 from headrace.cli.overview import Overview, take_overview
-from headrace.cli.reassign_job import STILL_MOVING, ReassignJob
+from headrace.cli.reassign_job import ReassignJob
 from headrace.cli.reassigning import (
     Change,
     balanced,
@@ -26,9 +26,10 @@ from headrace.cli.reassignment_file import read_plan, write_plan
 from headrace.cli.session import Session
 from headrace.cli.topic import Yes, confirm
 from headrace.client.client import ClusterClient
+from headrace.client.configs import Resource
 from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.client.reassignments import Move, alter_reassignments, list_reassignments
-from headrace.client.throttles import clear_throttle
+from headrace.client.throttles import clear_throttle, find_throttled
 
 Topics = Annotated[
     list[str],
@@ -85,16 +86,21 @@ def reassign(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Bring back what is moving now.")
     ] = False,
+    unthrottle: Annotated[
+        bool, typer.Option("--unthrottle", help="Take away limits that --throttle left behind.")
+    ] = False,
     yes: Yes = False,
 ) -> ExitCode | None:
     """Move partitions to other brokers. Shows before and after; --execute does it."""
-    if sum((status, cancel, execute)) > 1:
-        raise usage("choose one of --execute, --status and --cancel")
+    if sum((status, cancel, execute, unthrottle)) > 1:
+        raise usage("choose one of --execute, --status, --cancel and --unthrottle")
     if plan is not None and (to is not None or topic):
         raise usage("a --plan says itself what goes where: leave out --to and --topic")
     if status:
         _status(session, topic)
         return None
+    if unthrottle:
+        return _unthrottle(session)
     if cancel:
         return _cancel(session, topic, yes)
     rate, brokers = parse_rate(throttle), parse_brokers(to)
@@ -122,7 +128,7 @@ def reassign(
         return session.run(work)
     except KeyboardInterrupt:
         if job.begun:
-            remark(STILL_MOVING)
+            job.say_that_it_goes_on()
         raise
 
 
@@ -206,3 +212,21 @@ def _cancel(session: Session, topics: Sequence[str], yes: bool) -> ExitCode:
     for each, why in failed.items():
         remark(f"{each}: {sentence(why)}")
     return code_of(len(outcomes), list(failed.values()))
+
+
+def _unthrottle(session: Session) -> ExitCode:
+    async def work(client: ClusterClient) -> dict[Resource, Refusal | None]:
+        overview = await take_overview(client, timeout_s=session.timeout_s)
+        brokers, topics = await find_throttled(
+            client,
+            [broker.id for broker in overview.cluster.live],
+            [topic.name for topic in overview.topics],
+            timeout_s=session.timeout_s,
+        )
+        return await clear_throttle(client, brokers, topics, timeout_s=session.timeout_s)
+
+    done = {f"{each.kind.name.lower()} {each.name}": why for each, why in session.run(work).items()}
+    if not done:
+        session.output.show([], "no limit is set")
+        return ExitCode.OK
+    return report(session.output, "the limit of", "took away", done)

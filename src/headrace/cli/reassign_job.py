@@ -9,7 +9,15 @@ from typing import Final
 from headrace.cli.exits import CommandFailed, ExitCode, sentence
 from headrace.cli.output import Block, Format, Table, code_of, remark
 from headrace.cli.overview import Overview
-from headrace.cli.reassigning import Change, Replicas, broker_totals, copied, human, leaders_of
+from headrace.cli.reassigning import (
+    Change,
+    Replicas,
+    broker_totals,
+    copied,
+    counted,
+    human,
+    leaders_of,
+)
 from headrace.cli.reassignment_file import plan_facts
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
@@ -88,8 +96,12 @@ class ReassignJob:
             await self._watch(client, started)
             await self._finish(client, started)
         elif started:
-            remark(STILL_MOVING)
+            self.say_that_it_goes_on()
         return code_of(len(changes), list(failed.values()))
+
+    def say_that_it_goes_on(self) -> None:
+        limit = "; --unthrottle takes the limit away when they are there"
+        remark(STILL_MOVING + (limit if self._rate is not None else ""))
 
     async def _throttle(self, client: ClusterClient, changes: Sequence[Change]) -> None:
         assert self._rate is not None
@@ -139,7 +151,7 @@ class ReassignJob:
         for each, why in outcomes.items():
             if why is not None and why.code is not ErrorCode.ELECTION_NOT_NEEDED:
                 remark(f"{each} is not led by its preferred replica yet: {sentence(why)}")
-        remark(f"moved {len(changes)} partitions")
+        remark(f"moved {counted(len(changes), 'partition')}")
 
 
 def _change_facts(change: Change) -> dict[str, object]:
@@ -180,7 +192,10 @@ def _plan_blocks(
     brokers = facts["brokers"]
     assert isinstance(brokers, list)
     copies = sum(len(each.copies) for each in changes)
-    summary = f"{len(changes)} partitions change, {copies} replicas are copied ({human(to_copy)})."
+    summary = (
+        f"{counted(len(changes), 'partition')} to change, "
+        f"{counted(copies, 'replica')} to copy ({human(to_copy)})."
+    )
     return [
         Table(
             ("TOPIC", "PARTITION", "BEFORE", "AFTER", "COPIED TO"),

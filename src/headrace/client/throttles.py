@@ -10,10 +10,12 @@ from typing import Final
 from headrace.client.client import ClusterClient
 from headrace.client.configs import (
     ConfigChange,
+    ConfigSource,
     Operation,
     Resource,
     ResourceKind,
     alter_configs,
+    describe_configs,
 )
 from headrace.client.outcomes import Refusal, TopicPartition
 
@@ -59,6 +61,27 @@ async def clear_throttle(
             ConfigChange(name, Operation.DELETE) for name in (LEADERS, FOLLOWERS)
         ]
     return await alter_configs(client, changes, timeout_s=timeout_s)
+
+
+async def find_throttled(
+    client: ClusterClient, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
+) -> tuple[list[int], list[str]]:
+    """Those of the brokers and topics that have a limit of their own."""
+    resources = [Resource(ResourceKind.BROKER, str(broker)) for broker in brokers]
+    resources += [Resource(ResourceKind.TOPIC, topic) for topic in topics]
+    names = (*RATES, LEADERS, FOLLOWERS)
+    limited = (ConfigSource.DYNAMIC_BROKER, ConfigSource.TOPIC)
+    answers = await describe_configs(client, resources, timeout_s=timeout_s, names=names)
+    found = [
+        resource
+        for resource, entries in answers.items()
+        if not isinstance(entries, Refusal)
+        and any(entry.source in limited and entry.name in names for entry in entries)
+    ]
+    return (
+        [int(each.name) for each in found if each.kind is ResourceKind.BROKER],
+        [each.name for each in found if each.kind is ResourceKind.TOPIC],
+    )
 
 
 def _throttled(moves: Moves) -> dict[str, tuple[list[str], list[str]]]:
