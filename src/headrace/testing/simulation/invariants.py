@@ -63,6 +63,10 @@ class Committed:
         """What leaders of earlier epochs committed; a late leader need not know of later ones."""
         return self.batches[: bisect_left(self.epochs, epoch)]
 
+    def end_before(self, epoch: int) -> int:
+        count = bisect_left(self.epochs, epoch)
+        return self.batches[count - 1].next_offset if count else 0
+
     def between(self, start: int, end: int) -> list[Batch]:
         return [
             each for each in self.batches if each.base_offset >= start and each.base_offset < end
@@ -102,6 +106,10 @@ class Watch:
         for leader in node.partitions:
             if leader.is_open and not leader.closed:
                 self._look_at_leader(life.name, node, leader)
+        for topic in node.partitions.by_name.values():
+            for follower in topic.followers.values():
+                if follower.is_open and not follower.closed:
+                    self._look_at_follower(life.name, node, follower)
 
     def acknowledged(self, place: Place, values: Sequence[bytes], base_offset: int) -> None:
         """A producer was told that these are safe."""
@@ -208,6 +216,30 @@ class Watch:
         )
         committed.batches.extend(added)
         committed.epochs.extend([leader.epoch] * len(added))
+
+    def _look_at_follower(self, life: str, node: Broker, follower: Follower) -> None:
+        """Whoever is in sync when an epoch begins has what was committed before it, and keeps it.
+
+        By the metadata that the follower itself knows: it has the follower's present life.
+        """
+        committed = self._committed.get((follower.topic_id, follower.index))
+        if committed is None:
+            return
+        image = node.metadata.image
+        topic, me = image.topics_by_id.get(follower.topic_id), image.brokers.get(node.node_id)
+        partition = topic.partition(follower.index) if topic is not None else None
+        if (
+            partition is None
+            or partition.leader_epoch != follower.epoch
+            or node.node_id not in partition.isr
+            or me is None
+            or me.epoch != node.broker_epoch
+        ):
+            return
+        end = committed.end_before(follower.epoch)
+        if follower.log.log_end_offset < end:
+            where = f"{life}: {follower.topic}-{follower.index} epoch {follower.epoch}"
+            raise Violation(IN_SYNC, f"{where}: ends at {follower.log.log_end_offset}, not {end}")
 
     def _look_at_followers(
         self, where: str, leader: ReplicatedLeader, added: Sequence[Batch]
