@@ -70,12 +70,12 @@ def test_an_earlier_life_of_a_follower_and_a_stranger_do_not_count() -> None:
 
 
 def test_whoever_waits_and_gives_up_is_not_told() -> None:
+    """Methods too: each look-up makes another object, which is equal and not the same."""
     leader = led()
     heard: list[ErrorCode] = []
-    tell = heard.append
     end = append(leader)
-    leader.when_committed(end, tell)
-    leader.stop_waiting(tell)
+    leader.when_committed(end, heard.append)
+    leader.stop_waiting(heard.append)
     for id_ in (2, 3):
         leader.fetched(id_, LIVE[id_], end, 0, now=1.0)
     assert heard == []
