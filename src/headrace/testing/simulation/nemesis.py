@@ -15,6 +15,7 @@ from headrace.testing.simulation.cluster import ZOOKEEPER, SimulatedCluster
 
 MEAN_CALM_S: Final = 2.5
 LONGEST_DOWN_S: Final = 6.0
+SUPERVISION_S: Final = 1.0
 SHORT_OUTAGE_S: Final = 0.3
 LONGEST_GAP_S: Final = 1.5
 LONGEST_PAUSE_S: Final = 7.0
@@ -75,8 +76,14 @@ class Nemesis:
             cluster.resume(broker.id)
             broker.process.host.disk.slowness = 1.0
             broker.process.host.disk.limit(None)
+        self._keep_running()
+
+    def _keep_running(self) -> None:
+        """Starts who is down, also who was told to stop and ends only now."""
+        for broker in self._cluster.brokers.values():
             if not broker.process.running:
                 broker.process.start()
+        self._schedule.after(SUPERVISION_S, self._keep_running)
 
     # --- the rhythm -----------------------------------------------------------------------------
 
