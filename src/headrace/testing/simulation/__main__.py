@@ -3,10 +3,11 @@
 import argparse
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Final
 
 from headrace.testing.simulation.planted import PLANTED, planted
@@ -82,8 +83,26 @@ def describe(outcome: Outcome) -> str:
 # --- many seeds ---------------------------------------------------------------------------------
 
 
+def _pool(processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=_end_with_parent
+    )
+
+
+def _end_with_parent() -> None:
+    """A worker whose command was killed would compute on for nobody."""
+    parent = parent_process()
+    assert parent is not None
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
 def _outcomes(seeds: range, seconds: float, processes: int) -> Iterator[Outcome]:
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with _pool(processes) as pool:
         tasks = [
             pool.submit(run_some, seeds[at : at + SEEDS_PER_TASK], seconds, None)
             for at in range(0, len(seeds), SEEDS_PER_TASK)
@@ -125,7 +144,7 @@ def _try_planted(options: argparse.Namespace) -> int:
     count = options.seeds or PLANTED_SEEDS
     seeds = range(options.first, options.first + count)
     found: dict[str, Outcome] = {}
-    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
+    with _pool(options.processes) as pool:
         tasks = {pool.submit(run_some, seeds, options.seconds, name): name for name in names}
         for task in as_completed(tasks):
             name = tasks[task]

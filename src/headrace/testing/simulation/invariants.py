@@ -11,9 +11,11 @@
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, NamedTuple
 
 from headrace.broker.node import Broker
+from headrace.broker.roles import Role
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Partition
 from headrace.records.batch import headers
@@ -101,6 +103,8 @@ class Watch:
         if node is None or life is None:
             return
         image = node.metadata.image
+        if life.name not in self._images:
+            node.on_roles_changed(partial(self._role_changed, life.name, node))
         if image is not self._images.get(life.name):
             self._look_at_image(life.name, image)
         for leader in node.partitions:
@@ -110,6 +114,13 @@ class Watch:
             for follower in topic.followers.values():
                 if follower.is_open and not follower.closed:
                     self._look_at_follower(life.name, node, follower)
+
+    def _role_changed(
+        self, life: str, node: Broker, _topic: str, _index: int, before: Role | None, _: object
+    ) -> None:
+        """In one turn a leader may commit, with fewer in sync, and hear who leads after it."""
+        if isinstance(before, Leader) and before.closed and before.is_open:
+            self._look_at_leader(life, node, before)
 
     def acknowledged(self, place: Place, values: Sequence[bytes], base_offset: int) -> None:
         """A producer was told that these are safe."""
