@@ -83,6 +83,7 @@ class _Seen:
     epoch: int
     watermark: int
     enough: bool
+    partition_epoch: int
     verified: bool = False
 
 
@@ -182,16 +183,20 @@ class Watch:
         if seen is not None and seen.leader is leader and seen.epoch == leader.epoch:
             if seen.verified and seen.watermark == watermark:
                 seen.enough = leader.enough_in_sync
+                seen.partition_epoch = _partition_epoch(leader)
                 return
         else:
             place = f"{life}: {leader.topic}-{leader.index}"
             self._leads(place, (leader.topic_id, leader.index, leader.epoch), node.node_id)
-            seen = self._seen[key] = _Seen(leader, leader.epoch, watermark, leader.enough_in_sync)
+            seen = self._seen[key] = _Seen(
+                leader, leader.epoch, watermark, leader.enough_in_sync, _partition_epoch(leader)
+            )
         try:
             self._look_closely(life, leader, seen)
         except StorageError:
             return  # its disk is gone; nobody hears from this leader
         seen.watermark, seen.enough = watermark, leader.enough_in_sync
+        seen.partition_epoch = _partition_epoch(leader)
 
     def _look_closely(self, life: str, leader: Leader, seen: _Seen) -> None:
         key = (leader.topic_id, leader.index)
@@ -212,7 +217,10 @@ class Watch:
             return
         if committed.epochs and leader.epoch < committed.epochs[-1]:
             raise Violation(FENCED, f"{where}: {watermark}, after epoch {committed.epochs[-1]}")
-        if watermark > seen.watermark and not (seen.enough or leader.enough_in_sync):
+        # Two changes of the set in one turn: in between there may have been enough.
+        changes = _partition_epoch(leader) - seen.partition_epoch
+        too_few = not (seen.enough or leader.enough_in_sync or changes > 1)
+        if watermark > seen.watermark and too_few:
             raise Violation(ENOUGH_IN_SYNC, f"{where}: {seen.watermark} to {watermark}")
         added = _batches(leader.log, committed.end, watermark)
         if added and added[0].base_offset != committed.end:
@@ -270,6 +278,10 @@ class Watch:
             ):
                 continue
             _compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
+
+
+def _partition_epoch(leader: Leader) -> int:
+    return leader.partition.partition_epoch if isinstance(leader, ReplicatedLeader) else 0
 
 
 def _compare(where: str, rule: str, expected: Sequence[Batch], log: Log) -> None:
