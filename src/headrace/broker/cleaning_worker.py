@@ -46,7 +46,7 @@ class Throttle:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's to hear
     with contextlib.suppress(OSError):
-        os.nice(LOWEST_PRIORITY)
+        os.setpriority(os.PRIO_PROCESS, 0, LOWEST_PRIORITY)
     gc.disable()  # millions of keys, no cycles
     jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(jobs,), daemon=True).start()

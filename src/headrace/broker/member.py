@@ -129,6 +129,7 @@ class Member:
         delete_strays(broker.logs, image, broker.node_id)
         broker.host(image)
         self.metadata.begin()
+        broker.producer_ids.prepare()
         broker.replication.start(self.peers, self._ask_to_alter)
 
     async def _ask_to_alter(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
@@ -146,6 +147,7 @@ class Member:
 
     async def leave(self, timeout_s: float) -> None:
         settings = self._broker.settings
+        self._broker.producer_ids.stop()
         if settings.boolean("controlled.shutdown.enable"):
             try:
                 async with asyncio.timeout(timeout_s * LEAVING_SHARE):
@@ -190,6 +192,8 @@ class Member:
             log.warning("the store was not told", extra={"error": str(error)})
 
     def crash(self) -> None:
+        if hasattr(self._broker, "producer_ids"):
+            self._broker.producer_ids.stop()
         self.membership.crash()
         self.metadata.stop()
         self.peers.hang_up()
