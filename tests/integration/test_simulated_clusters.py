@@ -41,3 +41,15 @@ def test_a_seed_of_a_cluster_gives_the_same_run_in_every_process() -> None:
 def test_a_planted_bug_is_found(bug: str) -> None:
     with planted(bug):
         assert any(run(seed, SECONDS).violation for seed in range(1, 11))
+
+
+def test_the_command_plays_seeds_on_several_processes() -> None:
+    command = [sys.executable, "-m", "headrace.testing.simulation"]
+    played = subprocess.run(
+        [*command, "--seeds", "2", "--seconds", "5", "--processes", "2"],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert (played.returncode, "0 seeds failed" in played.stdout) == (0, True), played.stderr

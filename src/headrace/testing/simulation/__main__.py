@@ -3,16 +3,15 @@
 import argparse
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from typing import Final
 
 from headrace.testing.simulation.planted import PLANTED, planted
 from headrace.testing.simulation.scenario import DEFAULT_SECONDS, Outcome, run
-from headrace.testing.simulation.seeds import run_some
+from headrace.testing.simulation.seeds import end_with_parent, run_some
 
 SEEDS: Final = 1000
 PLANTED_SEEDS: Final = 200
@@ -85,20 +84,8 @@ def describe(outcome: Outcome) -> str:
 
 def _pool(processes: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(
-        processes, mp_context=get_context("spawn"), initializer=_end_with_parent
+        processes, mp_context=get_context("spawn"), initializer=end_with_parent
     )
-
-
-def _end_with_parent() -> None:
-    """A worker whose command was killed would compute on for nobody."""
-    parent = parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def _outcomes(seeds: range, seconds: float, processes: int) -> Iterator[Outcome]:
