@@ -1,32 +1,13 @@
 """kcat: the command that people reach for first."""
 
 import json
-import shutil
-import subprocess
 
 import pytest
 
+from support.kcat import kcat, needs_kcat
 from support.topics import MakeTopic
 
-TIMEOUT_S = 30
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("kcat") is None, reason="kcat is not installed (Debian: apt-get install kcat)"
-)
-
-
-def kcat(bootstrap: str, *arguments: str, stdin: str | None = None) -> str:
-    done = subprocess.run(
-        ["kcat", "-b", bootstrap, *arguments],
-        input=stdin,
-        stdin=subprocess.DEVNULL if stdin is None else None,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+pytestmark = needs_kcat
 
 
 def test_metadata_is_listed(bootstrap: str, make_topic: MakeTopic) -> None:
