@@ -33,6 +33,7 @@ from support.pipeline_outputs import (
     iceberg_rows,
     json_values,
     letters,
+    line_letters,
     parquet_rows,
 )
 from support.processes import BrokerProcess
@@ -55,7 +56,7 @@ MAX_DELAY_S = 1.5
 STRAGGLERS_S = 120
 SECONDS_PER_KILL = 600
 
-SOURCE, ASIDE, OUT, LINES = "source", "aside", "out", "lines"
+SOURCE, ASIDE, OUT, LINES, BAD_LINES = "source", "aside", "out", "lines", "bad-lines"
 PIPELINE = "chaos"
 
 pytestmark = [
@@ -110,6 +111,7 @@ class Chaos:
                     "max_files_per_batch": 2,
                 },
                 "sink": {"format": "topic", "topic": LINES, "key": ["id"]},
+                "dead_letter": {"topic": BAD_LINES},
             }
         sinks = {
             "delta": {"format": "delta", "table": str(self.home / "delta")},
@@ -314,8 +316,11 @@ def _check(chaos: Chaos) -> None:
         numbers = sorted(row["id"] for row in json_values(bootstrap, LINES))
         lines = list(range(chaos.files.lines))
         assert numbers == lines, f"files: {_difference(lines, numbers)}; {story}"
+        found_lines, bad_lines = line_letters(bootstrap, BAD_LINES), sorted(chaos.files.bad)
+        assert found_lines == bad_lines, f"{_difference(bad_lines, found_lines)}; {story}"
     print(
-        f"exact: {len(good)} rows, {len(wanted)} dead letters, {chaos.files.lines} lines; {story}"
+        f"exact: {len(good)} rows, {len(wanted)} dead letters, {chaos.files.lines} lines, "
+        f"{len(chaos.files.bad)} bad ones; {story}"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.pipeline.dead_letters import DeadLetters
+from headrace.pipeline.dead_letters.headers import Facts, letter_headers
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerSettings
 from headrace.pipeline.sinks.table import BatchInfo
@@ -58,7 +59,7 @@ def test_list_groups_by_error_and_message(cli: Cli, source: str, topic: str) -> 
     first, second = facts(cli, "list", topic)
     assert (first["error"], first["count"], first["replayed"]) == ("ParseError", 2, 0)
     assert first["message"] == "line #: expected …"
-    assert (first["source_topic"], first["pipeline"]) == (source, "orders")
+    assert (first["source"], first["pipeline"]) == (source, "orders")
     assert [sample["value"] for sample in first["samples"]] == ["{oops"]
     assert (second["error"], second["count"]) == ("positive", 1)
     shown = cli("dlq", "list", topic)
@@ -92,6 +93,23 @@ def test_replay_shows_what_it_would_do_and_does_it_with_execute(
     assert (again["replayed_before"], again["sent"]) == (1, {})
     (_, second) = facts(cli, "list", topic)
     assert second["replayed"] == 1
+
+
+def test_a_letter_that_was_a_line_is_shown_with_its_file_and_goes_where_it_is_told(
+    helper: Headrace, cli: Cli, source: str
+) -> None:
+    at = Facts("", -1, -1, 5, "NotJson", "m", "orders", 3, -1, file="/in/a.json", line=7)
+    topic = helper.create_topic()
+    helper.produce(topic, b"{oops", headers=letter_headers((), at))
+    (group,) = facts(cli, "list", topic)
+    assert (group["source"], group["samples"][0]["source"]) == ("/in", "/in/a.json line 7")
+    (letter,) = facts(cli, "show", topic, "--where", "source.line = 7")
+    assert letter["source"] == "/in/a.json line 7"
+    stays = cli("dlq", "replay", topic)
+    assert stays.code == 3
+    assert "put it into a new file" in stays.stdout
+    done = facts(cli, "replay", topic, "--to", source, "--execute")
+    assert done["sent"] == {source: 1}
 
 
 def test_what_a_fix_makes_is_shown_as_it_is_written(cli: Cli, topic: str, tmp_path: Path) -> None:

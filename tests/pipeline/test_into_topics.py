@@ -171,14 +171,18 @@ def test_a_delta_tables_new_rows_land_in_a_topic_once(
 
 
 BAD_FILES = {
-    "no json": ("json", b'{"id": 1}\n{"id": \n{"id": 3}\n', "line 2, is not one JSON value"),
-    "text behind": ("json", b'\n{"id": 1} {"id": 2}\n', "line 2, is not one JSON value"),
-    "bracket behind": ("json", b'{"id": 1}],"x":[1', "line 1, is not one JSON value"),
-    "another type": ("json", b'{"id": 1}\n{"id": "x"}\n', "line 2, is no JSON of the source's"),
-    "no utf-8": ("json", b'{"id": 1, "note": "\xff\xfe"}\n', "a.json"),
-    "no number": ("csv", b"id,note\n1,a\nx,b\n", "line 3, is no CSV of the source's schema"),
+    "no json": (
+        "json",
+        b'{"id": 1}\n{"id": \n{"id": 3}\n',
+        "line 2: NotJson: is not one JSON value",
+    ),
+    "text behind": ("json", b'\n{"id": 1} {"id": 2}\n', "line 2: NotJson: is not one JSON value"),
+    "bracket behind": ("json", b'{"id": 1}],"x":[1', "line 1: NotJson: is not one JSON value"),
+    "another type": ("json", b'{"id": 1}\n{"id": "x"}\n', "line 2: SchemaMismatch: is no JSON"),
+    "no utf-8": ("json", b'{"id": 1, "note": "\xff\xfe"}\n', "line 1: InvalidUtf8"),
+    "no number": ("csv", b"id,note\n1,a\nx,b\n", "line 3: NotCsv: is no CSV of"),
     "columns changed": ("csv", b"note,id\n1,2\n", "a.csv"),
-    "too many": ("csv", b"id,note\n1,a,b\n", "a.csv"),
+    "too many": ("csv", b"id,note\n1,a,b\n", "line 2: NotCsv"),
     "no parquet": ("parquet", b"nonsense", "a.parquet cannot be read as Parquet"),
 }
 

@@ -159,6 +159,9 @@ BAD_VALUES: Sequence[Callable[[int], bytes]] = (
 )
 
 
+BAD_LINE = '{"id": "none"}'
+
+
 class FileFeed:
     """Lines into a folder, a whole file at a time."""
 
@@ -166,11 +169,17 @@ class FileFeed:
         folder.mkdir()
         self._folder = folder
         self.lines = 0
+        """Good ones; each has a number of its own."""
+        self.bad: list[tuple[str, int]] = []
+        """Which lines of which files are none."""
 
     def add(self, files: int) -> None:
         for _ in range(files):
             numbers = range(self.lines, self.lines + LINES_PER_FILE)
             part = self._folder / f".{self.lines}.part"
-            part.write_text("".join(f'{{"id": {number}}}\n' for number in numbers))
-            part.rename(self._folder / f"{self.lines:08}.json")
+            good = [f'{{"id": {number}}}' for number in numbers]
+            lines = [good[0], BAD_LINE, *good[1:], BAD_LINE]
+            part.write_text("\n".join(lines))
+            file = part.rename(self._folder / f"{self.lines:08}.json")
+            self.bad += ((str(file), at) for at, line in enumerate(lines, 1) if line == BAD_LINE)
             self.lines += LINES_PER_FILE

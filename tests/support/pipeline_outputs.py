@@ -10,6 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Place
 from deltalake import DeltaTable
 
+from headrace.pipeline.dead_letters.headers import facts_of
 from headrace.pipeline.sinks.iceberg import open_catalog
 from headrace.pipeline.sinks.parquet import parquet_files
 
@@ -67,6 +68,12 @@ def _letter(message: Message) -> Letter:
         int(headers["headrace.dlq.source.offset"]),
         message.value(),
     )
+
+
+def line_letters(bootstrap: str, topic: str) -> list[tuple[str, int]]:
+    """The files and line numbers of every committed dead letter that was a line."""
+    found = (facts_of(tuple(each.headers() or ())) for each in committed(bootstrap, topic))
+    return sorted((facts.file, facts.line) for facts in found)
 
 
 def json_values(bootstrap: str, topic: str) -> list[Row]:

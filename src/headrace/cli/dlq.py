@@ -37,8 +37,9 @@ Where = Annotated[
         "--where",
         metavar="CONDITION",
         help='Only these, e.g. "error = NotJson and source.offset >= 100"; fields: error, '
-        "message, pipeline, source.topic, source.partition, source.offset, source.time, time, "
-        "partition, offset, batch, schema, attempts; ~ searches a pattern. May be repeated.",
+        "message, pipeline, source.topic, source.partition, source.offset, source.time, "
+        "source.file, source.line, source.row, source.version, time, partition, offset, batch, "
+        "schema, attempts; ~ searches a pattern. May be repeated.",
     ),
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")]
@@ -84,7 +85,7 @@ def list_(
             group.replayed,
             group.error,
             group.pattern,
-            group.topic,
+            group.source,
             group.pipeline,
             _time(group.last_ms),
         )
@@ -253,10 +254,7 @@ def _sample(group: "ErrorGroup") -> str:
     lines = [f"{group.error}: {group.pattern}"]
     for letter in group.samples:
         facts = letter.facts
-        lines.append(
-            f"  {facts.topic}-{facts.partition} offset {facts.offset}: "
-            f"{_short(_text(letter.record.value))}"
-        )
+        lines.append(f"  {facts.place}: {_short(_text(letter.record.value))}")
     return "\n".join(lines)
 
 
@@ -264,7 +262,7 @@ def _group_facts(group: "ErrorGroup") -> dict[str, object]:
     return {
         "error": group.error,
         "message": group.pattern,
-        "source_topic": group.topic,
+        "source": group.source,
         "pipeline": group.pipeline,
         "count": group.count,
         "replayed": group.replayed,
@@ -284,7 +282,7 @@ def _letter_facts(letter: "Letter", *, replayed: bool | None) -> dict[str, objec
         "time": _time(letter.record.timestamp),
         "error": facts.error,
         "message": facts.message,
-        "source": f"{facts.topic}-{facts.partition} offset {facts.offset}",
+        "source": facts.place,
         "source_time": _time(facts.timestamp_ms),
         "pipeline": facts.pipeline,
         "batch": facts.batch_id,

@@ -8,8 +8,9 @@ from typing import Final
 
 RECORD: Final = "_record"
 """struct<key, value, topic, partition, offset, timestamp, timestampType, headers>: the record as
-it was read. After `shape` it is null in good rows, which need it no more,
-but for a flow that merges."""
+it was read. Of a row of a file, `topic` is the file, `partition` is -1, `offset` the row's number
+if it has one, and `value` its line, or the row as JSON.
+After `shape` it is null in good rows, which need it no more, but for a flow that merges."""
 ERROR: Final = "_error"
 """struct<class: string, message: string, action: string>, null in good rows. `action` is what the
 flow asks for: `dead_letter`, `fail` (stop the run, commit nothing) or `skip` (count, and go on)."""

@@ -13,6 +13,14 @@ from headrace.protocol.errors import ErrorCode
 BROKER_DEFAULT: Final = -1
 LOOKS: Final = 50
 PAUSE_S: Final = 0.1
+DEAD_LETTER_CONFIGS: Final[Mapping[str, str]] = {
+    # Dead letters wait for a person: they do not go away by themselves, ...
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    # ... and one with its headers is larger than the record that it was. What a broker takes in
+    # one request is the limit that counts.
+    "max.message.bytes": str(1 << 30),
+}
 
 
 async def ensure_topic(

@@ -66,7 +66,7 @@ def test_good_rows_are_written_and_bad_ones_staged_as_they_were(tmp_path: Path) 
 def test_a_record_that_stops_the_flow_is_named_and_its_content_is_not(tmp_path: Path) -> None:
     report = run(tmp_path, good(1), bad(7, "fail"), good(2))
     (failed,) = of(report, "failed")
-    assert json.loads(str(failed["stats"])) == ["t", 0, 7, "NotJson", "is not JSON"]
+    assert json.loads(str(failed["stats"])) == ["t", 0, 7, "NotJson", "is not JSON", ""]
 
 
 def test_a_dead_letter_without_its_record_stops_the_flow(tmp_path: Path) -> None:

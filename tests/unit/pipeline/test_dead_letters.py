@@ -39,6 +39,19 @@ def test_headers_carry_the_facts_and_leave_the_records_own_alone() -> None:
     assert headers[: len(own)] == own
 
 
+def test_a_letter_that_was_a_line_names_its_file_and_no_topic() -> None:
+    line = Facts("", -1, -1, 1_000, "NotJson", "m", "lake", 7, -1, file="/in/a.json", line=3)
+    headers = letter_headers((), line)
+    assert facts_of(headers) == line
+    assert (line.source, line.place) == ("/in", "/in/a.json line 3")
+    row = replace(line, file="lake/x.parquet", line=-1, row=0, version=4)
+    assert row.place == "lake/x.parquet row 0 of version 4"
+    names = {name for name, _ in headers}
+    assert not names & {f"headrace.dlq.source.{each}" for each in ("topic", "offset", "row")}
+    found = letter(facts=line)
+    assert parse_filter("source.file ~ a.json and source.line = 3 and source.row < 0")(found)
+
+
 def test_a_record_that_comes_back_counts_its_attempts() -> None:
     once = (("own", b"1"), *replayed_headers(letter_headers((), FACTS), "dlq", 0, 3))
     failed_again = letter_headers(once, FACTS)

@@ -1,5 +1,6 @@
 """Files and tables as sources: which files are next, and what was read before."""
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,8 @@ from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended, added_file
 from headrace.pipeline.inflow.files import Found, NoFolder, list_files, next_files, split_pattern
 from headrace.pipeline.inflow.inputs import Folder, Table
 from headrace.pipeline.inflow.intent import BadIntent, Intent, Intents
-from headrace.pipeline.inflow.lines import line_number
+from headrace.pipeline.inflow.line_numbers import line_numbers, path_of_uri
+from headrace.pipeline.line_digest import digest_of
 from headrace.pipeline.spec.sources import DeltaSource, FileSource
 
 
@@ -35,13 +37,21 @@ def test_the_files_of_a_folder_are_taken_oldest_first(tmp_path: Path) -> None:
         list_files(str(tmp_path / "nothing"), None)
 
 
-def test_a_line_is_found_by_what_it_says(tmp_path: Path) -> None:
+def test_lines_are_found_by_what_they_say_each_with_a_number_of_its_own(tmp_path: Path) -> None:
     file = tmp_path / "a.json"
-    file.write_bytes(b'{"id": 1}\r\n\n  {"id": \n\xff\n')
-    assert line_number(file, '{"id": ') == 3
-    assert line_number(file, "\ufffd") == 4
-    assert line_number(file, "nothing of the kind") is None
-    assert line_number(tmp_path / "gone.json", "x") is None
+    file.write_bytes(b'\xef\xbb\xbf{"id": 1}\r\n\n  {"id": \n\xff\r{"id": \nx')
+    wanted = [digest_of(each) for each in (b'{"id": ', b"\xff", b"nothing of the kind")]
+    found = line_numbers(str(file), None, wanted)
+    assert [list(found[each]) for each in wanted] == [[3, 5], [4], []]
+    assert line_numbers(str(tmp_path / "gone.json"), None, wanted) == {}
+    packed = tmp_path / "a.json.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert line_numbers(str(packed), None, wanted) == found
+
+
+def test_paths_of_files_are_as_their_owner_writes_them() -> None:
+    assert path_of_uri("file:///in/a%20b%23.json") == "/in/a b#.json"
+    assert path_of_uri("s3a://lake/a%20b.json") == "s3a://lake/a b.json"
 
 
 def test_a_pattern_chooses_among_the_files(tmp_path: Path) -> None:
@@ -63,7 +73,7 @@ def test_a_batch_is_limited_by_files_and_bytes_but_never_empty() -> None:
 
 
 def test_what_a_batch_reads_is_known_after_a_restart(tmp_path: Path) -> None:
-    first, second = Intent(0, ("a", "b")), Intent(1, ("c",), through=4)
+    first, second = Intent(0, ("a", "b")), Intent(1, ("c",), through=4, versions=(3,))
     intents = Intents(tmp_path)
     intents.save(first)
     intents.save(second)
@@ -71,6 +81,17 @@ def test_what_a_batch_reads_is_known_after_a_restart(tmp_path: Path) -> None:
     assert again.get(1) == second
     assert list(again.until(1)) == [first, second]
     assert again.get(2) is None
+
+
+def test_what_earlier_releases_wrote_down_is_known_but_for_the_versions(tmp_path: Path) -> None:
+    Intents(tmp_path).save(Intent(0, ("a",), through=4, versions=(4,)))
+    file = tmp_path / "inflow" / "00000000.json"
+    written = json.loads(file.read_text())
+    del written["versions"]
+    file.write_text(json.dumps(written))
+    found = Intents(tmp_path).get(0)
+    assert found == Intent(0, ("a",), through=4)
+    assert list(found.versioned()) == []
 
 
 def test_without_the_record_of_what_was_read_nothing_is_read(tmp_path: Path) -> None:
@@ -114,7 +135,7 @@ def test_a_table_is_read_version_by_version(table: str) -> None:
     source = Table(DeltaSource(delta=table, max_versions_per_batch=1))
     first = source.next_intent(0, [])
     assert first is not None
-    assert (len(first.files), first.through) == (1, 0)
+    assert (len(first.files), first.through, first.versions) == (1, 0, (0,))
     second = source.next_intent(1, [first])
     third = source.next_intent(2, [first, second or first])
     assert third is not None

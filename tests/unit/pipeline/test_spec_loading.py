@@ -134,6 +134,20 @@ sink: {format: delta, table: t}
     assert good.resolved()[0].source.format == "json"  # type: ignore[union-attr]
 
 
+def test_bad_lines_of_files_can_be_set_aside_unless_a_line_is_no_row() -> None:
+    text = """
+pipeline: inflow
+source: {files: in/, format: json}
+sink: {format: topic, topic: t}
+dead_letter: {topic: bad}
+"""
+    assert parse_spec(text).resolved()[0].on_error == "dead_letter"
+    assert "is the flow's sink" in errors_of(text.replace("bad", "t"))["dead_letter.topic"][2]
+    whole = text.replace("json}", "json, options: {multiLine: true}}")
+    assert errors_of(whole)["on_error"][3] == "on_error: fail"
+    assert parse_spec(whole + "on_error: fail\n").resolved()[0].on_error == "fail"
+
+
 def test_several_flows_inherit_from_the_pipeline() -> None:
     spec = parse_spec("""
 pipeline: app

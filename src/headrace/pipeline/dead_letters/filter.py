@@ -28,11 +28,15 @@ _TEXTS: Final[Mapping[str, Callable[[Letter], str]]] = {
     "error": lambda letter: letter.facts.error,
     "message": lambda letter: letter.facts.message,
     "source.topic": lambda letter: letter.facts.topic,
+    "source.file": lambda letter: letter.facts.file,
     "pipeline": lambda letter: letter.facts.pipeline,
 }
 _NUMBERS: Final[Mapping[str, Callable[[Letter], int]]] = {
     "source.partition": lambda letter: letter.facts.partition,
     "source.offset": lambda letter: letter.facts.offset,
+    "source.line": lambda letter: letter.facts.line,
+    "source.row": lambda letter: letter.facts.row,
+    "source.version": lambda letter: letter.facts.version,
     "partition": lambda letter: letter.at.partition,
     "offset": lambda letter: letter.offset,
     "batch": lambda letter: letter.facts.batch_id,

@@ -1,8 +1,9 @@
 """What stands in the headers of a dead letter and of a record that was replayed. Pure.
 
 A dead letter has the record's own headers, untouched, and behind them where it came from and what
-is wrong with it. A record that is sent to its topic again has its own headers and those that say
-where it was taken from and how often it was tried; if it fails again, it brings them along.
+is wrong with it. One that was a line or a row of a file names the file instead of a topic. A record
+that is sent to its topic again has its own headers and those that say where it was taken from and
+how often it was tried; if it fails again, it brings them along.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,10 @@ SOURCE_TOPIC: Final = PREFIX + "source.topic"
 SOURCE_PARTITION: Final = PREFIX + "source.partition"
 SOURCE_OFFSET: Final = PREFIX + "source.offset"
 SOURCE_TIMESTAMP: Final = PREFIX + "source.timestamp"
+SOURCE_FILE: Final = PREFIX + "source.file"
+SOURCE_LINE: Final = PREFIX + "source.line"
+SOURCE_ROW: Final = PREFIX + "source.row"
+SOURCE_VERSION: Final = PREFIX + "source.version"
 ERROR_CLASS: Final = PREFIX + "error.class"
 ERROR_MESSAGE: Final = PREFIX + "error.message"
 PIPELINE: Final = PREFIX + "pipeline"
@@ -50,23 +55,54 @@ class Facts:
     schema_version: int
     attempts: int = 0
     """How often it was sent to its topic again before it came here."""
+    file: str = ""
+    """Where it was a line (from 1) or a row (from 0) of a file, not a record of a topic."""
+    line: int = _NO_NUMBER
+    row: int = _NO_NUMBER
+    version: int = _NO_NUMBER
+    """Of the Delta table that the file belongs to."""
+
+    @property
+    def source(self) -> str:
+        """What it came from: a topic, or a folder."""
+        return self.file.rpartition("/")[0] if self.file else self.topic
+
+    @property
+    def place(self) -> str:
+        """Where it was, exactly."""
+        if not self.file:
+            return f"{self.topic}-{self.partition} offset {self.offset}"
+        numbers = (("line", self.line), ("row", self.row), ("of version", self.version))
+        said = (f" {what} {number}" for what, number in numbers if number != _NO_NUMBER)
+        return self.file + "".join(said)
 
 
 def letter_headers(own: Headers, facts: Facts) -> Headers:
     """The record's own headers and the facts."""
     message = facts.message.encode("utf-8", "replace")[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore")
     said = {
-        SOURCE_TOPIC: facts.topic,
-        SOURCE_PARTITION: str(facts.partition),
-        SOURCE_OFFSET: str(facts.offset),
+        **_source_headers(facts),
         SOURCE_TIMESTAMP: str(facts.timestamp_ms),
         ERROR_CLASS: facts.error,
         ERROR_MESSAGE: message,
         PIPELINE: facts.pipeline,
         BATCH_ID: str(facts.batch_id),
-        SCHEMA_VERSION: str(facts.schema_version),
     }
+    if facts.schema_version != _NO_NUMBER:
+        said[SCHEMA_VERSION] = str(facts.schema_version)
     return (*own, *((name, value.encode()) for name, value in said.items()))
+
+
+def _source_headers(facts: Facts) -> dict[str, str]:
+    if not facts.file:
+        return {
+            SOURCE_TOPIC: facts.topic,
+            SOURCE_PARTITION: str(facts.partition),
+            SOURCE_OFFSET: str(facts.offset),
+        }
+    numbers = {SOURCE_LINE: facts.line, SOURCE_ROW: facts.row, SOURCE_VERSION: facts.version}
+    known = {name: str(number) for name, number in numbers.items() if number != _NO_NUMBER}
+    return {SOURCE_FILE: facts.file, **known}
 
 
 def facts_of(headers: Headers) -> Facts:
@@ -83,6 +119,10 @@ def facts_of(headers: Headers) -> Facts:
         batch_id=_number(said, BATCH_ID),
         schema_version=_number(said, SCHEMA_VERSION),
         attempts=max(0, _number(said, REPLAYED_ATTEMPT)),
+        file=said.get(SOURCE_FILE, ""),
+        line=_number(said, SOURCE_LINE),
+        row=_number(said, SOURCE_ROW),
+        version=_number(said, SOURCE_VERSION),
     )
 
 

@@ -19,10 +19,10 @@ _NUMBER: Final = re.compile(r"\b\w*\d\w*(?:[.:+-]\w+)*")
 
 @dataclass(slots=True)
 class ErrorGroup:
-    """Letters of one pipeline and source topic with the same error."""
+    """Letters of one pipeline and source (a topic, or a folder) with the same error."""
 
     pipeline: str
-    topic: str
+    source: str
     error: str
     pattern: str
     count: int = 0
@@ -46,7 +46,7 @@ def grouped(
     groups: dict[tuple[str, ...], ErrorGroup] = {}
     for letter in letters:
         facts = letter.facts
-        key = (facts.pipeline, facts.topic, facts.error, pattern_of(facts.message))
+        key = (facts.pipeline, facts.source, facts.error, pattern_of(facts.message))
         group = groups.get(key)
         if group is None:
             group = groups[key] = ErrorGroup(*key, first_ms=letter.record.timestamp)

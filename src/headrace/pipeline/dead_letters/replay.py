@@ -216,6 +216,11 @@ class Replay:
     def _ready(self, letter: Letter, draft: Draft) -> _Ready:
         facts = letter.facts
         topic = self._request.to or facts.topic
+        if not topic and facts.file:
+            raise NotFixed(
+                f"it was in {facts.place}, not in a topic: put it into a new file of the "
+                "pipeline's source, or name a topic with --to"
+            )
         if not topic:
             raise NotFixed("it does not say which topic it came from: name one with --to")
         if topic == self._request.topic:

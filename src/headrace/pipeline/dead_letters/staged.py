@@ -19,12 +19,17 @@ def staged_letters(
     batch: BatchInfo, paths: Sequence[str], now_ms: int
 ) -> Iterator[tuple[int, Record]]:
     """Each dead letter with the partition it came from."""
+    for record, error in staged_rows(paths):
+        yield record["partition"], _letter(batch, record, error, now_ms)
+
+
+def staged_rows(paths: Sequence[str]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Each `_record` with its `_error`."""
     for path in paths:
         with pq.ParquetFile(path) as file:
             for rows in file.iter_batches(batch_size=ROWS_AT_A_TIME, columns=[RECORD, ERROR]):
                 for row in rows.to_pylist():
-                    record = row[RECORD]
-                    yield record["partition"], _letter(batch, record, row[ERROR], now_ms)
+                    yield row[RECORD], row[ERROR]
 
 
 def _letter(
@@ -34,7 +39,7 @@ def _letter(
         topic=record["topic"],
         partition=record["partition"],
         offset=record["offset"],
-        timestamp_ms=_milliseconds(record["timestamp"]),
+        timestamp_ms=milliseconds(record["timestamp"]),
         error=error["class"] or "",
         message=error["message"] or "",
         pipeline=batch.pipeline,
@@ -45,5 +50,5 @@ def _letter(
     return Record(0, now_ms, record["key"], record["value"], letter_headers(own, facts))
 
 
-def _milliseconds(timestamp: datetime | None) -> int:
+def milliseconds(timestamp: datetime | None) -> int:
     return -1 if timestamp is None else round(timestamp.timestamp() * 1000)

@@ -7,7 +7,7 @@ checkpoint directory knows it too, for when brokers have forgotten the group.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -22,17 +22,9 @@ from headrace.pipeline.marker import last_marked, marker_of
 from headrace.pipeline.producer import ProducerFailed, ProducerSettings, TransactionalProducer
 from headrace.pipeline.producer.outcome import ends_of, was_committed
 from headrace.pipeline.sinks.table import BatchInfo, Committed
-from headrace.pipeline.topics import ensure_topic
+from headrace.pipeline.topics import DEAD_LETTER_CONFIGS, ensure_topic
 
 JOURNAL: Final = "dead-letters.json"
-TOPIC_CONFIGS: Final[Mapping[str, str]] = {
-    # Dead letters wait for a person: they do not go away by themselves, ...
-    "cleanup.policy": "delete",
-    "retention.ms": "-1",
-    # ... and one with its headers is larger than the record that it was. What a broker takes in
-    # one request is the limit that counts.
-    "max.message.bytes": str(1 << 30),
-}
 
 
 def marker_group(pipeline: str) -> str:
@@ -147,7 +139,7 @@ class DeadLetters:
             timeout_s = self._settings.delivery_timeout_s
             try:
                 self._partitions = producer.call(
-                    lambda client: ensure_topic(client, self.topic, TOPIC_CONFIGS, timeout_s)
+                    lambda client: ensure_topic(client, self.topic, DEAD_LETTER_CONFIGS, timeout_s)
                 )
             except ClientError as error:
                 raise ProducerFailed(f"the dead-letter topic {self.topic}: {error}") from error

@@ -1,26 +1,28 @@
 """What a flow reads from, as batches of files: a folder, or a Delta table's versions."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
 from headrace.pipeline.inflow.files import Found, list_files, next_files
 from headrace.pipeline.inflow.intent import Intent
-from headrace.pipeline.inflow.lines import (
-    TO_DO,
-    BadFile,
-    bad_line,
-    check_json_lines,
-    leniently,
-)
+from headrace.pipeline.inflow.lines import csv_rows, json_rows, whole_rows
+from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sources import DeltaSource, FileSource, TopicSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
 
+TO_DO: Final = "Correct the file or the spec and start again; nothing of the batch is in the topic"
+_ROW_NUMBER: Final = "_metadata.row_index"
 _UNREADABLE: Final = ("FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD")
 _FILE: Final = re.compile(r"while reading file (?:file://)?(\S+?)\.?(?:\s|$)")
+
+
+class BadFile(Exception):
+    """A file that cannot be read: where, why, and what to do."""
 
 
 class Standing(NamedTuple):
@@ -54,11 +56,16 @@ class Input(Protocol):
         """The next batch, after all those `before`; None if there is nothing new."""
         ...
 
-    def read(self, spark: "SparkSession", intent: Intent) -> "DataFrame":
-        """The rows of a batch."""
+    @property
+    def storage_options(self) -> Mapping[str, str] | None:
+        """For whoever opens one of the files."""
         ...
 
-    def explained(self, spark: "SparkSession", intent: Intent, error: Exception) -> Exception:
+    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> "DataFrame":
+        """The rows of a batch, with the tool's own columns."""
+        ...
+
+    def explained(self, error: Exception) -> Exception:
         """The error of a batch in words that help, if there are any."""
         ...
 
@@ -85,7 +92,7 @@ class Folder:
         return Intent(batch_id, tuple(chosen)) if chosen else None
 
     def _found(self) -> list[Found]:
-        return list_files(self._source.files, self._source.storage_options.resolved() or None)
+        return list_files(self._source.files, self.storage_options)
 
     def standing(self, before: Iterable[Intent]) -> Standing:
         known = _known(before)
@@ -109,33 +116,45 @@ class Folder:
                 )
         return Intent(batch_id, (), passed=tuple(passed), is_anew=True)
 
-    def read(self, spark: "SparkSession", intent: Intent) -> "DataFrame":
-        source = self._source
+    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> "DataFrame":
+        source, files = self._source, list(intent.files)
         reader = self._reader(spark)
-        if source.format == "json":
-            check_json_lines(spark, source, intent.files)
-        if source.format != "parquet":
-            # A line that cannot be read stops the flow; Spark would make it a row of nulls.
+        if source.has_own_lines or source.format == "parquet":
+            # What cannot be read stops the flow; Spark would make it a row of nulls.
             reader = reader.option("mode", "FAILFAST")
-        if source.schema_ is not None:
-            reader = reader.schema(schema_text(source.schema_))
-        return reader.load(list(intent.files))
+            if source.schema_ is not None:
+                reader = reader.schema(schema_text(source.schema_))
+            number = {"number": _ROW_NUMBER} if source.format == "parquet" else {}
+            return whole_rows(reader.load(files), flow, **number)
+        schema = self._schema(spark, files)
+        if source.format == "csv":
+            return csv_rows(reader, files, schema, flow)
+        lines = spark.read.options(**self._options()).text(files)
+        return json_rows(lines, schema, self._options(), flow)
 
-    def explained(self, spark: "SparkSession", intent: Intent, error: Exception) -> Exception:
-        source = self._source
+    def _schema(self, spark: "SparkSession", files: list[str]) -> "StructType":
+        if self._source.schema_ is not None:
+            return spark.createDataFrame([], schema_text(self._source.schema_)).schema
+        return self._reader(spark).option("mode", "DROPMALFORMED").load(files).schema
+
+    def explained(self, error: Exception) -> Exception:
         if not any(sign in str(error) for sign in _UNREADABLE):
             return error
-        place = None
-        if source.format != "parquet":
-            schema = None if source.schema_ is None else schema_text(source.schema_)
-            reader = leniently(self._reader(spark), schema)
-            place = bad_line(reader.load(list(intent.files)))
-        kind = source.format.upper() if source.format != "parquet" else "Parquet"
-        if place is not None:
-            return BadFile(f"{place} is no {kind} of the source's schema. {TO_DO}")
+        kind = self._source.format.upper() if self._source.format != "parquet" else "Parquet"
         named = _FILE.search(str(error))
         names = " with a first line that names the schema's columns" if kind == "CSV" else ""
         return BadFile(f"{named[1]} cannot be read as {kind}{names}. {TO_DO}") if named else error
+
+    @property
+    def storage_options(self) -> Mapping[str, str] | None:
+        return self._source.storage_options.resolved() or None
+
+    def _options(self) -> dict[str, str]:
+        """Of the reader, as Spark wants them."""
+        return {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in self._source.options.items()
+        }
 
     def _reader(self, spark: "SparkSession") -> "DataFrameReader":
         source = self._source
@@ -148,9 +167,7 @@ class Folder:
             else:
                 # The names in a file's first line count, or columns would be taken for others.
                 reader = reader.option("enforceSchema", "false")
-        for name, value in source.options.items():
-            reader = reader.option(name, str(value).lower() if value in (True, False) else value)
-        return reader
+        return reader.options(**self._options())
 
 
 class Table:
@@ -158,7 +175,7 @@ class Table:
 
     def __init__(self, source: DeltaSource) -> None:
         self._source = source
-        self._log = DeltaLog(source.delta, source.storage_options.resolved() or None)
+        self._log = DeltaLog(source.delta, self.storage_options)
 
     def next_intent(self, batch_id: int, before: Iterable[Intent]) -> Intent | None:
         last = max(before, key=lambda intent: intent.batch_id, default=None)
@@ -183,16 +200,20 @@ class Table:
     def _within_bounds(self, batch_id: int, versions: list[int], done: int) -> Intent:
         """Files of these versions, but for `done` ones of the first, up to the size of a batch."""
         files: list[str] = []
+        of: list[int] = []
         size, through = 0, versions[0] - 1
         for version in versions:
             for file in self._log.added(version)[done:]:
                 if files and size + file.size > self._source.max_bytes_per_batch:
-                    return Intent(batch_id, tuple(files), through=through, within=done)
+                    return Intent(
+                        batch_id, tuple(files), through=through, within=done, versions=tuple(of)
+                    )
                 files.append(file.path)
+                of.append(version)
                 size += file.size
                 done += 1
             through, done = version, 0
-        return Intent(batch_id, tuple(files), through=through)
+        return Intent(batch_id, tuple(files), through=through, versions=tuple(of))
 
     def standing(self, before: Iterable[Intent]) -> Standing:
         read = max((intent.through for intent in before), default=None)
@@ -226,12 +247,16 @@ class Table:
             case version:
                 return version
 
-    def read(self, spark: "SparkSession", intent: Intent) -> "DataFrame":
+    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> "DataFrame":
         reader = spark.read.option("basePath", self._source.delta).option("mergeSchema", "true")
-        return reader.parquet(*intent.files)
+        return whole_rows(reader.parquet(*intent.files), flow, _ROW_NUMBER)
 
-    def explained(self, spark: "SparkSession", intent: Intent, error: Exception) -> Exception:
+    def explained(self, error: Exception) -> Exception:
         return error
+
+    @property
+    def storage_options(self) -> Mapping[str, str] | None:
+        return self._source.storage_options.resolved() or None
 
 
 def _known(before: Iterable[Intent]) -> set[str]:

@@ -7,6 +7,7 @@ the very same input, so whether the last commit went through or not, no row is l
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -34,6 +35,12 @@ class Intent:
     """Paths of files that are not to be read; somebody has said so."""
     is_anew: bool = False
     """What earlier batches have read does not count any more; somebody has said so."""
+    versions: tuple[int, ...] = ()
+    """Of a table: which version has added each of the files."""
+
+    def versioned(self) -> Iterable[tuple[str, int]]:
+        """The files of a table with their versions."""
+        return zip(self.files, self.versions, strict=False)  # earlier releases wrote none down
 
 
 class Intents:
@@ -78,6 +85,7 @@ class Intents:
             "within": intent.within,
             "passed": list(intent.passed),
             "anew": intent.is_anew,
+            "versions": list(intent.versions),
         }
         with part.open("w", encoding="utf-8") as out:
             json.dump(content, out)
@@ -100,6 +108,7 @@ def _read(file: Path) -> Intent:
             int(found["within"]),
             tuple(map(str, found["passed"])),
             bool(found["anew"]),
+            tuple(map(int, found.get("versions", ()))),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadIntent(f"{file} cannot be read: {error}. Restore it") from None

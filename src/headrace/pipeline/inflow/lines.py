@@ -1,80 +1,127 @@
-"""Lines of files that are no rows: which one it is, for whoever has to mend the file.
+"""Rows of files as the steps of a flow expect them: with their places and what is wrong with them.
 
-Spark's reader says which file it has given up on, and no more. Of JSON it takes what a line begins
-with and leaves out what follows in silence, so that is looked for before anything is read.
+A line that is no row is a bad record whose value is the line. Spark's reader of JSON takes what a
+line begins with and leaves out what follows in silence, so a line is read inside a text of our own,
+where what follows breaks the syntax, lengthens the array, or hides the end.
 """
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
-from headrace.pipeline.spec.sources import FileSource
+from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, RECORD
+from headrace.pipeline.formats.problems import BadRecord, Check, literal, verdict
+from headrace.pipeline.formats.schema import quoted
+from headrace.pipeline.spec.flow import Flow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader
+    from pyspark.sql.types import StructType
 
-TO_DO: Final = "Correct the file or the spec and start again; nothing of the batch is in the topic"
+NO_NUMBER: Final = -1
 _CORRUPT: Final = "_corrupt_line"
-_PATH: Final = "_path"
-# What follows the value breaks the syntax, lengthens the array, or hides the end.
-_WRAPPED: Final = """from_json(
-    concat('{"r":[', value, ',null],"end":true}'), 'r array<string>, end boolean'
-)"""
-_NOT_ALONE: Final = "j.end IS NULL OR j.r IS NULL OR size(j.r) <> 2"
-_OWN_LINES: Final = ("multiLine", "encoding", "charset", "lineSep")
-"""Options with which a line is something else."""
+_PARSED: Final = "_parsed_line"
+_BEFORE: Final = '{"r":['
+_BEHIND: Final = ',null],"end":true}'
+_WRAPPED: Final = f"concat({literal(_BEFORE)}, value, {literal(_BEHIND)})"
+_PAIR: Final = 2
+"""The line and the null behind it."""
+_FITS: Final = (
+    f"({_PARSED}.{_CORRUPT} IS NULL AND {_PARSED}.end IS NOT NULL "
+    f"AND size({_PARSED}.r) = {_PAIR} AND get({_PARSED}.r, 0) IS NOT NULL)"
+)
+# Costs a second reading: only asked of lines that do not fit.
+_ALONE: Final = f"from_json({_WRAPPED}, 'r array<string>, end boolean')"
+_IS_ALONE: Final = f"coalesce({_ALONE}.end AND size({_ALONE}.r) = {_PAIR}, false)"
 
 
-class BadFile(Exception):
-    """A file that cannot be read: where, why, and what to do."""
+def json_rows(
+    lines: "DataFrame", schema: "StructType", options: Mapping[str, str], flow: Flow
+) -> "DataFrame":
+    """Of lines of text, each one JSON object; blank ones do not count."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import ArrayType, BooleanType, StringType, StructType
+
+    wrapper = (
+        StructType()
+        .add("r", ArrayType(schema))
+        .add("end", BooleanType())
+        .add(_CORRUPT, StringType())
+    )
+    reading = {**options, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    parsed = (
+        lines.where("trim(value) <> ''")
+        .selectExpr("value", "_metadata AS _file")
+        .withColumn(_PARSED, F.from_json(F.expr(_WRAPPED), wrapper, reading))
+    )
+    checks = (
+        Check("NOT is_valid_utf8(value)", BadRecord.INVALID_UTF8, literal("is not UTF-8")),
+        Check(
+            f"NOT {_FITS} AND NOT {_IS_ALONE}",
+            BadRecord.NOT_JSON,
+            literal("is not one JSON value and nothing else"),
+        ),
+        Check(
+            f"NOT {_FITS}",
+            BadRecord.SCHEMA_MISMATCH,
+            literal("is no JSON object of the source's schema"),
+        ),
+    )
+    return parsed.selectExpr(
+        *(f"get({_PARSED}.r, 0).{quoted(name)} AS {quoted(name)}" for name in schema.names),
+        f"{_record('CAST(value AS binary)', '_file')} AS {RECORD}",
+        f"{verdict('false', checks, flow.on_error)} AS {ERROR}",
+        f"false AS {DELETED}",
+    )
 
 
-def check_json_lines(spark: "SparkSession", source: FileSource, files: Sequence[str]) -> None:
-    """Raises `BadFile` for a line that is not one JSON value and nothing else."""
-    if any(name.lower() in map(str.lower, _OWN_LINES) for name in source.options):
-        return
-    lines = spark.read.text(list(files)).selectExpr("value", f"_metadata.file_path AS {_PATH}")
-    parsed = lines.where("trim(value) <> ''").selectExpr("value", _PATH, f"{_WRAPPED} AS j")
-    found = parsed.where(_NOT_ALONE).limit(1).collect()
-    if found:
-        where = _place(found[0][_PATH], found[0]["value"])
-        raise BadFile(f"{where} is not one JSON value and nothing else. {TO_DO}")
+def csv_rows(
+    reader: "DataFrameReader", files: list[str], schema: "StructType", flow: Flow
+) -> "DataFrame":
+    """Of files of CSV; a first line that does not name the columns fails when it is read."""
+    from pyspark.sql.types import StringType, StructType
 
-
-def bad_line(rows: "DataFrame") -> str | None:
-    """The first line that does not fit; `rows` are those of `leniently`."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    if _CORRUPT not in rows.columns:
-        return None
-    found = rows.selectExpr("*", f"_metadata.file_path AS {_PATH}").where(f"{_CORRUPT} IS NOT NULL")
-    try:
-        first = found.limit(1).collect()
-    except (PySparkException, Py4JError):
-        return None  # it is not about a line
-    return _place(first[0][_PATH], first[0][_CORRUPT]) if first else None
-
-
-def leniently(reader: "DataFrameReader", schema: str | None) -> "DataFrameReader":
-    """The same reader, for `bad_line`: it goes on behind a line that it cannot read."""
+    with_corrupt = StructType(list(schema.fields)).add(_CORRUPT, StringType())
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _CORRUPT)
-    return reader if schema is None else reader.schema(f"{schema}, {_CORRUPT} STRING")
+    rows = reader.schema(with_corrupt).load(files)
+    check = Check(
+        f"{_CORRUPT} IS NOT NULL", BadRecord.NOT_CSV, literal("is no CSV of the source's schema")
+    )
+    # Spark refuses to read nothing but the corrupt lines, as a step that needs no column would.
+    kept = f"hash({quoted(schema.names[0])}) & 0"
+    value = f"coalesce(CAST({_CORRUPT} AS binary), {_as_json(schema.names, flow)})"
+    return rows.selectExpr(
+        *(quoted(name) for name in schema.names),
+        f"{_record(value, '_metadata', kind=kept)} AS {RECORD}",
+        f"{verdict('false', (check,), flow.on_error)} AS {ERROR}",
+        f"false AS {DELETED}",
+    )
 
 
-def _place(uri: str, line: str) -> str:
-    """The file, and the line's number where the file is at hand. Its content is not shown."""
-    path = unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
-    number = line_number(Path(path), line) if uri.startswith("file:") else None
-    return f"{path}, line {number}," if number is not None else f"a line of {path}"
+def whole_rows(rows: "DataFrame", flow: Flow, number: str = str(NO_NUMBER)) -> "DataFrame":
+    """Of files whose rows can all be read, or none of them; `number` is a row's, as SQL."""
+    value = _as_json(rows.columns, flow)
+    return rows.selectExpr(
+        *(quoted(name) for name in rows.columns),
+        f"{_record(value, '_metadata', number)} AS {RECORD}",
+        f"CAST(NULL AS {ERROR_TYPE}) AS {ERROR}",
+        f"false AS {DELETED}",
+    )
 
 
-def line_number(file: Path, line: str) -> int | None:
-    """Where the line is in the file, from 1; None if it is not to be found."""
-    wanted = line.strip()
-    try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            return next((at for at, each in enumerate(lines, 1) if each.strip() == wanted), None)
-    except OSError:
-        return None
+def _as_json(columns: list[str], flow: Flow) -> str:
+    """What a dead letter holds of a row that has no line; nothing if there are no dead letters."""
+    if flow.dead_letter is None:
+        return "CAST(NULL AS binary)"
+    fields = ", ".join(quoted(name) for name in columns)
+    return f"CAST(to_json(struct({fields}), map('ignoreNullFields', 'false')) AS binary)"
+
+
+def _record(value: str, file: str, number: str = str(NO_NUMBER), *, kind: str = "0") -> str:
+    """`_record` of a row of a file: the topic is the file, the offset the row's number in it."""
+    return (
+        f"named_struct('key', CAST(NULL AS binary), 'value', {value}, "
+        f"'topic', {file}.file_path, 'partition', {NO_NUMBER}, "
+        f"'offset', CAST({number} AS bigint), 'timestamp', {file}.file_modification_time, "
+        f"'timestampType', {kind}, "
+        "'headers', CAST(NULL AS array<struct<key: string, value: binary>>))"
+    )

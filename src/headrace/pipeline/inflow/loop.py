@@ -1,19 +1,23 @@
 """One flow from files or a table into a topic, batch after batch.
 
-A batch is written down, run, and committed by the topic sink's transaction. Which batch is next is
-what the topic says: the one behind its last marker, as it was written down, or a new one.
+A batch is written down, run, and committed by the topic sink's transaction, its dead letters with
+it. Which batch is next is what the topic says: the one behind its last marker, as it was written
+down, or a new one.
 """
 
 import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from headrace.pipeline.batch_job import output_schema, write_rows
-from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, RECORD, RECORD_TYPE
-from headrace.pipeline.inflow.inputs import Input, open_input
+from headrace.pipeline.batch_job import output_schema, result_of, write_rows
+from headrace.pipeline.inflow.inputs import TO_DO, Input, open_input
 from headrace.pipeline.inflow.intent import NO_BATCH, Intent, Intents
+from headrace.pipeline.inflow.letters import Origin, line_letters
+from headrace.pipeline.inflow.line_numbers import path_of_uri
+from headrace.pipeline.inflow.lines import NO_NUMBER
+from headrace.pipeline.runner.bad_records import FailedRecord
 from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.runner.events import Event, Kind, Report
 from headrace.pipeline.runner.failures import failure_of
@@ -25,12 +29,17 @@ from headrace.pipeline.runner.loop import (
     FlowFailed,
 )
 from headrace.pipeline.runner.opening import open_sink
-from headrace.pipeline.sinks.table import BatchInfo, Committed, TableSink, WrittenFile
+from headrace.pipeline.sinks.table import BatchInfo, Committed
+from headrace.pipeline.sinks.topic import TopicSink
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.transform import shape
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+
+GO_ON: Final = "on_error: dead_letter or skip goes on without such lines"
+NOTHING: Final = result_of([])
 
 
 class InflowLoop:
@@ -40,7 +49,7 @@ class InflowLoop:
         self,
         flow: Flow,
         inputs: Input,
-        sink: TableSink,
+        sink: TopicSink,
         spark: "SparkSession",
         report: Report,
         stop: threading.Event,
@@ -91,7 +100,7 @@ class InflowLoop:
         try:
             return self._run_batch(intent)
         except Exception as error:
-            told = self._inputs.explained(self._spark, intent, error)
+            told = self._inputs.explained(error)
             if told is error:
                 raise
             raise told from error
@@ -99,21 +108,23 @@ class InflowLoop:
     def _run_batch(self, intent: Intent) -> Committed:
         began = time.perf_counter()
         batch = BatchInfo(self._flow.id, intent.batch_id, ())
-        rows, bad = 0, dict[str, int]()
-        written: tuple[WrittenFile, ...] = ()
+        result = NOTHING
         shaped = None
         if intent.files:
             # Spark looks into the files here; the transaction's time begins after that.
-            shaped = shape(_as_source(self._inputs.read(self._spark, intent)), self._flow)
+            shaped = shape(self._inputs.read(self._spark, intent, self._flow), self._flow)
             self._sink.prepare(output_schema(shaped))
         write = self._sink.write_task(batch)
         if shaped is not None:
             staging = self._checkpoint.fresh_staging(intent.batch_id)
             result = write_rows(shaped, self._flow, write, str(staging))
+            origin = Origin(intent, self._inputs.storage_options)
             if result.failed is not None:
-                raise BadRecordFound(f"{result.failed}. Correct the files, or the spec")
-            rows, bad, written = result.rows, dict(result.bad), result.written
-        committed = self._sink.commit(batch, written)
+                raise BadRecordFound(f"{_said(result.failed, origin)}. {TO_DO}. {GO_ON}")
+            if result.staged:
+                now_ms = time.time_ns() // 1_000_000
+                self._sink.set_aside(line_letters(batch, result.staged, origin, now_ms))
+        committed = self._sink.commit(batch, result.written)
         self._checkpoint.clear_staging()
         self._report(
             Event(
@@ -121,8 +132,10 @@ class InflowLoop:
                 Kind.BATCH,
                 batch_id=intent.batch_id,
                 offsets_read=len(intent.files),
-                rows=rows,
-                bad=bad,
+                rows=result.rows,
+                bad=result.bad,
+                dead_letters=result.dead_letters,
+                skipped=result.skipped,
                 seconds=time.perf_counter() - began,
                 version=committed.version,
             )
@@ -142,14 +155,18 @@ class InflowLoop:
         self._report(Event(self._flow.id, kind, message=message))
 
 
-def _as_source(rows: "DataFrame") -> "DataFrame":
-    """Rows as the steps of a flow expect them; none comes from a record."""
-    return rows.selectExpr(
-        "*",
-        f"CAST(NULL AS {RECORD_TYPE}) AS {RECORD}",
-        f"CAST(NULL AS {ERROR_TYPE}) AS {ERROR}",
-        f"false AS {DELETED}",
-    )
+def _said(failed: FailedRecord, origin: Origin) -> str:
+    """The file, and the line's or the row's number where it is to be found."""
+    path = path_of_uri(failed.topic)
+    if failed.offset != NO_NUMBER:
+        place = f"{path}, row {failed.offset}"
+    elif not failed.digest:
+        place = f"a row of {path}"
+    else:
+        digest = bytes.fromhex(failed.digest)
+        numbers = origin.numbers(path, {digest}).get(digest)
+        place = f"{path}, line {numbers[0]}" if numbers else f"a line of {path}"
+    return f"{place if path else 'a row'}: {failed.error}: {failed.message}"
 
 
 def run_inflow(
@@ -164,6 +181,7 @@ def run_inflow(
 ) -> None:
     """Opens what the flow needs and runs it; raises `FlowFailed`."""
     sink = open_sink(flow, kafka)
+    assert isinstance(sink, TopicSink), "files and tables are streamed into a topic"
     try:
         InflowLoop(
             flow,
@@ -176,6 +194,4 @@ def run_inflow(
             max_retries=max_retries,
         ).run()
     finally:
-        closing = getattr(sink, "close", None)
-        if closing is not None:
-            closing()
+        sink.close()

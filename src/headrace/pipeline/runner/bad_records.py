@@ -6,10 +6,10 @@ Runs in Spark's workers, so everything here is picklable and opens its files whe
 import json
 import uuid
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from headrace.pipeline.columns import DELETED, ERROR, RECORD
 from headrace.pipeline.formats.problems import BadRecord
+from headrace.pipeline.line_digest import digest_of
 from headrace.pipeline.sinks.files import DESCRIPTION, DESCRIPTION_DDL
 from headrace.pipeline.sinks.table import TaskWriter
 
@@ -50,6 +51,8 @@ class FailedRecord(NamedTuple):
     offset: int
     error: str
     message: str
+    digest: str = ""
+    """Of a line of a file, which has no offset: what it is found by."""
 
     def __str__(self) -> str:
         where = f"{self.topic}-{self.partition}, offset {self.offset}: " if self.topic else ""
@@ -152,6 +155,7 @@ class Split:
             record.get("offset", -1),
             error["class"],
             message,
+            digest_of(record["value"]).hex() if _is_a_line(record) else "",
         )
 
     def _stage(self, rows: pa.RecordBatch) -> None:
@@ -182,6 +186,11 @@ class Split:
         if self._failed is not None:
             rows.append(line(FAILED, stats=json.dumps(self._failed)))
         return rows
+
+
+def _is_a_line(record: Mapping[str, Any]) -> bool:
+    """Of a file: it has no number yet."""
+    return record.get("partition") == -1 and record["offset"] == -1 and record["value"] is not None
 
 
 def line(

@@ -106,7 +106,8 @@ def _topic_sink(flow: Flow, sink: spec.Topic, given: Mapping[str, str]) -> Table
     from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
 
     kafka = {**flow.kafka_settings(sink.kafka), **given}
-    if isinstance(flow.source, TopicSource):
+    reads_topics = isinstance(flow.source, TopicSource)
+    if reads_topics:
         source = kafka_settings(flow, given)
         if source.get("bootstrap.servers") != kafka.get("bootstrap.servers"):
             raise SinkError(
@@ -120,6 +121,8 @@ def _topic_sink(flow: Flow, sink: spec.Topic, given: Mapping[str, str]) -> Table
             Checkpoint(flow.checkpoint).path,
             Encoding(sink.value, tuple(sink.key)),
             flow.on_error,
+            # Records of topics have their dead letters in a transaction of their own.
+            None if reads_topics or flow.dead_letter is None else flow.dead_letter.topic,
         )
     )
 

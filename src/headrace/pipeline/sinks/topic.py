@@ -7,7 +7,7 @@ leaves a transaction that the next run aborts, and tasks that are left over are 
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,8 @@ from headrace.pipeline.sinks.delivery import Delivery, check_delivered
 from headrace.pipeline.sinks.encoding import Encoding
 from headrace.pipeline.sinks.table import BatchInfo, Committed, MaintenanceReport, WrittenFile
 from headrace.pipeline.source.admin import LogAdmin
-from headrace.pipeline.topics import ensure_topic
+from headrace.pipeline.topics import DEAD_LETTER_CONFIGS, ensure_topic
+from headrace.records.record import Record
 
 JSON: Final = Encoding()
 NO_CONFIGS: Final[Mapping[str, str]] = {}
@@ -60,6 +61,8 @@ class TopicSettings:
     encoding: Encoding = JSON
     on_error: str = "fail"
     """What becomes of records that are too large for the topic."""
+    aside: str | None = None
+    """A topic for what a batch sets aside, in the same transaction."""
 
 
 class TopicSink:
@@ -71,6 +74,7 @@ class TopicSink:
         self._producer: TransactionalProducer | None = None
         self._delivery: Delivery | None = None
         self._max_record_bytes: int | None = None
+        self._aside_partitions = 0
 
     def close(self) -> None:
         """Readers of the topic do not have to wait for a transaction that nobody will end."""
@@ -115,8 +119,9 @@ class TopicSink:
         try:
             count = producer.call(lambda c: ensure_topic(c, topic, NO_CONFIGS, timeout_s))
             limit = self._limit(producer)
+            aside = self._aside_starts(producer)
             identity = producer.begin(TopicPartition(topic, at) for at in range(count))
-            starts = producer.call(lambda c: ends_of(c, topic, count, timeout_s))
+            starts = producer.call(lambda c: ends_of(c, topic, count, timeout_s)) | aside
         except ClientError as error:
             raise ProducerFailed(f"the topic {topic}: {error}") from error
         self._journal.intend(Intent(self._done(batch), identity.producer_id, starts))
@@ -134,6 +139,26 @@ class TopicSink:
             on_error=settings.on_error,
         )
         return self._delivery
+
+    def set_aside(self, records: Iterable[tuple[int, Record]]) -> None:
+        """Adds records to the transaction, for the other topic; numbers choose its partitions."""
+        producer, topic = self._producer, self._settings.aside
+        assert producer is not None, "a transaction was begun"
+        assert topic is not None, "the spec names a topic for dead letters"
+        for number, record in records:
+            producer.produce(topic, number % self._aside_partitions, [record])
+
+    def _aside_starts(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
+        """Where the other topic ends: a batch may have nothing but what is set aside."""
+        topic, timeout_s = self._settings.aside, self._settings.producer.delivery_timeout_s
+        if topic is None:
+            return {}
+        if not self._aside_partitions:
+            self._aside_partitions = producer.call(
+                lambda client: ensure_topic(client, topic, DEAD_LETTER_CONFIGS, timeout_s)
+            )
+        count = self._aside_partitions
+        return producer.call(lambda client: ends_of(client, topic, count, timeout_s))
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
         """Adds the marker to what tasks have written and ends the transaction, once."""

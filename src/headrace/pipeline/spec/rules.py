@@ -8,7 +8,7 @@ from headrace.pipeline.spec.flow import DeadLetter, Expectation, FlowSpec, OnErr
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Protobuf
 from headrace.pipeline.spec.select import NotASelect, read_select
 from headrace.pipeline.spec.sinks import Sink, Topic
-from headrace.pipeline.spec.sources import Source, StartOffsets, TopicSource
+from headrace.pipeline.spec.sources import FileSource, Source, StartOffsets, TopicSource
 
 if TYPE_CHECKING:
     from headrace.pipeline.spec.pipeline import PipelineSpec
@@ -168,10 +168,14 @@ def _lost(steps: tuple[Step, ...]) -> str:
 
 
 def _dead_letter(flow: _Parts) -> Iterator[Problem]:
-    if not isinstance(flow.source, TopicSource):
-        if flow.dead_letter is not None or flow.on_error == "dead_letter":
-            yield Problem((*flow.at, "dead_letter"), "dead letters are for records of topics")
-        return
+    source, on_error = flow.source, flow.on_error
+    goes_on = on_error in ("skip", "dead_letter") or (flow.dead_letter and on_error is None)
+    if goes_on and isinstance(source, FileSource) and source.has_own_lines:
+        yield Problem(
+            (*flow.at, "on_error"),
+            "a line cannot be set aside where the options say that it is no row",
+            "on_error: fail",
+        )
     if flow.dead_letter is not None:
         return
     fix = "add dead_letter: {topic: name}"
@@ -201,7 +205,11 @@ def _sink(flow: _Parts) -> Iterator[Problem]:
 
 
 def _circles(flow: _Parts) -> Iterator[Problem]:
-    """What a pipeline writes must not be what it reads."""
+    """What a pipeline writes must not be what it reads, and dead letters lie by themselves."""
+    dead_letter, sink = flow.dead_letter, flow.sink
+    if dead_letter is not None and isinstance(sink, Topic) and sink.topic == dead_letter.topic:
+        at = (*flow.at, "dead_letter", "topic")
+        yield Problem(at, f"{sink.topic} is the flow's sink", "name another topic")
     if not isinstance(flow.source, TopicSource):
         return
     written = []

@@ -1,6 +1,6 @@
 """Where records come from: the `source:` section."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AwareDatetime, Discriminator, Field, Tag
 
@@ -68,6 +68,10 @@ class TopicSource(Part):
     `mode: merge` it deletes, and with `format: raw` it is a null."""
 
 
+_OWN_LINES: Final = frozenset({"multiline", "encoding", "charset", "linesep"})
+"""Options of Spark's readers."""
+
+
 class FileSource(Part):
     """New files of a folder, each read once."""
 
@@ -81,6 +85,11 @@ class FileSource(Part):
     max_bytes_per_batch: Size = 256 * 2**20
     """A file that is larger is a batch of its own."""
     storage_options: Settings = Settings()
+
+    @property
+    def has_own_lines(self) -> bool:
+        """Whether a line of the file is something else than a row, by the options."""
+        return any(name.lower() in _OWN_LINES for name in self.options)
 
 
 class DeltaSource(Part):

@@ -1,0 +1,221 @@
+"""Bad lines of files, and rows of tables that break a rule: each once in the dead letters."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from headrace.pipeline.dead_letters.headers import Facts, facts_of, own_headers
+from headrace.pipeline.inflow.inputs import open_input
+from headrace.pipeline.inflow.loop import InflowLoop
+from headrace.pipeline.producer import TransactionalProducer
+from headrace.pipeline.runner.application import Application, RunSettings
+from headrace.pipeline.runner.events import Event, Kind
+from headrace.pipeline.runner.opening import open_sink
+from headrace.pipeline.sinks.topic import TopicSink
+from headrace.pipeline.spec import PipelineSpec, parse_spec
+from headrace.testing.external import ExternalBroker
+from headrace.testing.helper import Headrace
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+class Killed(BaseException):
+    """Stands for a process that is gone: nothing catches it."""
+
+
+class Inflow:
+    """A spec over a folder, its topics, and runs of it."""
+
+    def __init__(
+        self, bootstrap: str, spark: "SparkSession", home: Path, name: str, helper: Headrace
+    ) -> None:
+        self.name = name
+        self.out, self.aside = helper.create_topic(partitions=2), f"{name}.dlq"
+        self.folder = home / "in"
+        self.folder.mkdir()
+        self._home, self._bootstrap, self._spark, self._helper = home, bootstrap, spark, helper
+
+    def spec(self, source: dict[str, object], **parts: object) -> PipelineSpec:
+        spec: dict[str, object] = {
+            "pipeline": self.name,
+            "source": source,
+            "sink": {"format": "topic", "topic": self.out, "key": ["id"]},
+            "dead_letter": {"topic": self.aside},
+            "checkpoint": str(self._home / "checkpoint"),
+            "trigger": "once",
+        }
+        return parse_spec(json.dumps({**spec, **parts}))
+
+    def begin(self, source: dict[str, object]) -> TopicSink:
+        """A run that dies in its first batch, as the caller has arranged; its sink stays open."""
+        (flow,) = self.spec(source).resolved()
+        sink = open_sink(flow, {"bootstrap.servers": self._bootstrap})
+        assert isinstance(sink, TopicSink)
+        loop = InflowLoop(
+            flow, open_input(flow.source), sink, self._spark, lambda _: None, threading.Event()
+        )
+        with pytest.raises(Killed):
+            loop.run()
+        return sink
+
+    def run(self, source: dict[str, object], **parts: object) -> Event:
+        """Until everything is read; the last batch's event."""
+        told: list[Event] = []
+        settings = RunSettings(kafka={"bootstrap.servers": self._bootstrap})
+        whole = self.spec(source, **parts)
+        assert Application(whole, settings, [told.append], spark=self._spark).run() == []
+        return next(each for each in reversed(told) if each.kind is Kind.BATCH)
+
+    def ids(self, count: int) -> list[int]:
+        return sorted(json.loads(value)["id"] for value, _ in self._records(self.out, count))
+
+    def letters(self, count: int) -> list[tuple[bytes, Facts]]:
+        found = self._records(self.aside, count)
+        return sorted(found, key=lambda each: (each[1].file, each[1].line, each[1].row))
+
+    def _records(self, topic: str, count: int) -> list[tuple[bytes, Facts]]:
+        self._helper.consume(topic, count, read_committed=True)
+        got = self._helper.consume(topic, read_committed=True)
+        assert all(own_headers(each.headers) == () for each in got)
+        return [(each.value or b"", facts_of(each.headers)) for each in got]
+
+
+@pytest.fixture
+def inflow(
+    bootstrap: str, spark: "SparkSession", tmp_path: Path, new_name: Callable[[], str]
+) -> Iterator[Inflow]:
+    broker = ExternalBroker(bootstrap)
+    yield Inflow(bootstrap, spark, tmp_path, new_name(), broker.headrace)
+    broker.close()
+
+
+def test_bad_lines_of_json_are_set_aside_once_though_a_run_ends_before_or_after_its_commit(
+    inflow: Inflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Good and bad lines of a batch are one transaction, so neither is lost or doubled."""
+    bad = [b'{"id": ', b'{"id": 7} x', b'{"id": "seven"}', b'\xff{"id": 7}', b'{"id": ']
+    lines = [b'{"id": 0}', bad[0], b"", bad[1], bad[2], b'{"id": 1}', bad[3], bad[4]]
+    file = inflow.folder / "a b.json"
+    file.write_bytes(b"\n".join(lines))
+    source: dict[str, object] = {
+        "files": str(inflow.folder),
+        "format": "json",
+        "schema": "id BIGINT",
+    }
+    commit = TransactionalProducer.commit
+
+    def killed_before(self: TransactionalProducer) -> None:
+        raise Killed
+
+    def killed_after(self: TransactionalProducer) -> None:
+        commit(self)
+        raise Killed
+
+    sinks = []
+    for ending in (killed_before, killed_after):
+        monkeypatch.setattr(TransactionalProducer, "commit", ending)
+        sinks.append(inflow.begin(source))
+    monkeypatch.setattr(TransactionalProducer, "commit", commit)
+    (inflow.folder / "b.json").write_bytes(b'[]\n{"id": 2}\n')
+    last = inflow.run(source)
+    assert (last.batch_id, last.rows, last.dead_letters) == (1, 1, 1)
+    assert last.bad == {"SchemaMismatch": 1}
+    assert inflow.ids(3) == [0, 1, 2]
+    letters = inflow.letters(6)
+    assert [(value, facts.line, facts.error) for value, facts in letters] == [
+        (bad[0], 2, "NotJson"),
+        (bad[1], 4, "NotJson"),
+        (bad[2], 5, "SchemaMismatch"),
+        (bad[3], 7, "InvalidUtf8"),
+        (bad[4], 8, "NotJson"),
+        (b"[]", 1, "SchemaMismatch"),
+    ]
+    first = letters[0][1]
+    assert (first.file, first.pipeline, first.batch_id) == (str(file), inflow.name, 0)
+    assert (first.topic, first.place) == ("", f"{file} line 2")
+    assert first.timestamp_ms == pytest.approx(file.stat().st_mtime * 1000, abs=1)
+    for sink in sinks:
+        sink.close()
+
+
+def test_a_batch_of_nothing_but_bad_lines_is_over_with_its_letters(inflow: Inflow) -> None:
+    (inflow.folder / "a.json").write_text("nonsense\n")
+    source: dict[str, object] = {
+        "files": str(inflow.folder),
+        "format": "json",
+        "schema": "id BIGINT",
+    }
+    assert inflow.run(source).dead_letters == 1
+    (inflow.folder / "b.json").write_text('{"id": 1}\n')
+    assert inflow.run(source).dead_letters == 0
+    assert inflow.ids(1) == [1]
+    assert len(inflow.letters(1)) == 1
+
+
+@pytest.mark.parametrize("schema", ["id BIGINT, note STRING", None])
+def test_bad_lines_of_csv_are_set_aside_and_so_are_rows_that_break_a_rule(
+    inflow: Inflow, schema: str | None
+) -> None:
+    """A row that could be read has no line any more: its letter holds the row as JSON."""
+    (inflow.folder / "a.csv").write_text('id,note\n1,"a, b"\n2,b,c,d\n-3,e\n4,f\n5\n')
+    source: dict[str, object] = {"files": str(inflow.folder), "format": "csv"}
+    event = inflow.run(
+        source if schema is None else source | {"schema": schema},
+        expect=[{"name": "positive", "sql": "id > 0", "on_fail": "dead_letter"}],
+    )
+    assert event.bad == {"NotCsv": 2, "ExpectationFailed": 1}
+    assert inflow.ids(2) == [1, 4]
+    broken, *lines = inflow.letters(3)
+    assert [(value, facts.line) for value, facts in lines] == [(b"2,b,c,d", 3), (b"5", 6)]
+    assert json.loads(broken[0]) == {"id": -3, "note": "e"}
+    assert (broken[1].error, broken[1].line) == ("ExpectationFailed", -1)
+
+
+def test_a_step_that_needs_no_column_of_a_csv_file_still_sees_its_bad_lines(
+    inflow: Inflow,
+) -> None:
+    (inflow.folder / "a.csv").write_text("id\n1\nx\n")
+    event = inflow.run(
+        {"files": str(inflow.folder), "format": "csv", "schema": "id BIGINT"},
+        transform=[{"sql": "SELECT 1 AS id FROM source"}],
+        on_error="skip",
+    )
+    assert (event.rows, event.skipped, event.dead_letters) == (1, 1, 0)
+
+
+def test_lines_that_break_a_rule_are_set_aside_as_they_were(inflow: Inflow) -> None:
+    line = b'{"id": -1,  "more": [1, 2]}'
+    (inflow.folder / "a.json").write_bytes(b'{"id": 1}\n' + line)
+    inflow.run(
+        {"files": str(inflow.folder), "format": "json"},
+        expect=[{"name": "positive", "sql": "id > 0", "on_fail": "dead_letter"}],
+    )
+    ((value, facts),) = inflow.letters(1)
+    assert (value, facts.line, facts.error) == (line, 2, "ExpectationFailed")
+
+
+def test_rows_of_a_delta_table_that_break_a_rule_name_the_version_and_the_row(
+    inflow: Inflow, tmp_path: Path
+) -> None:
+    table = str(tmp_path / "lake")
+    for ids in ([1, 2], [3, -4], [-5]):
+        write_deltalake(table, pa.table({"id": ids, "note": ["n"] * len(ids)}), mode="append")
+    event = inflow.run(
+        {"delta": table},
+        expect=[{"name": "positive", "sql": "id > 0", "on_fail": "dead_letter"}],
+    )
+    assert (event.rows, event.dead_letters) == (3, 2)
+    assert inflow.ids(3) == [1, 2, 3]
+    found: dict[int, Any] = {facts.version: (value, facts) for value, facts in inflow.letters(2)}
+    assert {version: facts.row for version, (_, facts) in found.items()} == {1: 1, 2: 0}
+    assert json.loads(found[1][0]) == {"id": -4, "note": "n"}
+    assert found[1][1].file.startswith(table)
