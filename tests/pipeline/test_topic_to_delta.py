@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.runner import loop
 from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.runner.events import Kind
 from headrace.pipeline.runner.history import History
@@ -63,9 +64,17 @@ def test_every_record_lands_once_and_a_restart_goes_on(
     assert kinds == ["started", "batch", "caught_up", "stopped"] * 2
 
 
+@pytest.mark.parametrize("spark_tells", [True, False])
 def test_a_batch_is_limited_and_the_backlog_follows_at_once(
-    make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+    spark_tells: bool,
+    make_topic: MakeTopic,
+    make_pipeline: MakePipeline,
+    send: Send,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """In bytes too, also where Spark does not tell how large the records were."""
+    if not spark_tells:
+        monkeypatch.setattr(loop, "observed", lambda records: (records, lambda: None))
     topic = make_topic(1)
     send(topic, orders(0, range(25)))
     source = {

@@ -81,7 +81,8 @@ def read_records(
 def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | None]]:
     """The records, and what tells their average size in bytes when the job is done.
 
-    None where Spark does not tell: Spark Connect may leave out what was observed.
+    None where Spark does not tell: Spark Connect reports only what the job's own plan observes, and
+    behind the view that an SQL step reads it is another plan.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812

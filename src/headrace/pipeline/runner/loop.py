@@ -247,7 +247,8 @@ class FlowLoop:
             write = parts.sink.write_task(batch)
             result = write_rows(rows, flow, write, str(staging))
             if size is not None:
-                self._record_bytes = size() or self._record_bytes
+                told = size() or parts.log.record_bytes(plan.ranges)
+                self._record_bytes = told or self._record_bytes
         if result.failed is not None:
             raise BadRecordFound(
                 f"{result.failed}. Correct the records' producer or the spec; on_error: "

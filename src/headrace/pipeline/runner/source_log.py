@@ -1,12 +1,14 @@
 """A flow's topics as they are now, where it starts in them, and its consumer group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.runner.planner import Beginning, Log, PlanError
 from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import read_options
+from headrace.pipeline.source.sampling import average_record_bytes
 from headrace.pipeline.spec.sources import StartOffsets, StartTimestamp, TopicSource
 
 
@@ -88,6 +90,10 @@ class SourceLog:
         if offset > end:
             raise PlanError(f"start: {partition} ends at {end}, so it cannot start at {offset}")
         return offset
+
+    def record_bytes(self, ranges: Sequence[OffsetRange]) -> float | None:
+        """How large the records of these ranges are, from a few of them."""
+        return average_record_bytes(ranges, self._options.read)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Shows every Kafka tool how far the flow is."""

@@ -1,0 +1,48 @@
+"""How large records are, from a look at a few of them: for limits in bytes."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.source.reading import read_range
+from headrace.pipeline.source.settings import ReadSettings
+
+SAMPLE_RECORDS: Final = 1000
+SAMPLE_FETCH_BYTES: Final = 1 << 20
+"""One fetch of one partition; whole batches at the least, whatever their size."""
+
+
+def average_record_bytes(ranges: Sequence[OffsetRange], settings: ReadSettings) -> float | None:
+    """Of a key and a value together; None where the sample holds no record. Raises `ReadFailed`.
+
+    Topics differ in their records, partitions of one topic hardly: the longest range of each topic
+    is looked into, and counts for all of them.
+    """
+    settings = settings._replace(
+        fetch_bytes=SAMPLE_FETCH_BYTES, with_headers=False, with_damage=True
+    )
+    offsets: dict[str, int] = {}
+    longest: dict[str, OffsetRange] = {}
+    for each in ranges:
+        offsets[each.topic] = offsets.get(each.topic, 0) + each.size
+        longest[each.topic] = max(longest.get(each.topic, each), each, key=lambda one: one.size)
+    found = {
+        topic: size
+        for topic, wanted in longest.items()
+        if wanted.size and (size := _sampled(wanted, settings)) is not None
+    }
+    return weighted(found, offsets)
+
+
+def weighted(sizes: Mapping[str, float], counts: Mapping[str, int]) -> float | None:
+    """The average over all, each topic as often as it has records."""
+    total = sum(counts[topic] for topic in sizes)
+    if not total:
+        return None
+    return sum(size * counts[topic] for topic, size in sizes.items()) / total
+
+
+def _sampled(wanted: OffsetRange, settings: ReadSettings) -> float | None:
+    few = wanted._replace(end=min(wanted.end, wanted.start + SAMPLE_RECORDS))
+    chunk = next(read_range(few, settings, fail_on_data_loss=False), None)
+    return None if chunk is None else (chunk.key_bytes + chunk.value_bytes) / len(chunk)
