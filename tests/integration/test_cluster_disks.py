@@ -76,6 +76,35 @@ def test_what_a_failed_directory_led_is_led_elsewhere_and_the_rest_stays(tmp_pat
     run(test())
 
 
+def test_nobody_waits_for_a_follower_whose_directory_failed(tmp_path: Path) -> None:
+    """Though a replica may lag for as long as it likes here."""
+    directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
+
+    async def test() -> None:
+        patient = {"replica.lag.time.max.ms": "600000", "min.insync.replicas": "2"}
+        async with Members(tmp_path, count=2, settings=patient) as members:
+            await members.start(3, directories | patient)
+            await create(members)
+            broker = members.brokers[3]
+            for index in range(PARTITIONS):
+                leader = members.partition(3, index=index).leader
+                assert (await produce(members, leader, index)).error_code == 0
+            failing = broker.logs.homes[0].directory
+            lost = {log.partition for log in broker.logs if log.directory is failing}
+            followed = {at for at in lost if members.partition(1, index=at).leader != 3}
+            assert followed
+            failing.fail("a test pulled the plug")
+            for index in followed:
+                leader = members.partition(1, index=index).leader
+                assert (await produce(members, leader, index)).error_code == 0, index
+                assert 3 not in members.partition(leader, index=index).isr
+            await until(members.agree, "everybody knows")
+            kept = set(range(PARTITIONS)) - lost
+            assert all(3 in members.partition(1, index=at).isr for at in kept)
+
+    run(test())
+
+
 def test_a_replica_moves_to_another_directory_while_it_is_written(tmp_path: Path) -> None:
     directories = {"log.dirs": f"{tmp_path}/a,{tmp_path}/b"}
 

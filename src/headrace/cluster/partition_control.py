@@ -131,8 +131,8 @@ def alter_partitions(
 ) -> Outcome[IsrAnswer]:
     """A leader's new in-sync sets (AlterPartition). The caller has checked the broker's epoch.
 
-    A leader whose disk has failed names the others: one of them leads then, and what it had itself
-    counts no longer.
+    A broker whose disk has failed names the others: what it had itself counts no longer, and if it
+    led, one of them leads then.
     """
     records: list[MetadataRecord] = []
     answers: list[IsrAnswer] = []
@@ -188,8 +188,10 @@ def _check_isr_change(
         raise Refused(ErrorCode.FENCED_LEADER_EPOCH)
     ids = [member.broker_id for member in change.isr]
     resigns = broker_id not in ids
-    if broker_id != partition.leader or (resigns and not 0 < len(ids) < len(partition.isr)):
+    if resigns and not 0 < len(ids) < len(partition.isr):
         raise Refused(ErrorCode.INVALID_REQUEST)
+    if broker_id != partition.leader and set(ids) != set(partition.isr) - {broker_id}:
+        raise Refused(ErrorCode.INVALID_REQUEST)  # a follower speaks for itself alone
     if change.partition_epoch < partition.partition_epoch:
         raise Refused(ErrorCode.INVALID_UPDATE_VERSION)
     if len(set(ids)) != len(ids) or not set(ids) <= set(

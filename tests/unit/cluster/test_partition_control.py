@@ -130,3 +130,22 @@ def test_a_leader_whose_disk_failed_hands_over_to_one_that_is_in_sync() -> None:
 @pytest.mark.parametrize("isr", [(), (3,), (2, 3)])
 def test_it_hands_over_to_nobody_else(isr: tuple[int, ...]) -> None:
     assert refusal(cluster(LED_BY_1), change(*isr)) is ErrorCode.INVALID_REQUEST
+
+
+def test_a_follower_whose_disk_failed_leaves_and_is_trusted_no_more() -> None:
+    outcome = alter_partitions(cluster(LED_BY_1), rules, 2, 20, [change(1)])
+    answer = outcome.results[0].partition
+    assert answer is not None
+    assert (answer.leader, answer.isr, answer.leader_epoch) == (1, (1,), 4)
+    assert answer.partition_epoch == 8
+    assert 2 not in answer.eligible_leaders
+
+
+@pytest.mark.parametrize("isr", [(), (1, 2), (1, 2, 3), (1, 3), (3,)])
+def test_a_follower_speaks_for_itself_alone(isr: tuple[int, ...]) -> None:
+    expected = ErrorCode.NONE if isr == (1, 2) else ErrorCode.INVALID_REQUEST  # it is so already
+    assert refusal(cluster(LED_BY_1), change(*isr), broker_id=2) is expected
+
+
+def test_one_that_is_not_in_sync_changes_nothing() -> None:
+    assert refusal(cluster(LED_BY_1), change(1), broker_id=3) is ErrorCode.INVALID_REQUEST
