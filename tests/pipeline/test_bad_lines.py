@@ -139,6 +139,7 @@ def test_bad_lines_of_json_are_set_aside_once_though_a_run_ends_before_or_after_
         (bad[4], 8, "NotJson"),
         (b"[]", 1, "SchemaMismatch"),
     ]
+    assert letters[2][1].message.endswith('id: expected bigint, found string "seven"')
     first = letters[0][1]
     assert (first.file, first.pipeline, first.batch_id) == (str(file), inflow.name, 0)
     assert (first.topic, first.place) == ("", f"{file} line 2")

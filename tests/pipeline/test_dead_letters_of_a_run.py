@@ -2,14 +2,17 @@
 
 import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
+from headrace.pipeline.dead_letters.headers import facts_of
 from headrace.pipeline.runner.loop import Step
 from headrace.pipeline.sinks.delta import DeltaSink
 from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
+from headrace.testing.external import ExternalBroker
 from support.pipelines import MakePipeline, Send
 from support.topics import MakeTopic
 
@@ -77,3 +80,27 @@ def test_a_crash_between_dead_letters_and_table_doubles_neither(
     values = [(json.dumps({"id": 4, "amount": 1}).encode(), 4), (b"{broken", 5), (b"null", 6)]
     assert letters(bootstrap, aside) == values
     assert [event.dead_letters for event in pipeline.batches()] == [0, 1]
+
+
+def test_a_letter_names_the_field_that_does_not_fit_and_a_run_that_stops_names_it_too(
+    bootstrap: str,
+    make_topic: MakeTopic,
+    make_pipeline: MakePipeline,
+    new_name: Callable[[], str],
+    send: Send,
+    tmp_path: Path,
+) -> None:
+    """The content stands in the letter, which holds the record anyway, and in no log."""
+    topic, aside = make_topic(1), new_name()
+    send(topic, [(0, None, b'{"id": 1, "amount": "many"}'), (0, None, b'{"id": 2, "amount": 2}')])
+    stops = make_pipeline(topic, checkpoint=str(tmp_path / "stops"))
+    (failed,) = stops.run()
+    assert "amount: expected double, found string. " in str(failed)
+    assert "many" not in str(failed)
+    assert make_pipeline(topic, dead_letter={"topic": aside}).run() == []
+    broker = ExternalBroker(bootstrap)
+    (letter,) = broker.headrace.consume(aside, 1, read_committed=True)
+    broker.close()
+    assert facts_of(letter.headers).message == (
+        'does not fit the schema: amount: expected double, found string "many"'
+    )

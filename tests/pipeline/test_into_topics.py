@@ -178,7 +178,11 @@ BAD_FILES = {
     ),
     "text behind": ("json", b'\n{"id": 1} {"id": 2}\n', "line 2: NotJson: is not one JSON value"),
     "bracket behind": ("json", b'{"id": 1}],"x":[1', "line 1: NotJson: is not one JSON value"),
-    "another type": ("json", b'{"id": 1}\n{"id": "x"}\n', "line 2: SchemaMismatch: is no JSON"),
+    "another type": (
+        "json",
+        b'{"id": 1}\n{"id": "x"}\n',
+        "line 2: SchemaMismatch: does not fit the schema: id: expected bigint, found string.",
+    ),
     "no utf-8": ("json", b'{"id": 1, "note": "\xff\xfe"}\n', "line 1: InvalidUtf8"),
     "no number": ("csv", b"id,note\n1,a\nx,b\n", "line 3: NotCsv: is no CSV of"),
     "columns changed": ("csv", b"note,id\n1,2\n", "a.csv"),

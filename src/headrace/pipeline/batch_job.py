@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from headrace.pipeline.columns import DELETED, ERROR, OWN, RECORD
+from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.parsing import parse
 from headrace.pipeline.formats.prepared import Schemas
 from headrace.pipeline.formats.problems import BadRecord, literal, problem
@@ -132,14 +133,19 @@ def output_schema(rows: "DataFrame") -> pa.Schema:
 
 
 def write_rows(
-    rows: "DataFrame", flow: Flow, write: TaskWriter | Delivery, staging: str
+    rows: "DataFrame",
+    flow: Flow,
+    write: TaskWriter | Delivery,
+    staging: str,
+    explanation: Explanation | None = None,
 ) -> BatchResult:
     """Runs the job; files of good rows are where the sink wants them, bad records in `staging`."""
     if isinstance(write, Delivery):
-        job = write.run(rows, staging)
+        job = write.run(rows, staging, explanation)
     else:
         merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
-        job = rows.mapInArrow(SplitTask(write, staging, merges), REPORT_DDL)
+        task = SplitTask(write, staging, merges, explanation)
+        job = rows.mapInArrow(task, REPORT_DDL)
     result = result_of([row.asDict() for row in job.collect()])
     check_seen([Path(each) for each in result.staged], staging)
     if isinstance(write, FileTask) and is_on_disk(write.location):

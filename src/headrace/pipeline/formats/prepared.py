@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from headrace.pipeline.formats import pinning
 from headrace.pipeline.formats.errors import FormatError
 from headrace.pipeline.formats.inference import infer_schema
+from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.schema import (
     Column,
     Primitive,
@@ -36,6 +37,16 @@ class Prepared(NamedTuple):
     reader: str
     """Avro's or Protobuf's schema, for the tasks; empty for the others."""
 
+    @property
+    def json_columns(self) -> Struct | None:
+        return self.columns if isinstance(self.format, Json) else None
+
+    @property
+    def has_own_times(self) -> bool:
+        """Whether the spec says how times are written."""
+        given = self.format
+        return isinstance(given, Json) and bool(given.timestamp_format or given.date_format)
+
 
 class Schemas(NamedTuple):
     """What `parse` needs beside the flow; `version` goes with every batch and dead letter."""
@@ -43,6 +54,14 @@ class Schemas(NamedTuple):
     value: Prepared
     key: Prepared | None
     version: int
+
+    def explanation(self) -> Explanation:
+        """What tells which fields of a bad record do not fit."""
+        value = self.value.json_columns
+        key = None if self.key is None else self.key.json_columns
+        sides = (self.value, self.key)
+        own = any(each is not None and each.has_own_times for each in sides)
+        return Explanation(value, key, judges_times=not own)
 
 
 def prepare(flow: Flow, sample: Sample | None = None) -> Schemas:

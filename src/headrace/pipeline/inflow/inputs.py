@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
+from headrace.pipeline.formats.errors import FormatError
+from headrace.pipeline.formats.mismatch import Explanation
+from headrace.pipeline.formats.schema import parse_ddl
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
 from headrace.pipeline.inflow.files import Found, list_files, next_files
 from headrace.pipeline.inflow.intent import Intent
@@ -37,6 +40,13 @@ class Standing(NamedTuple):
     lag: int
 
 
+class Rows(NamedTuple):
+    """What a batch reads, and what tells which fields of a bad line do not fit."""
+
+    frame: "DataFrame"
+    explanation: Explanation | None = None
+
+
 class Target(NamedTuple):
     """Where a person lets a flow read on: `beginning`, `end`, a `version`, or files since a
     `time` in seconds."""
@@ -61,7 +71,7 @@ class Input(Protocol):
         """For whoever opens one of the files."""
         ...
 
-    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> "DataFrame":
+    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> Rows:
         """The rows of a batch, with the tool's own columns."""
         ...
 
@@ -116,7 +126,7 @@ class Folder:
                 )
         return Intent(batch_id, (), passed=tuple(passed), is_anew=True)
 
-    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> "DataFrame":
+    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> Rows:
         source, files = self._source, list(intent.files)
         reader = self._reader(spark)
         if source.has_own_lines or source.format == "parquet":
@@ -125,12 +135,19 @@ class Folder:
             if source.schema_ is not None:
                 reader = reader.schema(schema_text(source.schema_))
             number = {"number": _ROW_NUMBER} if source.format == "parquet" else {}
-            return whole_rows(reader.load(files), flow, **number)
+            return Rows(whole_rows(reader.load(files), flow, **number))
         schema = self._schema(spark, files)
         if source.format == "csv":
-            return csv_rows(reader, files, schema, flow)
+            return Rows(csv_rows(reader, files, schema, flow))
         lines = spark.read.options(**self._options()).text(files)
-        return json_rows(lines, schema, self._options(), flow)
+        return Rows(json_rows(lines, schema, self._options(), flow), self._explanation(schema))
+
+    def _explanation(self, schema: "StructType") -> Explanation | None:
+        own_times = any(name.lower().endswith("format") for name in self._source.options)
+        try:
+            return Explanation(parse_ddl(schema.toDDL()), judges_times=not own_times)
+        except FormatError:
+            return None  # Spark knows more types
 
     def _schema(self, spark: "SparkSession", files: list[str]) -> "StructType":
         if self._source.schema_ is not None:
@@ -247,9 +264,9 @@ class Table:
             case version:
                 return version
 
-    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> "DataFrame":
+    def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> Rows:
         reader = spark.read.option("basePath", self._source.delta).option("mergeSchema", "true")
-        return whole_rows(reader.parquet(*intent.files), flow, _ROW_NUMBER)
+        return Rows(whole_rows(reader.parquet(*intent.files), flow, _ROW_NUMBER))
 
     def explained(self, error: Exception) -> Exception:
         return error

@@ -109,15 +109,16 @@ class InflowLoop:
         began = time.perf_counter()
         batch = BatchInfo(self._flow.id, intent.batch_id, ())
         result = NOTHING
-        shaped = None
+        shaped, explanation = None, None
         if intent.files:
             # Spark looks into the files here; the transaction's time begins after that.
-            shaped = shape(self._inputs.read(self._spark, intent, self._flow), self._flow)
+            rows, explanation = self._inputs.read(self._spark, intent, self._flow)
+            shaped = shape(rows, self._flow)
             self._sink.prepare(output_schema(shaped))
         write = self._sink.write_task(batch)
         if shaped is not None:
             staging = self._checkpoint.fresh_staging(intent.batch_id)
-            result = write_rows(shaped, self._flow, write, str(staging))
+            result = write_rows(shaped, self._flow, write, str(staging), explanation)
             origin = Origin(intent, self._inputs.storage_options)
             if result.failed is not None:
                 raise BadRecordFound(f"{_said(result.failed, origin)}. {TO_DO}. {GO_ON}")

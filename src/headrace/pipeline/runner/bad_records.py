@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.pipeline.columns import DELETED, ERROR, RECORD
+from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.line_digest import digest_of
 from headrace.pipeline.sinks.files import DESCRIPTION, DESCRIPTION_DDL
@@ -66,9 +67,10 @@ class SplitTask:
     write: TaskWriter
     staging: str
     merges: bool
+    explanation: Explanation | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        split = Split(self.staging, {DELETED} if self.merges else set())
+        split = Split(self.staging, {DELETED} if self.merges else set(), self.explanation)
         try:
             for described in self.write(split.good(batches)):
                 kind = pa.repeat(pa.scalar(FILE), described.num_rows)
@@ -81,9 +83,12 @@ class SplitTask:
 class Split:
     """One task's bad records."""
 
-    def __init__(self, staging: str, kept: Collection[str]) -> None:
+    def __init__(
+        self, staging: str, kept: Collection[str], explanation: Explanation | None = None
+    ) -> None:
         self._staging = staging
         self._kept = set(kept)
+        self._explanation = explanation
         self._counts: Counter[str] = Counter()
         self._skipped = 0
         self._staged_rows = 0
@@ -144,7 +149,7 @@ class Split:
     def _fail(self, bad: pa.RecordBatch, action: str) -> None:
         error = bad.column(bad.schema.get_field_index(ERROR))[0].as_py()
         record = bad.column(bad.schema.get_field_index(RECORD))[0].as_py() or {}
-        message = error["message"]
+        message = self._message(record, error, open_=False)
         if action == "dead_letter":
             message += (
                 " (it cannot go to the dead letters: the Python step leaves out the column _record)"
@@ -161,7 +166,7 @@ class Split:
     def _stage(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
             return
-        errors = rows.column(ERROR).cast(ERROR_ARROW)
+        errors = self._explained(rows).cast(ERROR_ARROW)
         rows = pa.RecordBatch.from_arrays([rows.column(RECORD), errors], names=[RECORD, ERROR])
         if self._writer is None:
             self._path = Path(self._staging) / f"{uuid.uuid4().hex}.parquet"
@@ -169,6 +174,25 @@ class Split:
             self._writer = pq.ParquetWriter(str(self._path), rows.schema, compression="zstd")
         self._writer.write_batch(rows)
         self._staged_rows += rows.num_rows
+
+    def _explained(self, rows: pa.RecordBatch) -> pa.Array:
+        """The errors, with the fields of records that do not fit their schema."""
+        errors = rows.column(ERROR)
+        mismatched = pc.equal(pc.struct_field(errors, "class"), BadRecord.SCHEMA_MISMATCH)
+        if self._explanation is None or not pc.any(mismatched).as_py():
+            return errors
+        said: list[dict[str, str]] = errors.to_pylist()
+        for at in pc.indices_nonzero(mismatched).to_pylist():
+            record = rows.column(RECORD)[at].as_py()
+            said[at]["message"] = self._message(record, said[at], open_=True)
+        return pa.array(said, ERROR_ARROW)
+
+    def _message(self, record: Mapping[str, Any], error: Mapping[str, str], *, open_: bool) -> str:
+        said = error["message"]
+        if self._explanation is None or error["class"] != BadRecord.SCHEMA_MISMATCH:
+            return said
+        value, key = record.get("value"), record.get("key")
+        return self._explanation.message(value, key, said, open_=open_)
 
     def close(self) -> None:
         if self._writer is not None:

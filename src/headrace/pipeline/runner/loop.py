@@ -23,6 +23,7 @@ from headrace.pipeline.batch_job import (
     read_records,
     write_rows,
 )
+from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.prepared import Schemas
 from headrace.pipeline.formats.prepared import prepare as prepare_formats
 from headrace.pipeline.offsets import limited
@@ -245,7 +246,7 @@ class FlowLoop:
             rows, batch = self._rows(records, plan)
         with phases("write"):
             write = parts.sink.write_task(batch)
-            result = write_rows(rows, flow, write, str(staging))
+            result = write_rows(rows, flow, write, str(staging), self._explanation())
             if size is not None:
                 told = size() or parts.log.record_bytes(plan.ranges)
                 self._record_bytes = told or self._record_bytes
@@ -280,6 +281,9 @@ class FlowLoop:
             self._sink_ready = True
         batch = BatchInfo(self._flow.id, plan.batch_id, plan.ranges, self._schemas.version)
         return rows, batch
+
+    def _explanation(self) -> Explanation | None:
+        return None if self._schemas is None else self._schemas.explanation()
 
     def _set_aside(self, batch: BatchInfo, result: BatchResult) -> None:
         assert self._parts.dead_letters is not None, "the spec names a topic for dead letters"

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.columns import RECORD
+from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.producer.appender import Identity, size_of, transactional_batch
 from headrace.pipeline.producer.errors import ProducerFailed, TriedAgain
@@ -74,9 +75,11 @@ class Delivery:
     on_error: str = "fail"
     """What becomes of records that it does not take."""
 
-    def run(self, rows: "DataFrame", staging: str) -> "DataFrame":
+    def run(
+        self, rows: "DataFrame", staging: str, explanation: Explanation | None = None
+    ) -> "DataFrame":
         """The job, not yet started; its result has the columns of `REPORT`."""
-        placed = rows.mapInArrow(PlaceTask(self, staging), PLACED_DDL)
+        placed = rows.mapInArrow(PlaceTask(self, staging, explanation), PLACED_DDL)
         together = placed.repartitionById(self.tasks, placed.partition % self.tasks)
         return together.sortWithinPartitions("place").mapInArrow(DeliverTask(self), REPORT_DDL)
 
@@ -87,6 +90,7 @@ class PlaceTask:
 
     delivery: Delivery
     staging: str
+    explanation: Explanation | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return self.place(batches, _task_number())
@@ -96,7 +100,7 @@ class PlaceTask:
         partitions = self.delivery.partitions
         attempt = line(ATTEMPT, path=uuid.uuid4().hex, rows=task)
         yield _reports(list(range(partitions)), task, [attempt] * partitions)
-        split = Split(self.staging, {RECORD})
+        split = Split(self.staging, {RECORD}, self.explanation)
         number = 0
         try:
             for rows in split.good(batches):
