@@ -130,6 +130,17 @@ def test_the_first_cluster_id_that_was_proposed_is_everybodys(world: World) -> N
     run(world, test())
 
 
+def test_ids_that_are_given_to_brokers_are_given_once(world: World) -> None:
+    async def test() -> None:
+        one, two = await world.store("one"), await world.store("two")
+        asked = [store.next_broker_id(1000) for store in (one, two) for _ in range(5)]
+        ids = await asyncio.gather(*asked)
+        assert sorted(ids) == list(range(1001, 1011))
+        assert await one.next_broker_id(2000) > 2000
+
+    run(world, test())
+
+
 def test_a_registration_is_seen_by_all_as_it_was_made(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")

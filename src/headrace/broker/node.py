@@ -48,6 +48,7 @@ from headrace.storage.errors import StorageError
 from headrace.storage.filesystem import make_directories
 from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
+from headrace.storage.meta_properties import read_meta
 
 if TYPE_CHECKING:
     from headrace.broker.coordinator import Coordinator
@@ -226,6 +227,8 @@ class Broker:
             raise StartupError(msg)
         for directory in self.settings.log_dirs:
             make_directories(self.world.files, directory)
+        if self.settings.generates_id:
+            self._become(await self._find_id())
         affiliation = self._affiliation = self._affiliate()
         await affiliation.open()
         self.metadata = affiliation.metadata
@@ -242,6 +245,29 @@ class Broker:
             # By the loop's time, also where the broker's clock is moved by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)
         warm_up(self.loop, lambda: self.stopping)
+
+    async def _find_id(self) -> int:
+        """That of an earlier life, by what its directories say, or one that the cluster gives."""
+        for directory in self.settings.log_dirs:
+            meta = read_meta(self.world.files, directory)
+            if meta is not None:
+                return meta.node_id
+        store = self.world.cluster_store(self.settings, self.clock)
+        if store is None:
+            raise StartupError("broker.id is not set, and no cluster is there to choose one")
+        try:
+            await store.open()
+            chosen = await store.next_broker_id(self.settings.integer("reserved.broker.max.id"))
+        finally:
+            await store.close()
+        log.info("the cluster chose an id", extra={"broker": chosen})
+        return chosen
+
+    def _become(self, node_id: int) -> None:
+        """Before anything is built that tells the id to others."""
+        self.settings = self.settings.with_id(node_id)
+        self.node_id = node_id
+        self._log_configs = LogConfigs(self.settings.static, node_id)
 
     def _affiliate(self) -> Affiliation:
         store = self.world.cluster_store(self.settings, self.clock)

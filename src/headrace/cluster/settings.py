@@ -20,7 +20,8 @@ from headrace.cluster.listeners import (
 )
 
 FLUSH_EACH_ACK: Final = "ack"
-UNSET_ID: Final = "-1"
+NO_ID: Final = -1
+UNSET_ID: Final = str(NO_ID)
 
 _ORDERED: Final = (
     ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
@@ -41,11 +42,11 @@ _ORDERED: Final = (
 
 _LATER: Final = (
     "add.partitions.to.txn.", "allow.everyone.", "alter.log.dirs.", "authorizer.",
-    "broker.id.generation.", "controller.quota.", "delegation.token.", "follower.",
+    "controller.quota.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
     "inter.broker.", "leader.",
     "num.replica.", "offsets.commit.", "offsets.load.",
-    "quota.", "replica.", "replication.quota.", "reserved.broker.", "sasl.", "security.",
+    "quota.", "replica.", "replication.quota.", "sasl.", "security.",
     "share.coordinator.", "ssl.", "super.users", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
@@ -144,8 +145,18 @@ class BrokerSettings:
     # -- values that several settings make together --------------------------------------------
 
     @property
+    def generates_id(self) -> bool:
+        """Whether the cluster is to choose the id: until then there is none."""
+        return self.static.get("broker.id") == UNSET_ID
+
+    @property
     def node_id(self) -> int:
-        return self.integer("node.id")
+        return NO_ID if self.generates_id else self.integer("node.id")
+
+    def with_id(self, node_id: int) -> "BrokerSettings":
+        """With the id that was chosen."""
+        chosen = {"node.id": str(node_id), "broker.id": str(node_id)}
+        return BrokerSettings({**self.static, **chosen}, self.warnings)
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
@@ -215,21 +226,32 @@ def _canonical(definition: ConfigDef, name: str, value: str) -> str:
 
 def _check_identity(static: Mapping[str, str]) -> None:
     """A broker among others must know which one it is: two of the same id fight for its place."""
+    if not static.get("zookeeper.connect"):
+        return
     identity = static.get("node.id") or static.get("broker.id") or UNSET_ID
-    if static.get("zookeeper.connect") and identity.startswith("-"):
-        reason = "each broker of a cluster needs an id of its own; ids are not generated"
+    generates = static.get("broker.id.generation.enable", "true") == "true"
+    if identity.startswith("-") and not generates:
+        reason = (
+            "each broker of a cluster needs an id of its own: set one, or "
+            "broker.id.generation.enable=true"
+        )
+        raise InvalidSetting("broker.id", identity, reason)
+    highest = static.get("reserved.broker.max.id") or BROKER["reserved.broker.max.id"].default or ""
+    if generates and int(identity) > int(highest):
+        reason = f"ids above reserved.broker.max.id = {highest} are given to brokers without one"
         raise InvalidSetting("broker.id", identity, reason)
 
 
 def _with_aliases(static: dict[str, str]) -> Mapping[str, str]:
     """Settings that stand for others, so that everything behind this reads one name."""
-    identity = static.get("node.id") or static.get("broker.id") or BROKER["node.id"].default
-    assert identity is not None
-    if identity.startswith("-"):  # broker.id = -1 asks for a chosen id
-        identity = BROKER["node.id"].default or ""
-        static.pop("broker.id", None)
-    static.setdefault("node.id", identity)
-    static.setdefault("broker.id", identity)
+    identity = static.get("node.id") or static.get("broker.id") or UNSET_ID
+    if not identity.startswith("-"):
+        static.setdefault("node.id", identity)
+        static.setdefault("broker.id", identity)
+    elif static.get("zookeeper.connect"):
+        static["broker.id"] = UNSET_ID  # the cluster chooses one
+    else:
+        static["node.id"] = static["broker.id"] = BROKER["node.id"].default or ""
     if static.get("flush") == FLUSH_EACH_ACK:
         static.setdefault("log.flush.interval.messages", "1")
     return static

@@ -123,6 +123,10 @@ class ClusterStore(Protocol):
         """The cluster's id: the first one that was ever proposed."""
         ...
 
+    async def next_broker_id(self, above: int) -> int:
+        """An id for a broker that has none: larger than `above`, and no other's."""
+        ...
+
     async def register(
         self,
         broker: Broker,

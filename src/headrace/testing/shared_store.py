@@ -123,6 +123,9 @@ class StoreSession:
     async def cluster_id(self, proposed: str) -> str:
         return await self._ask(lambda: self._store.cluster_id(proposed))
 
+    async def next_broker_id(self, above: int) -> int:
+        return await self._ask(lambda: self._store.next_broker_id(above))
+
     async def register(
         self,
         broker: Broker,

@@ -119,9 +119,23 @@ def test_the_controller_gets_its_defaults_from_the_settings() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"broker.id": "-1"}])
-def test_a_member_of_a_cluster_needs_an_id(values: dict[str, str]) -> None:
+def test_a_member_of_a_cluster_has_an_id_or_is_given_one(values: dict[str, str]) -> None:
+    member = {"zookeeper.connect": "localhost:2181", **values}
+    settings = BrokerSettings.parse(member)
+    assert (settings.generates_id, settings.node_id) == (True, -1)
+    chosen = settings.with_id(1001)
+    assert (chosen.generates_id, chosen.node_id, chosen.integer("broker.id")) == (False, 1001, 1001)
     with pytest.raises(InvalidSetting, match=r"broker.id = -1: each broker of a cluster"):
-        BrokerSettings.parse({"zookeeper.connect": "localhost:2181", **values})
+        BrokerSettings.parse(member | {"broker.id.generation.enable": "false"})
+
+
+def test_ids_that_people_give_and_ids_that_are_given_out_do_not_meet() -> None:
+    member = {"zookeeper.connect": "localhost:2181", "broker.id": "1001"}
+    with pytest.raises(InvalidSetting, match=r"above reserved.broker.max.id = 1000"):
+        BrokerSettings.parse(member)
+    for more in ({"reserved.broker.max.id": "2000"}, {"broker.id.generation.enable": "false"}):
+        assert BrokerSettings.parse(member | more).node_id == 1001
+    assert BrokerSettings.parse({"broker.id": "1001"}).node_id == 1001  # nobody else is there
 
 
 def test_settings_of_a_cluster_have_an_effect() -> None:

@@ -51,6 +51,7 @@ class EmbeddedCluster:
         self._turn = asyncio.Lock()
         self._version = image.version
         self._last_epoch = max([image.version, *(b.epoch for b in image.brokers.values())])
+        self._last_broker_id = max(image.brokers, default=0)
         self._registration_watches: list[Callable[[], None]] = []
         self._controller_watches: list[Callable[[], None]] = []
 
@@ -77,6 +78,10 @@ class EmbeddedCluster:
             self._version = await self._offload(
                 lambda: self._store.commit(records, expected_version=expected)
             )
+
+    def next_broker_id(self, above: int) -> int:
+        self._last_broker_id = max(self._last_broker_id, above, *self.registrations) + 1
+        return self._last_broker_id
 
     def next_epoch(self) -> int:
         self._last_epoch = max(self._last_epoch, self._version) + 1
@@ -135,6 +140,11 @@ class EmbeddedStore:
             cluster.cluster_id = proposed
             await cluster.commit([ClusterNamed(proposed)])
         return cluster.cluster_id
+
+    async def next_broker_id(self, above: int) -> int:
+        """Above all that the metadata knows; it need not outlive the process, which has all."""
+        self._check_open()
+        return self._cluster.next_broker_id(above)
 
     async def register(
         self,

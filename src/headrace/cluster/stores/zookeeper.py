@@ -86,6 +86,19 @@ class ZooKeeperStore:
             create = Create(znodes.CLUSTER_ID, znodes.write_cluster_id(proposed))
             await self._try(create)
 
+    async def next_broker_id(self, above: int) -> int:
+        """As Kafka counts: by the versions of a znode."""
+        while True:
+            try:
+                (stat,) = await self._client.multi([SetData(znodes.BROKER_SEQUENCE, b"")])
+            except OpFailed as failed:
+                if failed.reason is not Reason.MISSING:
+                    raise
+                await self._try(Create(znodes.BROKER_SEQUENCE))
+                continue
+            assert stat is not None
+            return above + stat.version
+
     # -- registrations --------------------------------------------------------------------------
 
     async def register(
