@@ -1,13 +1,16 @@
 """A connection that commits the same partition again and again is served by a shortcut; nobody can
 tell, neither from the answers nor from what is stored."""
 
+import struct
 from collections.abc import Iterator
 from random import Random
 
 import pytest
 
 import headrace.testing
-from headrace.broker.handlers import offset_commit
+from headrace.broker.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+from headrace.broker.dispatch import Dispatcher
+from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -43,10 +46,11 @@ from support.wire import Wire
 
 TOPIC = "read"
 FIRST_WITH_IDS = 10
+OFFSET_COMMIT = struct.pack(">h", ApiKey.OFFSET_COMMIT)
 
 
 @pytest.fixture
-def wire() -> Iterator[Wire]:
+def wire(taken: list[bool]) -> Iterator[Wire]:
     settings = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}
     with (
         headrace.testing.Broker(settings=settings) as broker,
@@ -61,14 +65,17 @@ def wire() -> Iterator[Wire]:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each commit took the shortcut."""
     taken: list[bool] = []
-    shortcut = offset_commit.shortcut
+    dispatch = Dispatcher.dispatch
 
-    def counted(*args: object) -> object:
-        answer = shortcut(*args)  # type: ignore[arg-type]
-        taken.append(answer is not None)
+    def counted(
+        dispatcher: Dispatcher, connection: Connection, frame: memoryview
+    ) -> Parts | Pipelined | Serial | Held | None:
+        answer = dispatch(dispatcher, connection, frame)
+        if frame[:2] == OFFSET_COMMIT:
+            taken.append(answer is HELD)
         return answer
 
-    monkeypatch.setattr(offset_commit, "shortcut", counted)
+    monkeypatch.setattr(Dispatcher, "dispatch", counted)
     return taken
 
 

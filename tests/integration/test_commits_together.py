@@ -11,6 +11,7 @@ import pytest
 
 from headrace.broker.commit_gathering import MAX_COMMITS_A_BATCH
 from headrace.broker.node import Broker
+from headrace.broker.repeated_commit import RepeatedCommit
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topic_control import NewTopic
 from headrace.protocol.errors import ErrorCode
@@ -299,8 +300,8 @@ def test_a_batch_has_a_largest_count(tmp_path: Path) -> None:
         async with started(tmp_path, connections=1) as node:
             connection = next(iter(node.broker.server._connections))
             before = node.leader.log.log_end_offset
-            commit = connection.remembered.commit
-            commit.caller.frame = request_frame(commit_of(0, 5), VERSION)[4:]
+            commit = connection.remembered
+            assert isinstance(commit, RepeatedCommit)
             for _ in range(MAX_COMMITS_A_BATCH + 1):
                 node.broker.coordinators.commits.add(commit)
             await node.members[0].frame()

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.connection import Connection
 from headrace.broker.coordinator_seat import Seat
+from headrace.broker.repeated_commit import RepeatedCommit
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.turn import Deferred
-from headrace.groups.offsets.recommitting import Recommit, commit_again
+from headrace.groups.offsets.recommitting import commit_again
 
 if TYPE_CHECKING:
     from headrace.broker.coordinator import Coordinator
@@ -21,43 +21,19 @@ if TYPE_CHECKING:
 
 # One batch has a largest size, and one turn of a shard a longest time.
 MAX_COMMITS_A_BATCH: Final = 500
-_CORRELATION_ID: Final = slice(4, 8)  # of a request, and of an answer behind its size
-
-
-class Committer:
-    """A connection that commits again and again; it is held while a commit is under way."""
-
-    __slots__ = ("_answer_end", "_answer_start", "_connection", "frame")
-
-    def __init__(self, connection: Connection, answer: bytes) -> None:
-        """`answer` is what every commit gets, but for the correlation id."""
-        self.frame = b""  # the request that holds the connection
-        self._connection = connection
-        self._answer_start = answer[: _CORRELATION_ID.start]
-        self._answer_end = answer[_CORRELATION_ID.stop :]
-
-    def answer(self) -> None:
-        self._connection.answer_held(
-            self._answer_start + self.frame[_CORRELATION_ID] + self._answer_end
-        )
-
-    def start_again(self) -> None:
-        """The commit needs a closer look."""
-        self._connection.start_again(self.frame)
-
-
-Commit = Recommit[Committer]
 
 
 class CommitGathering:
     """The commits that this turn of the loop has brought so far."""
 
+    __slots__ = ("_gathered", "_groups", "_loop")
+
     def __init__(self, loop: asyncio.AbstractEventLoop, groups: "Coordinator[GroupShard]") -> None:
         self._loop = loop
         self._groups = groups
-        self._gathered: list[Commit] = []
+        self._gathered: list[RepeatedCommit] = []
 
-    def add(self, commit: Commit) -> None:
+    def add(self, commit: RepeatedCommit) -> None:
         """The caller holds the connection; it is released when `commit` has an answer."""
         if not self._gathered:
             self._loop.call_soon(self._store)
@@ -65,12 +41,12 @@ class CommitGathering:
 
     def _store(self) -> None:
         gathered, self._gathered = self._gathered, []
-        by_seat: dict[Seat[GroupShard], list[Commit]] = {}
+        by_seat: dict[Seat[GroupShard], list[RepeatedCommit]] = {}
         for commit in gathered:
             try:
                 seat = self._groups.seat(commit.group_id)
             except CoordinatorError:
-                commit.caller.start_again()
+                commit.start_again()
                 continue
             others = by_seat.get(seat)
             if others is None:
@@ -84,7 +60,7 @@ class CommitGathering:
             _store_in(seat, commits)
 
 
-def _store_in(seat: "Seat[GroupShard]", commits: Sequence[Commit]) -> None:
+def _store_in(seat: "Seat[GroupShard]", commits: Sequence[RepeatedCommit]) -> None:
     outcome = seat.run(lambda shard, now_ms: commit_again(commits, shard, now_ms))
     if isinstance(outcome, Deferred):
         outcome.listen(lambda refused: _answer(commits, refused))
@@ -92,11 +68,17 @@ def _store_in(seat: "Seat[GroupShard]", commits: Sequence[Commit]) -> None:
         _answer(commits, outcome)
 
 
-def _answer(commits: Sequence[Commit], refused: Sequence[Commit] | CoordinatorError) -> None:
+def _answer(
+    commits: Sequence[RepeatedCommit], refused: Sequence[RepeatedCommit] | CoordinatorError
+) -> None:
+    if not refused:
+        for commit in commits:
+            commit.answer()
+        return
     if not isinstance(refused, CoordinatorError):
         for commit in commits:
-            if not refused or commit not in refused:
-                commit.caller.answer()
+            if commit not in refused:
+                commit.answer()
         commits = refused
     for commit in commits:
-        commit.caller.start_again()
+        commit.start_again()

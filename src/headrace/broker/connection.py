@@ -15,7 +15,7 @@ import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 from headrace.broker.frames import FrameRefused, ReceiveBuffer
 from headrace.protocol.errors import ProtocolError
@@ -72,6 +72,19 @@ class Held:
 HELD: Final = Held()
 
 
+class Repeated(Protocol):
+    """A request that comes again and again, known by its bytes."""
+
+    @property
+    def was_of_use(self) -> bool:
+        """Whether it has come again."""
+        ...
+
+    def again(self, frame: memoryview) -> bool:
+        """Whether this is it. It is under way then, and the connection must be held."""
+        ...
+
+
 class Owner(Protocol):
     """What a connection needs from the server that accepted it."""
 
@@ -99,12 +112,12 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = "unknown"
         self.last_active = owner.monotonic()
         self.client_software: tuple[str, str] = ("unknown", "unknown")
-        self.remembered: Any = None  # what a handler's shortcut wants to find again
+        self.remembered: Repeated | None = None  # what may come again
         self._owner = owner
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._buffer = ReceiveBuffer(owner.max_frame_bytes)
-        self._waiting: deque[Waiting] = deque()
+        self.waiting: deque[Waiting] = deque()  # answers of requests that did not hold it
         self._out: Parts = []  # answers that leave together
         self._out_bytes = 0
         self._flush_due = False
@@ -120,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def in_flight(self) -> int:
         """Requests accepted and not yet answered."""
-        return len(self._waiting) or int(self._held)
+        return len(self.waiting) or int(self._held)
 
     # --- asyncio's side -------------------------------------------------------------------------
 
@@ -141,15 +154,17 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._buffer.received(nbytes)
         self.last_active = self._owner.monotonic()
-        self._serve_buffered()
+        read_on = self._serve_frames()
+        if read_on is not self._reading:
+            self._read(on=read_on)
 
     def eof_received(self) -> bool:
         return False  # as Kafka: a client that closes wants no more answers
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for waiting in self._waiting:
+        for waiting in self.waiting:
             waiting.result.cancel()
-        self._waiting.clear()
+        self.waiting.clear()
         self._transport = None
         self.remembered = None  # it may know this connection, and cycles are collected late
         self._count_unsent(0)
@@ -208,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
             or self._write_paused
             or self._draining
             or self._transport is None
-            or len(self._waiting) >= owner.max_in_flight
+            or len(self.waiting) >= owner.max_in_flight
             or self._held_bytes > owner.max_in_flight_bytes
         ):
             try:
@@ -234,15 +249,15 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("a request failed", extra={"peer": self.peer})
             self.close("internal error")
             return False
-        if reply.__class__ is list and not self._waiting:
-            self._write(reply)  # nearly always
-        elif isinstance(reply, list):
-            self._answer(reply)
-        elif isinstance(reply, Held):
+        if reply is HELD:
             self._held = True
             return False
+        if reply.__class__ is list and not self.waiting:
+            self._write(cast("Parts", reply))  # nearly always
+        elif isinstance(reply, list):
+            self._answer(reply)
         elif reply is not None:
-            self._wait_for(reply)
+            self._wait_for(cast("Pipelined | Serial", reply))
         return True
 
     def _refuse(self, error: ProtocolError) -> None:
@@ -259,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
             serial = True
         waiting = Waiting(future, reply.encode)
         self._held = serial
-        self._waiting.append(waiting)
+        self.waiting.append(waiting)
         future.add_done_callback(lambda _: self._finished(waiting, serial=serial))
 
     def _finished(self, waiting: Waiting, *, serial: bool) -> None:
@@ -307,12 +322,12 @@ class Connection(asyncio.BufferedProtocol):
     # --- answers --------------------------------------------------------------------------------
 
     def _answer(self, parts: Parts) -> None:
-        if not self._waiting:
+        if not self.waiting:
             self._write(parts)
             return
         done: asyncio.Future[object] = self._loop.create_future()
         waiting = Waiting(done, _already_encoded)
-        self._waiting.append(waiting)
+        self.waiting.append(waiting)
         self._is_ready(waiting, parts)
 
     def _is_ready(self, waiting: Waiting, parts: Parts | None) -> None:
@@ -320,8 +335,8 @@ class Connection(asyncio.BufferedProtocol):
         self._held_bytes += sum(map(len, parts or ()))
 
     def _write_ready(self) -> None:
-        while self._waiting and self._waiting[0].ready:
-            parts = self._waiting.popleft().parts
+        while self.waiting and self.waiting[0].ready:
+            parts = self.waiting.popleft().parts
             if parts is not None:
                 self._held_bytes -= sum(map(len, parts))
                 self._write(parts)

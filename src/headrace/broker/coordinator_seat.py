@@ -126,15 +126,15 @@ class Seat(Generic[S]):
             return error
         except Exception as error:
             return coordinator_error(error)
-        changes = turn.changes
-        if changes:
+        writes = turn.changes or turn.prepared
+        if writes:
             failed = self._write(turn, now_ms)
             if failed is not None:
                 return failed
         if turn.timers:
             self._set(turn.timers)
         if self._uncommitted or (
-            changes and self.leader.high_watermark < self.leader.log.log_end_offset
+            writes and self.leader.high_watermark < self.leader.log.log_end_offset
         ):
             return self._promise(turn)
         if turn.completions or turn.effects:
@@ -149,11 +149,11 @@ class Seat(Generic[S]):
             )
             self._take_back(turn, refused)
             return refused
-        changes = turn.changes
-        producer = turn.producer
+        changes, prepared, producer = turn.changes, turn.prepared, turn.producer
         try:
-            records = turn.encoded
-            if records is None:
+            if prepared is not None:
+                records = prepared.records
+            else:
                 encode = self.shard.format.encode
                 records = [encode(change) for change in changes]
             if self._owner.codec is not NOT_COMPRESSED:
@@ -168,12 +168,15 @@ class Seat(Generic[S]):
             refused = coordinator_error(error)
             self._take_back(turn, refused)
             return refused
-        replay = self.shard.replay
         offset = result.first_offset
         try:
-            for change in changes:
-                replay(offset, change, producer)
-                offset += 1
+            if prepared is not None:
+                prepared.replay(offset)
+            else:
+                replay = self.shard.replay
+                for change in changes:
+                    replay(offset, change, producer)
+                    offset += 1
         except Exception as error:
             failed = coordinator_error(error)
             for completion in turn.completions:
@@ -248,7 +251,7 @@ class Seat(Generic[S]):
         )
         if self._deadline is None:
             self._deadline = timers.call_later(self._owner.commit_timeout_s, self._too_late)
-        if turn.changes and self.leader.flush_pending:
+        if (turn.changes or turn.prepared) and self.leader.flush_pending:
             self._flusher.flush(self.leader).add_done_callback(self._flushed)
         return answer
 

@@ -150,8 +150,6 @@ class Context:
 Answer = Struct | bytes | None
 Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
 Handle = Callable[["Broker", Context, Struct], Reply]
-# Looks at the bytes of a request for one that it can see to without reading them.
-Shortcut = Callable[["Broker", Connection, bytes], Held | None]
 
 
 class _Route:
@@ -165,13 +163,11 @@ class _Route:
         "min_version",
         "reader",
         "readers",
-        "shortcut",
         "spec",
     )
 
-    def __init__(self, spec: ApiSpec, handle: Handle, shortcut: Shortcut | None) -> None:
+    def __init__(self, spec: ApiSpec, handle: Handle) -> None:
         self.spec = spec
-        self.shortcut = shortcut
         self.min_version = spec.min_version
         self.max_version = spec.max_version
         self.flexible_since = spec.flexible_since
@@ -194,6 +190,9 @@ class Dispatcher:
         self, connection: Connection, frame: memoryview
     ) -> Parts | Pipelined | Serial | Held | None:
         """Starts one request; raises ProtocolError for what cannot be answered."""
+        last = connection.remembered
+        if last is not None and not connection.waiting and last.again(frame):
+            return HELD
         if len(frame) < _HEAD.size:
             msg = f"a request of {len(frame)} bytes has no header"
             raise UnsupportedRequest(msg)
@@ -203,10 +202,6 @@ class Dispatcher:
             return self._unsupported(route.spec, version, correlation_id)
         body: memoryview | bytes = frame if route.in_place else bytes(frame)
         flexible = version >= route.flexible_since
-        if route.shortcut is not None and route.shortcut(
-            self._broker, connection, cast("bytes", body)
-        ):
-            return HELD
         pos = _HEAD.size + id_size
         if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
             # No client id, or tagged fields after it, or nonsense: the long way.
@@ -262,7 +257,7 @@ class Dispatcher:
         handle: Handle = module.handle
         if forwarding is not None and api_key in FORWARDED:
             handle = forwarding.wrap(spec, handle)
-        route = self._routes[key] = _Route(spec, handle, getattr(module, "shortcut", None))
+        route = self._routes[key] = _Route(spec, handle)
         return route
 
 

@@ -41,6 +41,7 @@ MODULES: Final = (
     "headrace.broker.handlers.heartbeat",
     "headrace.broker.handlers.leave_group",
     "headrace.broker.commit_gathering",
+    "headrace.broker.repeated_commit",
     "headrace.broker.handlers.offset_commit",
     "headrace.broker.handlers.offset_fetch",
     "headrace.broker.handlers.consumer_group_heartbeat",

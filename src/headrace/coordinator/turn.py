@@ -7,7 +7,7 @@ the error instead.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.record_format import Change
@@ -79,6 +79,19 @@ class CancelTimer(NamedTuple):
     key: Hashable
 
 
+class Prepared(Protocol):
+    """Records that the shard has at hand, and what their replay comes to."""
+
+    @property
+    def records(self) -> Sequence[KeyAndValue]:
+        """At least one."""
+        ...
+
+    def replay(self, first_offset: int) -> None:
+        """The records were appended: does what the replay of each would do."""
+        ...
+
+
 class Turn(NamedTuple, Generic[R]):
     """Records, answers, timers and effects of one step."""
 
@@ -92,5 +105,5 @@ class Turn(NamedTuple, Generic[R]):
     producer: Producer | None = None
     undo: Callable[[CoordinatorError], None] | None = None
     """Takes back soft state (waiting members, not records) if the append failed."""
-    encoded: Sequence[KeyAndValue] | None = None
-    """The changes' records, where the shard has them at hand; else its format writes them."""
+    prepared: Prepared | None = None
+    """Stands for `changes`, which are empty then, where many small turns must be cheap."""

@@ -42,6 +42,7 @@ class ClassicState(Enum):
 
 # An attribute of an enum class costs ten times a global's look-up; this is read per commit.
 _COMPLETING: Final = ClassicState.COMPLETING_REBALANCE
+_EMPTY: Final = ClassicState.EMPTY
 
 
 class ClassicGroup:
@@ -82,7 +83,7 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        return self.state is ClassicState.EMPTY
+        return self.state is _EMPTY
 
     @property
     def is_simple(self) -> bool:

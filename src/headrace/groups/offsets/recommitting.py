@@ -7,13 +7,13 @@ together become one turn: one batch in the log.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.record_format import Change
 from headrace.coordinator.turn import SetTimer, Turn
 from headrace.groups.group import Group
+from headrace.groups.offsets.table import Committed, OffsetTable
 from headrace.groups.records.format import RepeatedOffset
 from headrace.groups.records.offsets import OffsetCommitKey, OffsetCommitValue
 from headrace.protocol.messages.offset_commit import (
@@ -25,22 +25,35 @@ from headrace.records.plain import KeyAndValue
 if TYPE_CHECKING:
     from headrace.groups.shard import GroupShard
 
-C = TypeVar("C")
-
 _NO_RETENTION: Final = -1
 
 
-class Recommit(Generic[C]):
+class Repeatable(NamedTuple):
+    """A request of one partition that asks for nothing special."""
+
+    topic: Topic
+    partition: OffsetCommitRequestPartition
+
+    @classmethod
+    def of(cls, image: MetadataImage, request: OffsetCommitRequest) -> "Repeatable | None":
+        if len(request.topics) != 1 or request.retention_time_ms != _NO_RETENTION:
+            return None
+        asked = request.topics[0]
+        topic = image.topics_by_id.get(asked.topic_id) or image.topics.get(asked.name)
+        if topic is None or len(asked.partitions) != 1:
+            return None
+        return cls(topic, asked.partitions[0])
+
+
+class Recommit:
     """An accepted commit of one partition; `offset` is what the next one asks for."""
 
     __slots__ = (
         "_generation",
         "_instance_id",
-        "_key",
-        "_leader_epoch",
-        "_metadata",
+        "_partition",
+        "_value",
         "_version",
-        "caller",
         "group_id",
         "member_id",
         "offset",
@@ -48,44 +61,29 @@ class Recommit(Generic[C]):
         "topic",
     )
 
-    def __init__(
-        self,
-        version: int,
-        request: OffsetCommitRequest,
-        topic: Topic,
-        partition: OffsetCommitRequestPartition,
-        caller: C,
-    ) -> None:
+    def __init__(self, version: int, request: OffsetCommitRequest, asked: Repeatable) -> None:
+        topic, partition = asked
         self.group_id = request.group_id
         self.member_id = request.member_id
         self.offset = partition.committed_offset
         self.topic = topic
-        self.caller = caller
         self._version = version
         self._instance_id = request.group_instance_id
         self._generation = request.generation_id_or_member_epoch
-        self._leader_epoch = partition.committed_leader_epoch
-        self._metadata = partition.committed_metadata or ""
-        self._key = OffsetCommitKey(
-            group_id=request.group_id, topic=topic.name, partition=partition.partition_index
+        self._partition = partition.partition_index
+        # Nobody keeps what the table holds, so one value serves all commits.
+        self._value = OffsetCommitValue(
+            offset=self.offset,
+            leader_epoch=partition.committed_leader_epoch,
+            metadata=partition.committed_metadata or "",
+            topic_id=topic.topic_id,
         )
-        self.record = RepeatedOffset(self._key, self._value(commit_timestamp=0))
+        key = OffsetCommitKey(
+            group_id=request.group_id, topic=topic.name, partition=self._partition
+        )
+        self.record = RepeatedOffset(key, self._value)
 
-    @classmethod
-    def of(
-        cls, image: MetadataImage, version: int, request: OffsetCommitRequest, caller: C
-    ) -> "Recommit[C] | None":
-        """Only for a request of one partition that asks for nothing special. `caller` is whatever
-        stands for who sent it."""
-        if len(request.topics) != 1 or request.retention_time_ms != _NO_RETENTION:
-            return None
-        asked = request.topics[0]
-        topic = image.topics_by_id.get(asked.topic_id) or image.topics.get(asked.name)
-        if topic is None or len(asked.partitions) != 1:
-            return None
-        return cls(version, request, topic, asked.partitions[0], caller)
-
-    def change(self, group: Group, now_ms: int) -> Change:
+    def check(self, group: Group) -> None:
         """Raises CoordinatorError if the group does not let the member commit."""
         check = group.check_commit(
             self.member_id,
@@ -95,40 +93,60 @@ class Recommit(Generic[C]):
             version=self._version,
         )
         if check is not None:
-            check(self.topic.name, self.topic.topic_id, self._key.partition)
-        return Change(self._key, self._value(now_ms))
+            check(self.topic.name, self.topic.topic_id, self._partition)
 
-    def _value(self, commit_timestamp: int) -> OffsetCommitValue:
-        return OffsetCommitValue(
-            offset=self.offset,
-            leader_epoch=self._leader_epoch,
-            metadata=self._metadata,
-            commit_timestamp=commit_timestamp,
-            topic_id=self.topic.topic_id,
-        )
+    def replay(self, table: OffsetTable, record_offset: int, now_ms: int) -> None:
+        """What the replay of the commit's record would do."""
+        value = self._value
+        value.offset = self.offset
+        value.commit_timestamp = now_ms
+        table.put(self.group_id, self.topic.name, self._partition, Committed(record_offset, value))
 
 
-def commit_again(
-    commits: Sequence[Recommit[C]], shard: "GroupShard", now_ms: int
-) -> Turn[Sequence[Recommit[C]]]:
+R = TypeVar("R", bound=Recommit)
+
+
+class _Accepted:
+    """Implements `coordinator.turn.Prepared`."""
+
+    __slots__ = ("_commits", "_now_ms", "_shard", "records")
+
+    def __init__(self, shard: "GroupShard", now_ms: int) -> None:
+        self.records: list[KeyAndValue] = []
+        self._commits: list[Recommit] = []
+        self._shard = shard
+        self._now_ms = now_ms
+
+    def add(self, commit: Recommit) -> None:
+        self.records.append(commit.record.encode(commit.offset, self._now_ms))
+        self._commits.append(commit)
+
+    def replay(self, first_offset: int) -> None:
+        table, now_ms = self._shard.offsets.state.committed, self._now_ms
+        for commit in self._commits:
+            commit.replay(table, first_offset, now_ms)
+            first_offset += 1
+
+
+def commit_again(commits: Sequence[R], shard: "GroupShard", now_ms: int) -> Turn[Sequence[R]]:
     """Stores all but those that it answers with. For these something has changed: their requests
     must be looked at again."""
-    topics = shard.image().topics
-    refused: list[Recommit[C]] = []
-    changes: list[Change] = []
-    encoded: list[KeyAndValue] = []
+    topics, groups = shard.image().topics, shard.groups
+    refused: list[R] = []
+    accepted = _Accepted(shard, now_ms)
     timers: list[SetTimer] = []
     for commit in commits:
-        group = shard.groups.get(commit.group_id)
+        group = groups.get(commit.group_id)
         topic = commit.topic
         if group is None or topics.get(topic.name) is not topic:
             refused.append(commit)
             continue
         try:
-            changes.append(commit.change(group, now_ms))
+            commit.check(group)
         except CoordinatorError:
             refused.append(commit)
             continue
-        encoded.append(commit.record.encode(commit.offset, now_ms))
+        accepted.add(commit)
         timers += group.timers_after_commit(commit.member_id)
-    return Turn(refused, changes, (), timers, encoded=encoded)
+    prepared = accepted if accepted.records else None
+    return Turn(refused, timers=timers, prepared=prepared)
