@@ -31,6 +31,7 @@ from headrace.protocol.messages.join_group import (
 from headrace.records.batch import headers
 from headrace.records.codec import Codec
 from headrace.records.control import end_txn_marker
+from headrace.records.plain import plain_records
 from headrace.replication.leader import Leader
 from headrace.storage.errors import DiskFull, LogDirFailed
 from headrace.storage.producers import Origin
@@ -560,7 +561,7 @@ def test_a_record_of_an_unknown_type_is_skipped(
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
             leader = node.leader_of("a")
-            leader.append_own([(b"\x7f\xff future", b"v")], 1)
+            leader.append_own(plain_records([(b"\x7f\xff future", b"v")]), 1, 1)
             await patiently(lambda: node.counters.read("a", lambda shard, _: 1))
             assert await node.add("a") == 1
 

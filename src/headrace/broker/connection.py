@@ -253,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
             self._held = True
             return False
         if reply.__class__ is list and not self.waiting:
-            self._write(cast("Parts", reply))  # nearly always
+            self._write(reply)  # nearly always
         elif isinstance(reply, list):
             self._answer(reply)
         elif reply is not None:

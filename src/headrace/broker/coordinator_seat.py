@@ -20,8 +20,8 @@ from headrace.coordinator.turn import CancelTimer, Deferred, Producer, SetTimer,
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.codec import Codec
-from headrace.records.plain import KeyAndValue
-from headrace.records.record import Record, build_batch
+from headrace.records.plain import plain_records, seal_plain
+from headrace.records.record import recompress
 from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
 from headrace.storage.log import AppendResult
@@ -152,17 +152,17 @@ class Seat(Generic[S]):
         changes, prepared, producer = turn.changes, turn.prepared, turn.producer
         try:
             if prepared is not None:
-                records = prepared.records
+                payload, count = prepared.payload, prepared.count
             else:
                 encode = self.shard.format.encode
-                records = [encode(change) for change in changes]
+                payload, count = plain_records([encode(one) for one in changes]), len(changes)
             if self._owner.codec is not NOT_COMPRESSED:
-                result = self._append_compressed(records, now_ms, producer)
+                result = self._append_compressed(payload, count, now_ms, producer)
             elif producer is None:
-                result = self.leader.append_own(records, now_ms)
+                result = self.leader.append_own(payload, count, now_ms)
             else:
                 result = self.leader.append_own(
-                    records, now_ms, producer.producer_id, producer.epoch
+                    payload, count, now_ms, producer.producer_id, producer.epoch
                 )
         except Exception as error:
             refused = coordinator_error(error)
@@ -186,16 +186,17 @@ class Seat(Generic[S]):
         return None
 
     def _append_compressed(
-        self, records: Sequence[KeyAndValue], now_ms: int, producer: Producer | None
+        self, payload: bytes, count: int, now_ms: int, producer: Producer | None
     ) -> AppendResult:
         """For the few who ask for it (`offsets.topic.compression.codec`)."""
-        batch = build_batch(
-            [Record(delta, now_ms, *record) for delta, record in enumerate(records)],
-            codec=self._owner.codec,
+        plain = seal_plain(
+            payload,
+            count,
+            now_ms,
             producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
             producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.epoch,
-            is_transactional=producer is not None,
         )
+        batch = recompress(plain, self._owner.codec, max_bytes=len(plain))
         return self.leader.append(memoryview(bytearray(batch)), now_ms, Origin.COORDINATOR)
 
     def _take_back(self, turn: Turn[R], error: CoordinatorError) -> None:
@@ -298,7 +299,7 @@ class Seat(Generic[S]):
 
     def _set(self, timers: Sequence[SetTimer | CancelTimer]) -> None:
         for timer in timers:
-            if isinstance(timer, SetTimer):
+            if timer.__class__ is SetTimer:
                 self._timers.set(timer.key, timer.delay_ms / 1000)
             else:
                 self._timers.cancel(timer.key)

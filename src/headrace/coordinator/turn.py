@@ -11,7 +11,6 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.record_format import Change
-from headrace.records.plain import KeyAndValue
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -83,8 +82,13 @@ class Prepared(Protocol):
     """Records that the shard has at hand, and what their replay comes to."""
 
     @property
-    def records(self) -> Sequence[KeyAndValue]:
+    def count(self) -> int:
         """At least one."""
+        ...
+
+    @property
+    def payload(self) -> bytes:
+        """The records as `records.plain.plain_records` writes them."""
         ...
 
     def replay(self, first_offset: int) -> None:

@@ -42,11 +42,35 @@ def build_plain_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytes:
     """One batch of at least one record; transactional if there is a producer."""
-    count = len(records)
-    if count == 1:
-        payload = _record(0, *records[0])
-    else:
-        payload = b"".join([_record(delta, *record) for delta, record in enumerate(records)])
+    payload = plain_records(records)
+    return seal_plain(
+        payload,
+        len(records),
+        timestamp_ms,
+        base_offset,
+        leader_epoch,
+        producer_id,
+        producer_epoch,
+    )
+
+
+def plain_records(records: Sequence[KeyAndValue]) -> bytes:
+    """What a batch holds behind its header."""
+    if len(records) == 1:
+        return plain_record(0, *records[0])
+    return b"".join([plain_record(delta, *record) for delta, record in enumerate(records)])
+
+
+def seal_plain(
+    payload: bytes,
+    count: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+) -> bytes:
+    """The batch of `count` records whose bytes are at hand."""
     covered = (
         _CRC_COVERED.pack(
             TRANSACTIONAL_FLAG if producer_id >= 0 else 0,
@@ -64,7 +88,7 @@ def build_plain_batch(
     return _HEAD.pack(base_offset, length, leader_epoch, MAGIC, crc32c(covered)) + covered
 
 
-def _record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
+def plain_record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
     """No attributes, no timestamp delta, no headers: a zero byte each."""
     if value is not None and offset_delta < _SMALL_SIZES:
         key_size, value_size = len(key), len(value)

@@ -6,14 +6,13 @@ is told once: that it is done, or that it will not be done here.
 """
 
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import attrgetter
 from typing import NamedTuple
 
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.deep import Inspection
-from headrace.records.plain import KeyAndValue
 from headrace.replication.errors import RoleEnded
 from headrace.replication.replica import Replica, Waiter
 from headrace.storage.log import AppendResult, Log
@@ -71,19 +70,19 @@ class Leader(Replica):
 
     def append_own(
         self,
-        records: Sequence[KeyAndValue],
+        payload: bytes,
+        count: int,
         now_ms: int,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> AppendResult:
-        """Appends records of this broker's own coordinator, as one batch."""
+        """Appends `count` records of this broker's own coordinator, as one batch."""
         if self.closed:
             raise self._ended()
         log = self._log or self.log
-        result = log.append_own(records, self.epoch, now_ms, producer_id, producer_epoch)
+        result = log.append_own(payload, count, self.epoch, now_ms, producer_id, producer_epoch)
         if self._unflushed or self._waiters or result.needs_flush:
-            size = HEADER_SIZE + sum(len(key) + len(value or b"") for key, value in records)
-            self._appended(log, result, size)  # a few bytes less than it is: fetches do not mind
+            self._appended(log, result, HEADER_SIZE + len(payload))
         else:
             self.high_watermark = result.last_offset + 1
         return result

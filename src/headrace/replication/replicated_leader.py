@@ -7,12 +7,11 @@ is committed; only one change of the set is under way. Time is passed in; nothin
 """
 
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
 from headrace.cluster.topology import Partition
 from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from headrace.records.plain import KeyAndValue
 from headrace.replication.leader import Leader
 from headrace.replication.progress import Progress
 from headrace.replication.replica import Replica, Waiter
@@ -104,7 +103,8 @@ class ReplicatedLeader(Leader):
 
     def append_own(
         self,
-        records: Sequence[KeyAndValue],
+        payload: bytes,
+        count: int,
         now_ms: int,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
@@ -112,9 +112,8 @@ class ReplicatedLeader(Leader):
         if self.closed:
             raise self._ended()
         log = self._log or self.log
-        result = log.append_own(records, self.epoch, now_ms, producer_id, producer_epoch)
-        size = HEADER_SIZE + sum(len(key) + len(value or b"") for key, value in records)
-        self._appended(log, result, size)
+        result = log.append_own(payload, count, self.epoch, now_ms, producer_id, producer_epoch)
+        self._appended(log, result, HEADER_SIZE + len(payload))
         return result
 
     def _appended(self, log: Log, result: AppendResult, size_bytes: int) -> None:

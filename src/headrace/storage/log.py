@@ -8,7 +8,6 @@ Threads: everything belongs to the owner's thread (the broker's loop) except `fl
 beside it, also while the owner appends, rolls and reads. A log opens its files on first use.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.records.batch import (
@@ -20,7 +19,7 @@ from headrace.records.batch import (
 )
 from headrace.records.buffer import Buffer, WritableBuffer
 from headrace.records.deep import Inspection
-from headrace.records.plain import KeyAndValue, build_plain_batch
+from headrace.records.plain import seal_plain
 from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
 from headrace.storage.compactable_log import CompactableLog
@@ -122,18 +121,20 @@ class Log(CompactableLog):
 
     def append_own(
         self,
-        records: Sequence[KeyAndValue],
+        payload: bytes,
+        count: int,
         leader_epoch: int,
         now_ms: int,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> AppendResult:
-        """Appends records of this broker's own as one batch; only its size is in question."""
+        """Appends `count` records of this broker's own, as `plain_records` writes them, as one
+        batch; only its size is in question."""
         if self._failure or self.directory.failure or not self._loaded:
             self._ready()
         first_offset = self.log_end_offset
-        batch = build_plain_batch(
-            records, now_ms, first_offset, leader_epoch, producer_id, producer_epoch
+        batch = seal_plain(
+            payload, count, now_ms, first_offset, leader_epoch, producer_id, producer_epoch
         )
         size = len(batch)
         rules = self._rules
@@ -141,13 +142,15 @@ class Log(CompactableLog):
             return self.append(
                 bytearray(batch), leader_epoch=leader_epoch, now_ms=now_ms, origin=COORDINATOR
             )
-        next_offset = first_offset + len(records)
-        segment, position = self._write(batch, now_ms, next_offset - 1, now_ms)
-        if leader_epoch != self._epochs.latest:
+        last_offset = first_offset + count - 1
+        segment, position = self._write(batch, now_ms, last_offset, now_ms)
+        entries = self._epochs.entries
+        if not entries or leader_epoch != entries[-1].epoch:
             self._epochs.assign(leader_epoch, first_offset)
-        segment.note(position, size, next_offset - 1, now_ms, rules.index_interval_bytes)
-        self.log_end_offset = next_offset
-        return self._appended(first_offset, next_offset, -1)
+        segment.note(position, size, last_offset, now_ms, rules.index_interval_bytes)
+        self.log_end_offset = last_offset + 1
+        needs_flush = last_offset - self._durability.recovery_point >= rules.flush_messages - 1
+        return AppendResult(first_offset, last_offset, -1, False, needs_flush)
 
     def _append_plain(
         self, buf: WritableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int

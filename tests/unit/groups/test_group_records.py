@@ -14,6 +14,7 @@ from headrace.groups.records.offsets import (
 )
 from headrace.groups.records.share import SHARE_TYPES
 from headrace.protocol.types import ZERO_UUID
+from headrace.records.plain import plain_record
 
 KEY = OffsetCommitKey(group_id="g", topic="t", partition=3)
 
@@ -47,7 +48,11 @@ def test_a_repeated_offset_is_written_as_the_format_writes_it(
 
     repeated = RepeatedOffset(KEY, value(0, 0))
     for offset, now_ms in ((0, 0), (2**62, 2**41), (-1, -1)):
-        assert repeated.encode(offset, now_ms) == FORMAT.encode(Change(KEY, value(offset, now_ms)))
+        record = FORMAT.encode(Change(KEY, value(offset, now_ms)))
+        assert repeated.encode(offset, now_ms) == record
+        assert repeated.first(offset, now_ms) == plain_record(0, *record)
+        for delta in (1, 63, 64, 500, 8192):
+            assert repeated.later(delta, offset, now_ms) == plain_record(delta, *record)
 
 
 def test_an_offset_with_an_expiry_is_written_in_the_version_that_has_one() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from headrace.records.batch import headers
+from headrace.records.plain import plain_records
 from headrace.records.record import Record, build_batch
 from headrace.storage.config import COMPACT, LOG_APPEND_TIME, LogConfig
 from headrace.storage.errors import (
@@ -18,7 +19,9 @@ RECORDS = [(b"k1", b"a"), (b"k2", b"b"), (b"k3", None)]
 
 
 def own(log: Log, *, epoch: int = 3, **options: int) -> tuple[int, int]:
-    result = log.append_own(RECORDS, leader_epoch=epoch, now_ms=NOW_MS, **options)
+    result = log.append_own(
+        plain_records(RECORDS), len(RECORDS), leader_epoch=epoch, now_ms=NOW_MS, **options
+    )
     return result.first_offset, result.last_offset
 
 

@@ -258,7 +258,8 @@ class ClassicGroup:
             # A consumer without group management, or a tool that resets offsets.
             return None
         if generation >= 0 or member_id or instance_id is not None:
-            self.check_member(member_id, instance_id)
+            if instance_id is not None or member_id not in self.members:
+                self.check_member(member_id, instance_id)
             if generation != self.generation:
                 raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
         elif not transactional and not self.is_empty:

@@ -20,7 +20,6 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
 )
-from headrace.records.plain import KeyAndValue
 
 if TYPE_CHECKING:
     from headrace.groups.shard import GroupShard
@@ -109,22 +108,26 @@ R = TypeVar("R", bound=Recommit)
 class _Accepted:
     """Implements `coordinator.turn.Prepared`."""
 
-    __slots__ = ("_commits", "_now_ms", "_shard", "records")
+    __slots__ = ("_commits", "_now_ms", "_table", "count", "payload")
 
-    def __init__(self, shard: "GroupShard", now_ms: int) -> None:
-        self.records: list[KeyAndValue] = []
-        self._commits: list[Recommit] = []
-        self._shard = shard
+    def __init__(self, commits: Sequence[Recommit], table: OffsetTable, now_ms: int) -> None:
+        first = commits[0]
+        self.count = len(commits)
+        self.payload = first.record.first(first.offset, now_ms)
+        if self.count > 1:
+            self.payload += b"".join(
+                [
+                    commit.record.later(delta, commit.offset, now_ms)
+                    for delta, commit in enumerate(commits[1:], 1)
+                ]
+            )
+        self._commits = commits
+        self._table = table
         self._now_ms = now_ms
 
-    def add(self, commit: Recommit) -> None:
-        self.records.append(commit.record.encode(commit.offset, self._now_ms))
-        self._commits.append(commit)
-
     def replay(self, first_offset: int) -> None:
-        table, now_ms = self._shard.offsets.state.committed, self._now_ms
         for commit in self._commits:
-            commit.replay(table, first_offset, now_ms)
+            commit.replay(self._table, first_offset, self._now_ms)
             first_offset += 1
 
 
@@ -132,8 +135,8 @@ def commit_again(commits: Sequence[R], shard: "GroupShard", now_ms: int) -> Turn
     """Stores all but those that it answers with. For these something has changed: their requests
     must be looked at again."""
     topics, groups = shard.image().topics, shard.groups
+    accepted: list[R] = []
     refused: list[R] = []
-    accepted = _Accepted(shard, now_ms)
     timers: list[SetTimer] = []
     for commit in commits:
         group = groups.get(commit.group_id)
@@ -146,7 +149,9 @@ def commit_again(commits: Sequence[R], shard: "GroupShard", now_ms: int) -> Turn
         except CoordinatorError:
             refused.append(commit)
             continue
-        accepted.add(commit)
+        accepted.append(commit)
         timers += group.timers_after_commit(commit.member_id)
-    prepared = accepted if accepted.records else None
-    return Turn(refused, timers=timers, prepared=prepared)
+    if not accepted:
+        return Turn(refused)
+    prepared = _Accepted(accepted, shard.offsets.state.committed, now_ms)
+    return Turn(refused, (), (), timers, (), None, None, prepared)

@@ -15,7 +15,7 @@ from headrace.groups.records.offsets import (
 from headrace.groups.records.share import SHARE_TYPES
 from headrace.protocol.types import ZERO_UUID
 from headrace.protocol.writing import write_uvarint
-from headrace.records.plain import KeyAndValue
+from headrace.records.plain import KeyAndValue, plain_record
 
 _INT16: Final = struct.Struct(">h")
 _KEY_START: Final = struct.Struct(">hh")  # type, length of the group id
@@ -29,6 +29,7 @@ _NO_METADATA: Final = b"\1"
 _NO_TAGS: Final = b"\0"
 _TOPIC_ID_TAG: Final = b"\1\0\x10"  # one field, its tag, its size
 _NO_EXPIRY: Final = -1
+_NO_HEADERS: Final = b"\0"  # at the end of a record
 
 
 class GroupRecordFormat(RecordFormat):
@@ -82,20 +83,33 @@ def _tags(value: OffsetCommitValue) -> bytes:
 class RepeatedOffset:
     """Writes a commit's record again, with another offset and time: a fraction of the work."""
 
-    __slots__ = ("_key", "_layout", "_middle", "_tags")
+    __slots__ = ("_end", "_key", "_layout", "_middle", "_start", "_tags", "_value")
 
     def __init__(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self._key = _encode_offset_key(key)
         self._middle = _LEADER_EPOCH.pack(value.leader_epoch) + _metadata(value)
         self._tags = _tags(value)
-        self._layout = struct.Struct(f">hq{len(self._middle)}sq{len(self._tags)}s")
+        self._end = self._tags + _NO_HEADERS
+        self._value = struct.Struct(f">hq{len(self._middle)}sq{len(self._tags)}s")
+        record = plain_record(0, *self.encode(0, 0))
+        behind = struct.Struct(f">q{len(self._middle)}sq{len(self._end)}s")
+        self._start = record[: len(record) - behind.size]
+        self._layout = struct.Struct(f">{len(self._start)}s{behind.format[1:]}")
 
     def encode(self, offset: int, commit_timestamp: int) -> KeyAndValue:
         """What the format makes of the key and value, if these two fields are so."""
-        value = self._layout.pack(
+        value = self._value.pack(
             _OFFSET_VERSION, offset, self._middle, commit_timestamp, self._tags
         )
         return self._key, value
+
+    def first(self, offset: int, commit_timestamp: int) -> bytes:
+        """The record that begins a batch."""
+        return self._layout.pack(self._start, offset, self._middle, commit_timestamp, self._end)
+
+    def later(self, delta: int, offset: int, commit_timestamp: int) -> bytes:
+        """The record that comes `delta` records behind the first."""
+        return plain_record(delta, *self.encode(offset, commit_timestamp))
 
 
 FORMAT: Final = GroupRecordFormat((*OFFSET_TYPES, *CLASSIC_TYPES, *CONSUMER_TYPES, *SHARE_TYPES))
