@@ -1,10 +1,13 @@
 """Dead letters of share groups (KIP-1191)."""
 
+import asyncio
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from headrace.records.record import Record
+from headrace.broker.share_dead_letters import DeadLetterQueue
+from headrace.records.record import Record, build_batch
 from headrace.testing import Broker
 from support.batches import batch, fetch, fetch_request, produce, records_of, topic_id_of
 from support.shares import ShareMember, set_group_config, start_state, summary
@@ -13,6 +16,7 @@ from support.waiting import wait_for
 from support.wire import Wire
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
+NOW_MS = time.time_ns() // 1_000_000
 ENABLED = {"errors.deadletterqueue.group.enable": "true"}
 
 
@@ -117,6 +121,15 @@ def test_letters_copy_the_record_where_the_group_wants_it(rig: Rig) -> None:
     assert [headers(one)["__dlq.errors.partition"] for one in letters] == ["1", "1"]
 
 
+def moved_past(rig: Rig, member: ShareMember, offset: int) -> bool:
+    """Whether the group's start has; it is stored with the next change."""
+    rig.produce(b"x")
+    acquired = member.acquire()
+    if acquired:
+        member.acknowledge((acquired[0][0], acquired[-1][1], [ACCEPT]))
+    return rig.start() > offset
+
+
 def test_letters_wait_until_the_topic_can_take_them_and_hold_the_start(rig: Rig) -> None:
     rig.configure(topic_name="dlq.g")
     rig.produce(b"a", b"b")
@@ -130,15 +143,7 @@ def test_letters_wait_until_the_topic_can_take_them_and_hold_the_start(rig: Rig)
     assert rig.start() == 0
     create_topic(rig.wire, "dlq.g", 1, ENABLED)
     rig.wait_for_letters(1)
-
-    def moved() -> bool:
-        rig.produce(b"x")
-        acquired = ann.acquire()
-        if acquired:
-            ann.acknowledge((acquired[0][0], acquired[-1][1], [ACCEPT]))
-        return rig.start() > 2
-
-    wait_for(moved, "the start has moved past the dead letter")
+    wait_for(lambda: moved_past(rig, ann, 2), "the start has moved past the dead letter")
     assert len(rig.letters()) == 1
 
 
@@ -157,6 +162,37 @@ def test_letters_outlive_the_group_and_a_restart(rig: Rig) -> None:
         "0",
         "1",
     ]
+
+
+def test_a_letter_whose_record_was_not_archived_before_a_crash_comes_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others that wrote behind it do not hide it, and those that were not written are."""
+    create_topic(rig.wire, "dlq.g", 1, ENABLED)
+    rig.configure(topic_name="dlq.g")
+    rig.produce(b"a", b"b", b"c", b"d")
+    written: list[int] = []
+
+    async def never(self: DeadLetterQueue, first: int, last: int) -> None:
+        written.append(last)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(DeadLetterQueue, "_archive", never)
+    ann = rig.member()
+    ann.acquire()
+    ann.acknowledge((0, 3, [ACCEPT, REJECT, ACCEPT, REJECT]))
+    rig.wait_for_letters(1)
+    wait_for(lambda: written == [1], "the first letter is written, its record is not archived")
+    others = build_batch([Record(at, NOW_MS, None, b"another group's") for at in range(3000)])
+    assert produce(rig.wire, "dlq.g", others).error_code == 0
+    rig.broker.kill()
+    monkeypatch.undo()
+    rig.broker.start()
+    rig.reconnect()
+    bob = rig.member("bob")
+    wait_for(lambda: moved_past(rig, bob, 3), "everything is archived")
+    letters = [headers(each) for each in rig.letters() if each.headers]
+    assert [each["__dlq.errors.offset"] for each in letters] == ["1", "3"]
 
 
 @pytest.mark.parametrize("name", ["letters", "__dlq", "dlq.closed"])

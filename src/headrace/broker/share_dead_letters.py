@@ -1,9 +1,10 @@
 """Writes the dead letters of share groups (KIP-1191).
 
-Guarantees: a record is archived only after its dead letter is in the dead-letter topic, flushed
-as that topic promises; what cannot be written is tried again until it can, and the reason is
-logged. A broker that dies between the two writes the letter again: it may come twice, never not
-at all. If the group gives its dead-letter topic up, the records that wait are archived without one.
+Guarantees: a record is archived only after its dead letter is committed in the dead-letter topic,
+whichever broker leads that; what cannot be written is tried again until it can, and the reason is
+logged. Whoever finds records that wait for a letter, after a crash or another leader, looks whether
+it is there already: a letter comes once. If the group gives its dead-letter topic up, the records
+that wait are archived without one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from headrace.broker.share_letter_log import LetterLog, NotWritten, letter_log
+from headrace.broker.share_letter_search import last_written
 from headrace.cluster.topic_control import NewTopic
 from headrace.protocol.errors import ErrorCode
 from headrace.records.errors import RecordError
 from headrace.records.record import iter_records
-from headrace.replication.leader import Leader
 from headrace.share.dead_letter import Origin, Original, first_batch, topic_problem
 from headrace.share.fetched import whole_batches
 from headrace.share.record_state import DeadLetter
@@ -33,16 +35,13 @@ log = logging.getLogger(__name__)
 ENABLE: Final = "errors.deadletterqueue.group.enable"
 PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
 AUTO_CREATE: Final = "errors.deadletterqueue.auto.create.topics.enable"
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 READ_BYTES: Final = 1 << 20  # of the source log at a time
 MAX_DECOMPRESSED_BYTES: Final = 16 << 20  # of one source batch; larger ones are not copied
 
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 30.0
-
-
-class NotWritten(Exception):
-    """Why a dead letter could not be written this time."""
 
 
 class DeadLetterQueue:
@@ -53,13 +52,18 @@ class DeadLetterQueue:
         self._live = live
         self._waiting: deque[DeadLetter] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._in_doubt = False
+        self._written: frozenset[int] = frozenset()
 
     @property
     def is_busy(self) -> bool:
         return self._task is not None
 
-    def add(self, letters: Iterable[DeadLetter]) -> None:
+    def add(self, letters: Iterable[DeadLetter], *, in_doubt: bool = False) -> None:
+        """`in_doubt`: they were found so, and may have been written already."""
+        before = len(self._waiting)
         self._waiting.extend(letters)
+        self._in_doubt |= in_doubt and len(self._waiting) > before
         if self._waiting and self._task is None:
             self._task = self._broker.loop.create_task(self._run())
             self._task.add_done_callback(self._ended)
@@ -85,7 +89,11 @@ class DeadLetterQueue:
         while self._waiting:
             letter = self._waiting[0]
             try:
-                last = await writer.write(self._live, letter)
+                if self._in_doubt:
+                    self._written = await writer.written(self._live)
+                    self._in_doubt = False
+                known = _known(letter, self._written)
+                last = known if known is not None else await self._write(writer, letter)
                 await self._archive(letter.first, last)
             except NotWritten as error:
                 log.warning(
@@ -99,6 +107,14 @@ class DeadLetterQueue:
             self._waiting.popleft()
             if last < letter.last:
                 self._waiting.appendleft(letter._replace(first=last + 1))
+        self._written = frozenset()  # what is given up from now on was not written before
+
+    async def _write(self, writer: DeadLetters, letter: DeadLetter) -> int:
+        behind = min((at for at in self._written if at > letter.first), default=letter.last + 1)
+        self._in_doubt = True  # until the answer is here
+        last = await writer.write(self._live, letter._replace(last=min(letter.last, behind - 1)))
+        self._in_doubt = False
+        return last
 
     async def _archive(self, first: int, last: int) -> None:
         """Until it is stored: the letter must not be written again."""
@@ -118,6 +134,14 @@ class DeadLetterQueue:
             timer.cancel()
 
 
+def _known(letter: DeadLetter, written: frozenset[int]) -> int | None:
+    """The last of its first offsets that are written; None if the first one is not."""
+    last = letter.first - 1
+    while last < letter.last and last + 1 in written:
+        last += 1
+    return last if last >= letter.first else None
+
+
 class DeadLetters:
     """The way from a share partition to the dead-letter topic of its group."""
 
@@ -132,37 +156,42 @@ class DeadLetters:
         name = live.config.share_dead_letter_topic
         if not name:
             return letter.last
-        leader = await self._destination(name, live.key.partition)
-        origin = Origin(live.key.group_id, live.leader.topic, live.key.partition)
+        destination = await self._destination(name, live.key.partition)
         now_ms = self._broker.clock.wall_ms()
+        limit = self._broker.effective.topic_values(name)[MAX_MESSAGE_BYTES]
+        assert isinstance(limit, int)
         try:
             originals = self._originals(live, letter)
-            limit = leader.log.config.max_message_bytes
-            last, batch = first_batch(origin, letter, originals, now_ms=now_ms, max_bytes=limit)
-            result = leader.append(memoryview(bytearray(batch)), now_ms)
-            if result.needs_flush:
-                await self._broker.flusher.flush(leader)
         except StorageError as error:
-            raise NotWritten(f"dead-letter topic {name}: {error}") from error
+            raise NotWritten(f"{live.leader.topic}: {error}") from error
+        last, batch = first_batch(_origin(live), letter, originals, now_ms=now_ms, max_bytes=limit)
+        await destination.append(batch)
         return last
 
-    async def _destination(self, name: str, source_partition: int) -> Leader:
-        hosted = self._broker.partitions.by_name.get(name)
+    async def written(self, live: LiveShare) -> frozenset[int]:
+        """The offsets of the letters that this share partition wrote last; raises NotWritten."""
+        name = live.config.share_dead_letter_topic
+        if not name or name not in self._broker.metadata.image.topics:
+            return frozenset()
+        return await last_written(await self._destination(name, live.key.partition), _origin(live))
+
+    async def _destination(self, name: str, source_partition: int) -> LetterLog:
         effective = self._broker.effective
-        enabled = hosted is not None and effective.topic_values(name)[ENABLE] is True
+        topics = self._broker.metadata.image.topics
+        exists = name in topics
+        enabled = exists and effective.topic_values(name)[ENABLE] is True
         prefix = str(effective.broker_value(PREFIX) or "")
-        problem = topic_problem(name, prefix, exists=hosted is not None, enabled=enabled)
+        problem = topic_problem(name, prefix, exists=exists, enabled=enabled)
         if problem is not None:
             raise NotWritten(problem)
-        if hosted is None:
+        if not exists:
             if effective.broker_value(AUTO_CREATE) is not True:
                 raise NotWritten(f"dead-letter topic {name} does not exist: create it")
             await self._create(name)
-            hosted = self._broker.partitions.by_name.get(name)
-        leader = hosted.leader(source_partition % len(hosted.leaders)) if hosted else None
-        if leader is None:
-            raise NotWritten(f"dead-letter topic {name} has no leader")
-        return leader
+        topic = self._broker.metadata.image.topics.get(name)
+        if topic is None:
+            raise NotWritten(f"dead-letter topic {name} is being made")
+        return letter_log(self._broker, name, source_partition % len(topic.partitions))
 
     async def _create(self, name: str) -> None:
         new = NewTopic(name, configs=[(ENABLE, "true")])
@@ -184,6 +213,10 @@ class DeadLetters:
                 if header.base_offset <= letter.last and not header.is_control:
                     found.update(_records(data[at : at + header.size], letter))
         return found
+
+
+def _origin(live: LiveShare) -> Origin:
+    return Origin(live.key.group_id, live.leader.topic, live.key.partition)
 
 
 def _records(batch: memoryview, letter: DeadLetter) -> dict[int, Original]:

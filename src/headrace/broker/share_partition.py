@@ -144,6 +144,7 @@ class LiveShare:
             return
         self._state_epoch = state.state_epoch
         self.window = window
+        self._letters.add(window.take_dead_letters(), in_doubt=True)
         self._changed()
 
     def _first_offset(self) -> int:

@@ -10,6 +10,10 @@ REJECTED: Final = "Offset rejected by client."
 DELIVERIES_USED_UP: Final = "Offset delivery count exceeded the threshold."
 RESERVED_PREFIX: Final = "__"
 
+_TOPIC: Final = "__dlq.errors.topic"
+_PARTITION: Final = "__dlq.errors.partition"
+_OFFSET: Final = "__dlq.errors.offset"
+_GROUP: Final = "__dlq.errors.group"
 _BATCH_OVERHEAD_BYTES: Final = 61
 _RECORD_OVERHEAD_BYTES: Final = 64  # lengths, deltas and counts, generously
 
@@ -32,13 +36,23 @@ class Original(NamedTuple):
 def headers(origin: Origin, offset: int, letter: DeadLetter) -> Headers:
     """Kafka's names; every value is text."""
     return (
-        ("__dlq.errors.topic", origin.topic.encode()),
-        ("__dlq.errors.partition", str(origin.partition).encode()),
-        ("__dlq.errors.offset", str(offset).encode()),
-        ("__dlq.errors.group", origin.group_id.encode()),
+        (_TOPIC, origin.topic.encode()),
+        (_PARTITION, str(origin.partition).encode()),
+        (_OFFSET, str(offset).encode()),
+        (_GROUP, origin.group_id.encode()),
         ("__dlq.errors.delivery.count", str(letter.deliveries).encode()),
         ("__dlq.errors.message", (REJECTED if letter.rejected else DELIVERIES_USED_UP).encode()),
     )
+
+
+def source_offset(found: Headers, origin: Origin) -> int | None:
+    """Which record of the origin a letter stands for; None if it is not the origin's."""
+    said = dict(found)
+    named = (said.get(_GROUP), said.get(_TOPIC), said.get(_PARTITION))
+    if named != tuple(str(each).encode() for each in origin):
+        return None
+    offset = said.get(_OFFSET) or b""
+    return int(offset) if offset.isdigit() else None
 
 
 def first_batch(

@@ -1,0 +1,87 @@
+"""Dead letters of share groups in a cluster: their topic may be led by any broker."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from tests.support.members import Members, run, until
+
+from headrace.broker.share_dead_letters import DeadLetters
+from headrace.broker.share_letter_log import NotWritten
+from headrace.broker.share_partition import LiveShare
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.share.record_state import DeadLetter
+
+ENABLE = "errors.deadletterqueue.group.enable"
+LETTERS = "dlq.g"
+
+
+def live() -> LiveShare:
+    """What a share partition tells of itself."""
+    config = SimpleNamespace(share_dead_letter_topic=LETTERS, share_dead_letter_copies=False)
+    key = SimpleNamespace(group_id="g", partition=0)
+    return cast(
+        "LiveShare", SimpleNamespace(config=config, key=key, leader=SimpleNamespace(topic="t"))
+    )
+
+
+async def create(members: Members, leader: int) -> None:
+    replicas = [leader, *(id_ for id_ in members.brokers if id_ != leader)]
+    new = CreatableTopic(
+        name=LETTERS,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)],
+        configs=[CreatableTopicConfig(name=ENABLE, value="true")],
+    )
+    answer = await members.ask(1, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
+    assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
+    await until(members.agree, "everybody knows")
+
+
+@pytest.mark.parametrize("leader", [1, 2])
+def test_letters_are_committed_and_found_again_wherever_their_topic_is_led(
+    tmp_path: Path, leader: int
+) -> None:
+    async def test() -> None:
+        async with Members(tmp_path) as members:
+            await create(members, leader)
+            writer = DeadLetters(members.brokers[1])
+            assert await writer.written(live()) == frozenset()
+            first, second = DeadLetter(3, 5, 1, rejected=True), DeadLetter(9, 9, 2, rejected=False)
+            assert await writer.write(live(), first) == 5
+            assert await writer.written(live()) == {3, 4, 5}
+            assert await writer.write(live(), second) == 9
+            assert await writer.written(live()) == {9}
+            for id_ in members.brokers:
+                await until(lambda at=id_: _copied(members, at), "every replica has the letters")
+
+    run(test())
+
+
+def test_letters_that_too_few_replicas_would_have_are_not_written(tmp_path: Path) -> None:
+    async def test() -> None:
+        settings = {"min.insync.replicas": "3", "replica.lag.time.max.ms": "1500"}
+        async with Members(tmp_path, settings=settings) as members:
+            await create(members, 2)
+            await members.stop(3)
+            await until(lambda: 3 not in members.partition(2, LETTERS).isr, "one replica is gone")
+            with pytest.raises(NotWritten, match="NOT_ENOUGH_REPLICAS"):
+                await DeadLetters(members.brokers[1]).write(
+                    live(), DeadLetter(0, 0, 1, rejected=True)
+                )
+
+    run(test())
+
+
+def _copied(members: Members, id_: int) -> bool:
+    replica = members.brokers[id_].partitions.replica(LETTERS, 0)
+    return replica is not None and replica.log.log_end_offset == 4
