@@ -4,9 +4,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.coordinator.record_format import Change, RecordFormat
-from headrace.groups.records.format import FORMAT
+from headrace.groups.records.format import FORMAT, RepeatedOffset
 from headrace.groups.records.offsets import OFFSET_TYPES, OffsetCommitKey, OffsetCommitValue
 from headrace.protocol.types import ZERO_UUID
+from headrace.records.plain import plain_record
 
 BY_SCHEMA = RecordFormat(OFFSET_TYPES)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
@@ -32,3 +33,15 @@ def test_a_commit_is_written_as_its_schema_says(
     change = Change(key, value)
     assert FORMAT.encode(change) == BY_SCHEMA.encode(change)
     assert FORMAT.decode(*FORMAT.encode(change)) == change
+
+
+@settings(max_examples=100, deadline=None)
+@given(KEYS, VALUES, INT64, INT64, st.integers(0, 500))
+def test_a_commit_made_again_is_written_as_the_first(
+    key: OffsetCommitKey, value: OffsetCommitValue, offset: int, now_ms: int, delta: int
+) -> None:
+    repeated = RepeatedOffset(key, value)
+    value.offset, value.commit_timestamp = offset, now_ms
+    expected = FORMAT.encode(Change(key, value))
+    assert repeated.encode(offset, now_ms) == expected
+    assert repeated.record(delta, offset, now_ms) == plain_record(delta, *expected)

@@ -6,11 +6,12 @@ overtakes it. A commit that cannot be stored with the others is handled by itsel
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.coordinator_seat import Seat
 from headrace.broker.repeated_commit import RepeatedCommit
+from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.turn import Deferred
 from headrace.groups.offsets.recommitting import commit_again
@@ -26,11 +27,17 @@ MAX_COMMITS_A_BATCH: Final = 500
 class CommitGathering:
     """The commits that this turn of the loop has brought so far."""
 
-    __slots__ = ("_gathered", "_groups", "_loop")
+    __slots__ = ("_gathered", "_groups", "_image", "_loop")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, groups: "Coordinator[GroupShard]") -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        groups: "Coordinator[GroupShard]",
+        image: Callable[[], MetadataImage],
+    ) -> None:
         self._loop = loop
         self._groups = groups
+        self._image = image
         self._gathered: list[RepeatedCommit] = []
 
     def add(self, commit: RepeatedCommit) -> None:
@@ -53,15 +60,18 @@ class CommitGathering:
                 by_seat[seat] = [commit]
             else:
                 others.append(commit)
+        topics = self._image().topics
         for seat, commits in by_seat.items():
             while len(commits) > MAX_COMMITS_A_BATCH:
-                _store_in(seat, commits[:MAX_COMMITS_A_BATCH])
+                _store_in(seat, commits[:MAX_COMMITS_A_BATCH], topics)
                 commits = commits[MAX_COMMITS_A_BATCH:]
-            _store_in(seat, commits)
+            _store_in(seat, commits, topics)
 
 
-def _store_in(seat: "Seat[GroupShard]", commits: Sequence[RepeatedCommit]) -> None:
-    outcome = seat.run(lambda shard, now_ms: commit_again(commits, shard, now_ms))
+def _store_in(
+    seat: "Seat[GroupShard]", commits: Sequence[RepeatedCommit], topics: Mapping[str, Topic]
+) -> None:
+    outcome = seat.run(lambda shard, now_ms: commit_again(commits, topics, shard, now_ms))
     if isinstance(outcome, Deferred):
         outcome.listen(lambda refused: _answer(commits, refused))
     else:

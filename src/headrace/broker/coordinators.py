@@ -107,7 +107,7 @@ class Coordinators:
         """Offset commits that may share a batch."""
         from headrace.broker.commit_gathering import CommitGathering
 
-        return CommitGathering(self._broker.loop, self.groups)
+        return CommitGathering(self._broker.loop, self.groups, self._image)
 
     @property
     def serves_share_groups(self) -> bool:

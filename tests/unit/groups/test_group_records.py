@@ -50,9 +50,8 @@ def test_a_repeated_offset_is_written_as_the_format_writes_it(
     for offset, now_ms in ((0, 0), (2**62, 2**41), (-1, -1)):
         record = FORMAT.encode(Change(KEY, value(offset, now_ms)))
         assert repeated.encode(offset, now_ms) == record
-        assert repeated.first(offset, now_ms) == plain_record(0, *record)
-        for delta in (1, 63, 64, 500, 8192):
-            assert repeated.later(delta, offset, now_ms) == plain_record(delta, *record)
+        for delta in (0, 1, 63, 64, 500, 8192):
+            assert repeated.record(delta, offset, now_ms) == plain_record(delta, *record)
 
 
 def test_an_offset_with_an_expiry_is_written_in_the_version_that_has_one() -> None:

@@ -6,12 +6,12 @@ is the same; whether the member may commit is asked every time. Commits of many 
 together become one turn: one batch in the log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import SetTimer, Turn
+from headrace.coordinator.turn import Prepared, SetTimer, Turn
 from headrace.groups.group import Group
 from headrace.groups.offsets.table import Committed, OffsetTable
 from headrace.groups.records.format import RepeatedOffset
@@ -45,20 +45,28 @@ class Repeatable(NamedTuple):
 
 
 class Recommit:
-    """An accepted commit of one partition; `offset` is what the next one asks for."""
+    """An accepted commit of one partition; `offset` is what the next one asks for.
+
+    By itself it is a turn's `Prepared`: most turns hold one commit, or a few.
+    """
 
     __slots__ = (
         "_generation",
         "_instance_id",
+        "_now_ms",
         "_partition",
+        "_record",
+        "_table",
         "_value",
         "_version",
         "group_id",
         "member_id",
         "offset",
-        "record",
+        "payload",
         "topic",
     )
+
+    count = 1
 
     def __init__(self, version: int, request: OffsetCommitRequest, asked: Repeatable) -> None:
         topic, partition = asked
@@ -80,7 +88,8 @@ class Recommit:
         key = OffsetCommitKey(
             group_id=request.group_id, topic=topic.name, partition=self._partition
         )
-        self.record = RepeatedOffset(key, self._value)
+        self._record = RepeatedOffset(key, self._value)
+        self.payload = b""
 
     def check(self, group: Group) -> None:
         """Raises CoordinatorError if the group does not let the member commit."""
@@ -94,47 +103,50 @@ class Recommit:
         if check is not None:
             check(self.topic.name, self.topic.topic_id, self._partition)
 
-    def replay(self, table: OffsetTable, record_offset: int, now_ms: int) -> None:
+    def prepare(self, delta: int, table: OffsetTable, now_ms: int) -> bytes:
+        """The record, `delta` behind the first of its batch. What `replay` needs is kept."""
+        self._table = table
+        self._now_ms = now_ms
+        self.payload = self._record.record(delta, self.offset, now_ms)
+        return self.payload
+
+    def replay(self, record_offset: int) -> None:
         """What the replay of the commit's record would do."""
         value = self._value
         value.offset = self.offset
-        value.commit_timestamp = now_ms
-        table.put(self.group_id, self.topic.name, self._partition, Committed(record_offset, value))
+        value.commit_timestamp = self._now_ms
+        self._table.put(
+            self.group_id, self.topic.name, self._partition, Committed(record_offset, value)
+        )
 
 
 R = TypeVar("R", bound=Recommit)
 
 
-class _Accepted:
-    """Implements `coordinator.turn.Prepared`."""
+class _Several:
+    """Commits that go into one batch: implements `coordinator.turn.Prepared`."""
 
-    __slots__ = ("_commits", "_now_ms", "_table", "count", "payload")
+    __slots__ = ("_commits", "count", "payload")
 
     def __init__(self, commits: Sequence[Recommit], table: OffsetTable, now_ms: int) -> None:
-        first = commits[0]
-        self.count = len(commits)
-        self.payload = first.record.first(first.offset, now_ms)
-        if self.count > 1:
-            self.payload += b"".join(
-                [
-                    commit.record.later(delta, commit.offset, now_ms)
-                    for delta, commit in enumerate(commits[1:], 1)
-                ]
-            )
         self._commits = commits
-        self._table = table
-        self._now_ms = now_ms
+        self.count = len(commits)
+        self.payload = b"".join(
+            [commit.prepare(delta, table, now_ms) for delta, commit in enumerate(commits)]
+        )
 
     def replay(self, first_offset: int) -> None:
         for commit in self._commits:
-            commit.replay(self._table, first_offset, self._now_ms)
+            commit.replay(first_offset)
             first_offset += 1
 
 
-def commit_again(commits: Sequence[R], shard: "GroupShard", now_ms: int) -> Turn[Sequence[R]]:
+def commit_again(
+    commits: Sequence[R], topics: Mapping[str, Topic], shard: "GroupShard", now_ms: int
+) -> Turn[Sequence[R]]:
     """Stores all but those that it answers with. For these something has changed: their requests
     must be looked at again."""
-    topics, groups = shard.image().topics, shard.groups
+    groups = shard.groups
     accepted: list[R] = []
     refused: list[R] = []
     timers: list[SetTimer] = []
@@ -153,5 +165,11 @@ def commit_again(commits: Sequence[R], shard: "GroupShard", now_ms: int) -> Turn
         timers += group.timers_after_commit(commit.member_id)
     if not accepted:
         return Turn(refused)
-    prepared = _Accepted(accepted, shard.offsets.state.committed, now_ms)
+    table = shard.offsets.state.committed
+    prepared: Prepared
+    if len(accepted) == 1:
+        prepared = accepted[0]
+        prepared.prepare(0, table, now_ms)
+    else:
+        prepared = _Several(accepted, table, now_ms)
     return Turn(refused, (), (), timers, (), None, None, prepared)

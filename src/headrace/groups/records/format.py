@@ -16,6 +16,7 @@ from headrace.groups.records.share import SHARE_TYPES
 from headrace.protocol.types import ZERO_UUID
 from headrace.protocol.writing import write_uvarint
 from headrace.records.plain import KeyAndValue, plain_record
+from headrace.records.varint import read_varint
 
 _INT16: Final = struct.Struct(">h")
 _KEY_START: Final = struct.Struct(">hh")  # type, length of the group id
@@ -30,6 +31,8 @@ _NO_TAGS: Final = b"\0"
 _TOPIC_ID_TAG: Final = b"\1\0\x10"  # one field, its tag, its size
 _NO_EXPIRY: Final = -1
 _NO_HEADERS: Final = b"\0"  # at the end of a record
+_NO_ATTRIBUTES_NO_TIME: Final = b"\0\0"  # between a record's size and its offset delta
+_MAX_SHORT_DELTA: Final = 63  # as a zigzag varint it is one byte
 
 
 class GroupRecordFormat(RecordFormat):
@@ -83,7 +86,7 @@ def _tags(value: OffsetCommitValue) -> bytes:
 class RepeatedOffset:
     """Writes a commit's record again, with another offset and time: a fraction of the work."""
 
-    __slots__ = ("_end", "_key", "_layout", "_middle", "_start", "_tags", "_value")
+    __slots__ = ("_end", "_key", "_layout", "_middle", "_size", "_start", "_tags", "_value")
 
     def __init__(self, key: OffsetCommitKey, value: OffsetCommitValue) -> None:
         self._key = _encode_offset_key(key)
@@ -91,10 +94,14 @@ class RepeatedOffset:
         self._tags = _tags(value)
         self._end = self._tags + _NO_HEADERS
         self._value = struct.Struct(f">hq{len(self._middle)}sq{len(self._tags)}s")
-        record = plain_record(0, *self.encode(0, 0))
-        behind = struct.Struct(f">q{len(self._middle)}sq{len(self._end)}s")
-        self._start = record[: len(record) - behind.size]
-        self._layout = struct.Struct(f">{len(self._start)}s{behind.format[1:]}")
+        first = plain_record(0, *self.encode(0, 0))
+        fields = f"q{len(self._middle)}sq{len(self._end)}s"
+        _, size_end = read_varint(first, 0)
+        delta_at = size_end + len(_NO_ATTRIBUTES_NO_TIME)
+        before_offset = len(first) - struct.calcsize(">" + fields)
+        self._size = first[:delta_at]
+        self._start = first[delta_at + 1 : before_offset]
+        self._layout = struct.Struct(f">{delta_at}sB{len(self._start)}s{fields}")
 
     def encode(self, offset: int, commit_timestamp: int) -> KeyAndValue:
         """What the format makes of the key and value, if these two fields are so."""
@@ -103,13 +110,13 @@ class RepeatedOffset:
         )
         return self._key, value
 
-    def first(self, offset: int, commit_timestamp: int) -> bytes:
-        """The record that begins a batch."""
-        return self._layout.pack(self._start, offset, self._middle, commit_timestamp, self._end)
-
-    def later(self, delta: int, offset: int, commit_timestamp: int) -> bytes:
-        """The record that comes `delta` records behind the first."""
-        return plain_record(delta, *self.encode(offset, commit_timestamp))
+    def record(self, delta: int, offset: int, commit_timestamp: int) -> bytes:
+        """The whole record, `delta` behind the first of its batch."""
+        if delta > _MAX_SHORT_DELTA:
+            return plain_record(delta, *self.encode(offset, commit_timestamp))
+        return self._layout.pack(
+            self._size, delta << 1, self._start, offset, self._middle, commit_timestamp, self._end
+        )
 
 
 FORMAT: Final = GroupRecordFormat((*OFFSET_TYPES, *CLASSIC_TYPES, *CONSUMER_TYPES, *SHARE_TYPES))
