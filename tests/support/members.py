@@ -14,6 +14,7 @@ from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import Partition
 from headrace.protocol.struct import Struct
+from headrace.storage.filesystem import FileSystem, RealFileSystem
 
 R = TypeVar("R", bound=Struct)
 
@@ -48,7 +49,12 @@ class Members:
         await asyncio.sleep(0)
         self.store.close()
 
-    async def start(self, id_: int, settings: Mapping[str, str] | None = None) -> Broker:
+    async def start(
+        self,
+        id_: int,
+        settings: Mapping[str, str] | None = None,
+        files: FileSystem | None = None,
+    ) -> Broker:
         """Starts a broker, for the first time or again, on the same data."""
         named = {
             "broker.id": str(id_),
@@ -57,7 +63,7 @@ class Members:
             "log.dirs": str(self._directory / str(id_)),
         }
         session = self.sessions[id_] = self.store.store()
-        world = World(cluster_store=lambda *_: session)
+        world = World(cluster_store=lambda *_: session, files=files or RealFileSystem())
         parsed = BrokerSettings.parse(named | self._settings | dict(settings or {}))
         broker = Broker(parsed, world=world)
         await broker.start()
