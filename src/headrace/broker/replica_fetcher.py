@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from headrace.broker.flusher import Flusher
-from headrace.broker.timers import Timer, Timers
+from headrace.broker.leader_line import FIRST_BACKOFF_S, LeaderLine, Line, LineUser
+from headrace.broker.timers import Timers
 from headrace.client.errors import ClientError, code_of_number
 from headrace.client.frames import Frame
 from headrace.clock import Clock
@@ -32,7 +33,6 @@ from headrace.protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
-from headrace.protocol.struct import Struct
 from headrace.replication.follower import Follower
 from headrace.storage.errors import LogDirFailed, StorageError
 
@@ -43,23 +43,8 @@ RESPONSE_HEADER_VERSION: Final = 1
 MAX_UNDER_WAY: Final = 2  # the one that waits, and the one that ends its wait
 NAMED_PER_FETCH: Final = 256  # logs may have to be opened first; others are served between fetches
 SLICE_BYTES: Final = 1024 * 1024  # taken in one turn of the loop
-FIRST_BACKOFF_S: Final = 0.02  # who leads now may hear of it a moment later than who follows
-WATCH_S: Final = 1.0
 
 Key = tuple[bytes, int]
-
-
-class Line(Protocol):
-    """An open connection to a leader."""
-
-    @property
-    def is_open(self) -> bool: ...
-
-    def start(self, request: Struct, *, version: int) -> "asyncio.Future[Frame]":
-        """Sends at once; the whole frame of the answer, or `ClientError`."""
-        ...
-
-    def abort(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +109,20 @@ class ReplicaFetcher:
         self._throttle = throttle
         self._host = host
         self._source_id = source_id
-        self._connect = connect
         self._out_of_range = out_of_range
         self._rules = rules
         self._copies: dict[Key, _Copy] = {}
         self._due: dict[Key, _Copy] = {}
         self._forgotten: list[Key] = []
-        self._line: Line | None = None
+        self._line = LeaderLine(
+            host,
+            source_id,
+            connect,
+            LineUser(self._opened, self._poke, self._waits_since),
+            backoff_s=rules.fetch_backoff_s,
+            timeout_s=rules.socket_timeout_s,
+        )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._connecting = False
-        self._connect_backoff_s = 0.0
         self._session_id = 0
         self._session_epoch = 0
         self._number = 0
@@ -142,7 +131,6 @@ class ReplicaFetcher:
         self._sent_at = 0.0
         self._poked = False
         self._closed = False
-        self._watch: Timer | None = None
 
     def __len__(self) -> int:
         return len(self._copies)
@@ -182,12 +170,9 @@ class ReplicaFetcher:
 
     def close(self) -> None:
         self._closed = True
-        if self._watch is not None:
-            self._watch.cancel()
         for task in self._tasks:
             task.cancel()
-        if self._line is not None:
-            self._line.abort()
+        self._line.close()
 
     # --- fetching -------------------------------------------------------------------------------
 
@@ -201,9 +186,9 @@ class ReplicaFetcher:
         self._poked = False
         if self._closed or not (self._copies or self._forgotten):
             return
-        line = self._line
+        line = self._line.current
         if line is None or not line.is_open:
-            self._open()
+            self._line.open()
             return
         if self._under_way >= MAX_UNDER_WAY:
             return
@@ -213,7 +198,7 @@ class ReplicaFetcher:
         try:
             answered = line.start(request, version=FETCH_VERSION)
         except ClientError as error:
-            self._lost(line, error)
+            self._line.lost(line, error)
             return
         self._under_way += 1
         self._sent_at = self._host.clock.monotonic()
@@ -289,23 +274,30 @@ class ReplicaFetcher:
             )
         yield from topics.values()
 
+    def _opened(self) -> None:
+        self._under_way = 0
+        self._begin_session()
+
+    def _waits_since(self) -> float | None:
+        return self._sent_at if self._under_way else None
+
     # --- answers --------------------------------------------------------------------------------
 
     def _answered(self, line: Line, number: int, done: "asyncio.Future[Frame]") -> None:
         error = None if done.cancelled() else done.exception()
-        if self._closed or line is not self._line or done.cancelled():
+        if self._closed or line is not self._line.current or done.cancelled():
             return
         if error is not None:
-            self._lost(line, error)
+            self._line.lost(line, error)
             return
         try:
             frame = done.result()
             _, body = ResponseHeader.read(frame, 0, len(frame), RESPONSE_HEADER_VERSION)
             answer = FetchResponse.decode(memoryview(frame)[body:], FETCH_VERSION)
         except MalformedMessage as malformed:
-            self._lost(line, malformed)
+            self._line.lost(line, malformed)
             return
-        self._connect_backoff_s = 0.0
+        self._line.works()
         if number < self._session_began:
             self._under_way -= 1  # of a session that is over; the new one may have waited for it
             self._poke()
@@ -332,7 +324,7 @@ class ReplicaFetcher:
         self, line: Line, number: int, parts: list[tuple[bytes, FetchPartitionData]], first: int
     ) -> None:
         """Takes what was fetched; much of it in slices, so that others are served between."""
-        if self._closed or line is not self._line:
+        if self._closed or line is not self._line.current:
             return
         taken = 0
         for at in range(first, len(parts)):
@@ -466,50 +458,3 @@ class ReplicaFetcher:
                 "end": end,
             },
         )
-
-    # --- the connection -------------------------------------------------------------------------
-
-    def _open(self) -> None:
-        if not self._connecting:
-            self._connecting = True
-            task = self._host.loop.create_task(self._connect_once())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _connect_once(self) -> None:
-        try:
-            line = await self._connect()
-        except ClientError as error:
-            self._connecting = False
-            self._reconnect_later(error)
-            return
-        self._connecting = False
-        if self._closed:
-            line.abort()
-            return
-        self._line = line
-        self._under_way = 0
-        self._begin_session()
-        if self._watch is None:
-            self._watch = self._host.timers.call_later(WATCH_S, self._look)
-
-    def _lost(self, line: Line, error: BaseException) -> None:
-        if line is self._line:
-            line.abort()
-            self._line = None
-            self._under_way = 0
-            self._reconnect_later(error)
-
-    def _reconnect_later(self, error: BaseException) -> None:
-        most_s = self._rules.fetch_backoff_s
-        self._connect_backoff_s = min(max(2 * self._connect_backoff_s, FIRST_BACKOFF_S), most_s)
-        log.info("cannot fetch", extra={"leader": self._source_id, "reason": str(error)})
-        if not self._closed:
-            self._host.timers.call_later(self._connect_backoff_s, self._poke)
-
-    def _look(self) -> None:
-        """A leader that does not answer for so long is asked over a new connection."""
-        waited_s = self._host.clock.monotonic() - self._sent_at
-        if self._line is not None and self._under_way and waited_s > self._rules.socket_timeout_s:
-            self._lost(self._line, TimeoutError(f"no answer in {waited_s:.0f} s"))
-        self._watch = self._host.timers.call_later(WATCH_S, self._look)
