@@ -93,6 +93,7 @@ class Seat(Generic[S]):
     """A shard, its leader, its timers, and the turns that wait for their commit."""
 
     __slots__ = (
+        "_codec",
         "_deadline",
         "_flusher",
         "_gone",
@@ -108,6 +109,7 @@ class Seat(Generic[S]):
         self.shard = shard
         self.leader = leader
         self._owner = owner
+        self._codec = owner.codec
         self._now_ms = owner.now_ms
         self._flusher = owner.flusher
         self._timers = KeyedTimers(owner.timers, self._timed_out)
@@ -126,42 +128,46 @@ class Seat(Generic[S]):
             return error
         except Exception as error:
             return coordinator_error(error)
-        writes = turn.changes or turn.prepared
-        if writes:
+        # Taken apart once: this is run for every commit.
+        answer, changes, completions, timers, effects, _, _, prepared = turn
+        if changes or prepared is not None:
             failed = self._write(turn, now_ms)
             if failed is not None:
                 return failed
-        if turn.timers:
-            self._set(turn.timers)
-        if self._uncommitted or (
-            writes and self.leader.high_watermark < self.leader.log.log_end_offset
-        ):
+            leader = self.leader
+            uncommitted = leader.high_watermark < leader.log.log_end_offset
+        else:
+            uncommitted = False
+        if timers:
+            self._set(timers)
+        if uncommitted or self._uncommitted:
             return self._promise(turn)
-        if turn.completions or turn.effects:
+        if completions or effects:
             self._finish(turn)
-        return turn.answer
+        return answer
 
     def _write(self, turn: Turn[R], now_ms: int) -> CoordinatorError | None:
         """Appends and replays the changes; after an error the turn has not happened."""
-        if not self.leader.enough_in_sync:
+        leader = self.leader
+        if not leader.enough_in_sync:
             refused = CoordinatorError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas of its log are in sync"
             )
             self._take_back(turn, refused)
             return refused
-        changes, prepared, producer = turn.changes, turn.prepared, turn.producer
+        _, changes, _, _, _, producer, _, prepared = turn
         try:
             if prepared is not None:
                 payload, count = prepared.payload, prepared.count
             else:
                 encode = self.shard.format.encode
                 payload, count = plain_records([encode(one) for one in changes]), len(changes)
-            if self._owner.codec is not NOT_COMPRESSED:
+            if self._codec is not NOT_COMPRESSED:
                 result = self._append_compressed(payload, count, now_ms, producer)
             elif producer is None:
-                result = self.leader.append_own(payload, count, now_ms)
+                result = leader.append_own(payload, count, now_ms)
             else:
-                result = self.leader.append_own(
+                result = leader.append_own(
                     payload, count, now_ms, producer.producer_id, producer.epoch
                 )
         except Exception as error:
@@ -181,7 +187,7 @@ class Seat(Generic[S]):
             failed = coordinator_error(error)
             for completion in turn.completions:
                 completion.deferred.complete(failed)
-            self._owner.broken(self.leader.index)
+            self._owner.broken(leader.index)
             return failed
         return None
 
@@ -196,7 +202,7 @@ class Seat(Generic[S]):
             producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
             producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.epoch,
         )
-        batch = recompress(plain, self._owner.codec, max_bytes=len(plain))
+        batch = recompress(plain, self._codec, max_bytes=len(plain))
         return self.leader.append(memoryview(bytearray(batch)), now_ms, Origin.COORDINATOR)
 
     def _take_back(self, turn: Turn[R], error: CoordinatorError) -> None:

@@ -1,0 +1,95 @@
+"""Commits that are made again: the shard is as if it had replayed their records."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from headrace.coordinator.turn import Turn
+from headrace.groups.offsets.recommitting import Recommit, Repeatable, commit_again
+from headrace.groups.offsets.table import Entry
+from headrace.groups.records.format import FORMAT
+from headrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from headrace.records.plain import seal_plain
+from headrace.records.record import iter_records
+from support.classic_groups import GROUP
+from support.group_offsets import OffsetsDriver
+
+T0, T1 = ("t", 0), ("t", 1)
+VERSION = 8
+FIRST_OFFSET = 40
+MAX_BYTES = 1_000_000
+
+
+def recommit(driver: OffsetsDriver, partition: int, *, metadata: str = "") -> Recommit:
+    """The commit that came first, as the broker remembers it."""
+    asked = OffsetCommitRequestPartition(
+        partition_index=partition, committed_offset=1, committed_metadata=metadata
+    )
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        generation_id_or_member_epoch=-1,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[asked])],
+    )
+    repeatable = Repeatable.of(driver.image, request)
+    assert repeatable is not None
+    return Recommit(VERSION, request, repeatable)
+
+
+def turn_of(driver: OffsetsDriver, commits: Sequence[Recommit]) -> Turn[Sequence[Recommit]]:
+    return commit_again(commits, driver.image.topics, driver.shard, driver.now_ms)
+
+
+def stored(driver: OffsetsDriver) -> list[Entry]:
+    return sorted(driver.shard.offsets.state.committed, key=lambda entry: entry.partition)
+
+
+@pytest.mark.parametrize("partitions", [(0,), (0, 1), (1, 0)])
+def test_their_replay_is_that_of_their_records(partitions: tuple[int, ...]) -> None:
+    """What a restart would read from the log is what the shard holds now."""
+    driver, reloaded = OffsetsDriver(), OffsetsDriver()
+    for each in (driver, reloaded):
+        each.commit({T0: 1, T1: 1})
+    commits = [recommit(driver, partition, metadata="where") for partition in partitions]
+    for offset in (2**40, 0):
+        for commit in commits:
+            commit.offset = offset
+        prepared = turn_of(driver, commits).prepared
+        assert prepared is not None
+        assert prepared.count == len(partitions)
+        prepared.replay(FIRST_OFFSET)
+        batch = seal_plain(prepared.payload, prepared.count, driver.now_ms, FIRST_OFFSET)
+        for record in iter_records(batch, max_bytes=MAX_BYTES):
+            change = FORMAT.decode(record.key, record.value)
+            assert change is not None
+            reloaded.shard.replay(record.offset, change, None)
+        assert stored(driver) == stored(reloaded)
+        assert {entry.committed.value.offset for entry in stored(driver)} >= {offset}
+
+
+def test_nothing_changes_before_the_records_are_in_the_log() -> None:
+    driver = OffsetsDriver()
+    driver.commit({T0: 1})
+    commit = recommit(driver, 0)
+    first = turn_of(driver, [commit]).prepared
+    assert first is not None
+    first.replay(FIRST_OFFSET)
+    commit.offset = 7
+    assert turn_of(driver, [commit]).prepared is not None  # and its append fails
+    assert driver.offsets(T0) == {T0: 1}
+
+
+def test_a_group_that_is_gone_and_a_topic_that_was_made_anew_refuse() -> None:
+    driver = OffsetsDriver()
+    driver.commit({T0: 1})
+    commit = recommit(driver, 0)
+    driver.drop("t")
+    driver.create("t")
+    turn = turn_of(driver, [commit])
+    assert list(turn.answer) == [commit]  # type: ignore[arg-type]
+    assert turn.prepared is None
+    driver.shard.groups.clear()
+    assert turn_of(driver, [recommit(driver, 0)]).prepared is None
