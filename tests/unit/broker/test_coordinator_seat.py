@@ -7,6 +7,7 @@ from typing import Any, cast
 from headrace.broker.coordinator_seat import Seat, SeatOwner, _Uncommitted
 from headrace.broker.timers import Timers
 from headrace.clock import SystemClock
+from headrace.records.codec import Codec
 from headrace.replication.leader import Leader
 
 
@@ -28,7 +29,9 @@ def test_everyone_who_waits_too_long_is_told_though_they_ask_again_at_once() -> 
     # Found by the simulator: the first who asked again kept the others from being told.
     async def story() -> None:
         timers = Timers(asyncio.get_running_loop(), SystemClock())
-        owner = SimpleNamespace(timers=timers, flusher=None, now_ms=lambda: 0, commit_timeout_s=1.0)
+        owner = SimpleNamespace(
+            timers=timers, flusher=None, codec=Codec.NONE, now_ms=lambda: 0, commit_timeout_s=1.0
+        )
         seat: Seat[Any] = Seat(
             cast("Any", None), cast("Leader", SimpleNamespace()), cast("SeatOwner", owner)
         )
