@@ -5,48 +5,44 @@
 - What is committed stays: whoever leads has it, the same batches at the same offsets.
 - Every in-sync replica of a leader has what is committed, and nothing is committed while fewer
   are in sync than the topic asks for.
+- Whoever joins the in-sync replicas has what is committed, in its present life.
+- A leader counts no follower further than that one's log goes.
 - Nothing is acknowledged to a producer before it is committed.
+- The metadata that a broker knows never goes back.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from headrace.broker.node import Broker
 from headrace.broker.roles import Role
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.topology import NO_LEADER, Partition
-from headrace.records.batch import headers
+from headrace.cluster.topology import NO_LEADER, Partition, Topic
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.errors import StorageError
 from headrace.storage.log import Log
+from headrace.testing.simulation.batches import READ_BYTES, Batch, batches_of, compare
 from headrace.testing.simulation.brokers import BrokerProcess
 from headrace.testing.simulation.history import NO_OFFSET, Place, Violation
 from headrace.testing.simulation.workload import records_in
 
-READ_BYTES: Final = 1 << 20
-
 ONE_LEADER: Final = "one leader in each epoch"
 EPOCHS_GROW: Final = "epochs never go back"
+METADATA_GROWS: Final = "metadata never goes back"
 WATERMARK_GROWS: Final = "the high watermark never goes back"
 COMMITTED_STAYS: Final = "who leads has what was committed"
 IN_SYNC: Final = "in-sync replicas have what is committed"
+JOINS: Final = "who joins the in-sync set has what is committed"
+COUNTED: Final = "a leader counts what its followers have"
+REPLICAS_ALIKE: Final = "replicas are the same when all is healed"
 ENOUGH_IN_SYNC: Final = "nothing is committed with too few in sync"
 FENCED: Final = "who was replaced commits nothing"
 ACKNOWLEDGED: Final = "what is acknowledged is committed"
-
-
-class Batch(NamedTuple):
-    """What tells two batches apart."""
-
-    base_offset: int
-    next_offset: int
-    leader_epoch: int
-    crc: int
 
 
 @dataclass(slots=True)
@@ -97,6 +93,7 @@ class Watch:
         self._leaders: dict[tuple[bytes, int, int], int] = {}
         self._seen: dict[tuple[str, bytes, int], _Seen] = {}
         self._images: dict[str, MetadataImage] = {}
+        self._newest: dict[tuple[bytes, int], Partition] = {}
 
     def look(self, broker: BrokerProcess) -> None:
         """After a turn of this broker."""
@@ -141,8 +138,10 @@ class Watch:
     def _look_at_image(self, life: str, image: MetadataImage) -> None:
         before = self._images.get(life)
         self._images[life] = image
-        if before is not None and image.controller_epoch < before.controller_epoch:
-            raise Violation(EPOCHS_GROW, f"{life}: controller epoch {image.controller_epoch}")
+        now = (image.controller_epoch, image.version)
+        if before is not None and now < (before.controller_epoch, before.version):
+            then = (before.controller_epoch, before.version)
+            raise Violation(METADATA_GROWS, f"{life}: (epoch, version) from {then} to {now}")
         for topic in image.topics.values():
             known = before.topics.get(topic.name) if before is not None else None
             if known is topic:
@@ -151,6 +150,7 @@ class Watch:
             for index, partition in enumerate(topic.partitions):
                 earlier = known.partition(index) if known is not None and same else None
                 self._look_at_partition(life, topic.topic_id, topic.name, index, partition, earlier)
+                self._look_who_joins(image, topic, index, partition)
 
     def _look_at_partition(
         self,
@@ -169,6 +169,31 @@ class Watch:
         if now.leader != NO_LEADER:
             self._leads(where, (topic_id, index, now.leader_epoch), now.leader)
 
+    def _look_who_joins(
+        self, image: MetadataImage, topic: Topic, index: int, now: Partition
+    ) -> None:
+        """At the first sight of a change anywhere, which is at the controller.
+
+        Its leader counts who is about to join: nothing was committed since that it does not have.
+        """
+        key = (topic.topic_id, index)
+        before = self._newest.get(key)
+        if before is not None and now.partition_epoch <= before.partition_epoch:
+            return
+        self._newest[key] = now
+        committed = self._committed.get(key)
+        if before is None or committed is None:
+            return
+        for id_ in now.isr:
+            broker = image.brokers.get(id_)
+            node = self._brokers[id_].node if id_ in self._brokers else None
+            if id_ in before.isr or node is None or broker is None:
+                continue
+            log = node.logs.get(topic.name, index)
+            if broker.epoch == node.broker_epoch and log is not None and log.is_loaded:
+                where = f"{topic.name}-{index} partition epoch {now.partition_epoch}: {id_} joins"
+                compare(where, JOINS, committed.batches, log)
+
     def _leads(self, where: str, epoch: tuple[bytes, int, int], broker_id: int) -> None:
         known = self._leaders.setdefault(epoch, broker_id)
         if known != broker_id:
@@ -180,6 +205,8 @@ class Watch:
         key = (life, leader.topic_id, leader.index)
         seen = self._seen.get(key)
         watermark = leader.high_watermark
+        if isinstance(leader, ReplicatedLeader):
+            self._look_at_counts(life, leader)
         if seen is not None and seen.leader is leader and seen.epoch == leader.epoch:
             if seen.verified and seen.watermark == watermark:
                 seen.enough = leader.enough_in_sync
@@ -205,14 +232,14 @@ class Watch:
         where = f"{life}: {leader.topic}-{leader.index} epoch {leader.epoch}"
         watermark = leader.high_watermark
         if not seen.verified:
-            _compare(where, COMMITTED_STAYS, committed.before(leader.epoch), leader.log)
+            compare(where, COMMITTED_STAYS, committed.before(leader.epoch), leader.log)
             seen.verified = True
         if watermark < seen.watermark:
             raise Violation(WATERMARK_GROWS, f"{where}: from {seen.watermark} to {watermark}")
         if watermark > seen.watermark:
             # Also a leader that does not know that it was replaced commits nothing of its own.
             again = committed.between(seen.watermark, watermark)
-            _compare(where, COMMITTED_STAYS, again, leader.log)
+            compare(where, COMMITTED_STAYS, again, leader.log)
         if watermark <= committed.end:
             return
         if committed.epochs and leader.epoch < committed.epochs[-1]:
@@ -222,7 +249,7 @@ class Watch:
         too_few = not (seen.enough or leader.enough_in_sync or changes > 1)
         if watermark > seen.watermark and too_few:
             raise Violation(ENOUGH_IN_SYNC, f"{where}: {seen.watermark} to {watermark}")
-        added = _batches(leader.log, committed.end, watermark)
+        added = batches_of(leader.log, committed.end, watermark)
         if added and added[0].base_offset != committed.end:
             raise Violation(
                 COMMITTED_STAYS, f"{where}: {added[0]} begins inside of {committed.batches[-1]}"
@@ -260,6 +287,21 @@ class Watch:
             where = f"{life}: {follower.topic}-{follower.index} epoch {follower.epoch}"
             raise Violation(IN_SYNC, f"{where}: ends at {follower.log.log_end_offset}, not {end}")
 
+    def _look_at_counts(self, life: str, leader: ReplicatedLeader) -> None:
+        """A log is cut back only where the leader says so, and that one does not count it then."""
+        for id_, progress in leader.progress.items():
+            node = self._brokers[id_].node if id_ in self._brokers else None
+            if node is None or progress.broker_epoch != node.broker_epoch:
+                continue
+            topic = node.partitions.by_id.get(leader.topic_id)
+            replica = topic.followers.get(leader.index) if topic is not None else None
+            if replica is None or not replica.is_open or replica.epoch != leader.epoch:
+                continue
+            if progress.log_end > replica.log.log_end_offset:
+                where = f"{life}: {leader.topic}-{leader.index} epoch {leader.epoch}"
+                end = replica.log.log_end_offset
+                raise Violation(COUNTED, f"{where}: {id_} at {progress.log_end}, it ends at {end}")
+
     def _look_at_followers(
         self, where: str, leader: ReplicatedLeader, added: Sequence[Batch]
     ) -> None:
@@ -277,38 +319,39 @@ class Watch:
                 or progress.broker_epoch != node.broker_epoch
             ):
                 continue
-            _compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
+            compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
+
+    # --- when all is healed ---------------------------------------------------------------------
+
+    def replicas_end_alike(self, places: Sequence[Place]) -> bool:
+        return all(
+            len({log.log_end_offset for log in self._logs(place).values()}) == 1 for place in places
+        )
+
+    def check_replicas(self, places: Sequence[Place]) -> None:
+        """The same batches, each once, from their beginning to their end."""
+        for place in places:
+            logs = self._logs(place)
+            held = {
+                id_: batches_of(log, log.log_start_offset, log.log_end_offset)
+                for id_, log in logs.items()
+            }
+            first = next(iter(held), None)
+            for id_, batches in held.items():
+                if first is not None and batches != held[first]:
+                    apart = sorted(set(batches) ^ set(held[first]))[:3]
+                    raise Violation(REPLICAS_ALIKE, f"{place}: {first} and {id_}: {apart}")
+
+    def _logs(self, place: Place) -> dict[int, Log]:
+        """By the brokers that hold one."""
+        logs = {}
+        for id_, broker in self._brokers.items():
+            node = broker.node
+            replica = node.partitions.replica(*place) if node is not None else None
+            if isinstance(replica, Leader | Follower):
+                logs[id_] = replica.log
+        return logs
 
 
 def _partition_epoch(leader: Leader) -> int:
     return leader.partition.partition_epoch if isinstance(leader, ReplicatedLeader) else 0
-
-
-def _compare(where: str, rule: str, expected: Sequence[Batch], log: Log) -> None:
-    """Whether the log holds these batches."""
-    if not expected:
-        return
-    end = expected[-1].next_offset
-    if log.log_end_offset < end:
-        raise Violation(rule, f"{where}: its log ends at {log.log_end_offset}, not at {end}")
-    found = {each.base_offset: each for each in _batches(log, expected[0].base_offset, end)}
-    for each in expected:
-        if each.base_offset >= log.log_start_offset and found.get(each.base_offset) != each:
-            raise Violation(
-                rule, f"{where}: {each} is committed, {found.get(each.base_offset)} is there"
-            )
-
-
-def _batches(log: Log, start: int, end: int) -> list[Batch]:
-    found: list[Batch] = []
-    offset = start
-    while offset < end:
-        data = log.read(offset, max_bytes=READ_BYTES, max_offset=end).data
-        if not data:
-            break
-        for _, header in headers(bytes(data), partial_tail=True):
-            next_offset = header.next_offset
-            epoch = header.partition_leader_epoch
-            found.append(Batch(header.base_offset, next_offset, epoch, header.crc))
-            offset = next_offset
-    return found

@@ -5,9 +5,11 @@ made for the length of a simulation and nowhere else.
 """
 # ruff: noqa: ANN401 - patches take what the original takes
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -24,6 +26,7 @@ from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
 from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.storage import validation
 from headrace.storage.log import Log
 from headrace.storage.producers import Origin
 
@@ -103,6 +106,15 @@ def _take_late_answers(original: Any) -> object:
         original(self, line, self._number, parts, first)
 
     return take_slice
+
+
+def _append_anywhere(original: Any) -> object:
+    """Batches of a leader need not continue the log."""
+
+    def replicated(buf: Any, _next_offset: int) -> Any:
+        return original(buf, 0)
+
+    return replicated
 
 
 def _forget_producers(original: Any) -> object:
@@ -229,6 +241,25 @@ def _take_from_anyone(_original: Any) -> object:
     return take
 
 
+def _listen_on(original: Any) -> object:
+    """A poll is not given up when another controller is elected: its late answer is taken."""
+
+    async def poll(self: Membership, controller_id: int) -> Any:
+        asking = asyncio.ensure_future(original(self, controller_id))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            asking.add_done_callback(partial(_take_late_metadata, self))
+            raise
+
+    return poll
+
+
+def _take_late_metadata(membership: Membership, done: "asyncio.Future[Any]") -> None:
+    if not done.cancelled() and done.exception() is None and not done.result().error_code:
+        membership._take(done.result())
+
+
 PLANTED: Final[dict[str, Planted]] = {
     "truncate-by-watermark": Planted(
         "A follower cuts its log back to its high watermark",
@@ -246,8 +277,11 @@ PLANTED: Final[dict[str, Planted]] = {
         _replace(ReplicaSession, "_read", _count_what_was_sent),
     ),
     "stale-session": Planted(
-        "A follower takes late answers of its fetch session",
-        _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
+        "A follower takes late answers of its fetch session, wherever its log ends",
+        _all(
+            _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
+            _replace(validation, "_replicated", _append_anywhere),
+        ),
     ),
     "forget-producers": Planted(
         "A follower does not keep the producers' sequence numbers",
@@ -296,8 +330,11 @@ PLANTED: Final[dict[str, Planted]] = {
         _replace(membership_control, "distrust", _trust_everyone),
     ),
     "any-controller-epoch": Planted(
-        "Metadata is taken from earlier controllers, too",
-        _replace(Membership, "_take", _take_from_anyone),
+        "Metadata is taken from earlier controllers, also what they answer late",
+        _all(
+            _replace(Membership, "_take", _take_from_anyone),
+            _replace(Membership, "_poll", _listen_on),
+        ),
     ),
 }
 

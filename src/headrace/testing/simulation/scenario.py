@@ -23,6 +23,7 @@ from headrace.testing.simulation.history import History, Place, Violation
 from headrace.testing.simulation.invariants import Watch
 from headrace.testing.simulation.nemesis import Nemesis, Weather
 from headrace.testing.simulation.process import Life
+from headrace.testing.simulation.schedule import RunsInCircles
 from headrace.testing.simulation.simulation import Simulation, SimulationError
 from headrace.testing.simulation.workload import Producer, Reader, client_of
 
@@ -39,6 +40,7 @@ PLAIN: Final = "plain"
 SAFE: Final = "safe"
 HEALS: Final = "a cluster heals when its trouble ends"
 NO_ERRORS: Final = "no code fails unexpectedly"
+NO_CIRCLES: Final = "no code runs in circles"
 
 Client = Producer | Reader | GroupMember | Administrator
 
@@ -103,6 +105,8 @@ def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
             outcome.violation = violation
         except SimulationError as error:
             outcome.violation = Violation(HEALS, f"{error}; {errors.found[:2]}")
+        except RunsInCircles as error:
+            outcome.violation = Violation(NO_CIRCLES, f"{simulation.now_s:.3f} s: {error}")
         outcome.digest = simulation.trace.digest
         outcome.events = simulation.trace.events
         outcome.recent = list(simulation.trace.recent)
@@ -150,6 +154,10 @@ class Story:
         )
         for task in tasks:
             task.result()
+        simulation.run_until(
+            lambda: self.watch.replicas_end_alike(self.places), HEALING_S, "replicas end alike"
+        )
+        self.watch.check_replicas(self.places)
         self.outcome.acknowledged = self.history.acknowledged
         self.outcome.read = self.history.read
         self.outcome.commits = self.ledger.commits

@@ -7,8 +7,17 @@ seed decides, and everything else follows from it.
 import heapq
 from collections.abc import Callable
 from random import Random
+from typing import Final
 
 from headrace.testing.simulation.trace import Trace
+
+SPAN_S: Final = 5.0
+MOST_EVENTS_PER_SPAN: Final = 50_000
+"""A busy cluster has about 10,000 in such a span. So many more are somebody who never rests."""
+
+
+class RunsInCircles(AssertionError):
+    """Something happens again and again, and time hardly passes."""
 
 
 class Schedule:
@@ -21,6 +30,8 @@ class Schedule:
         self.trace = trace or Trace()
         self._heap: list[tuple[float, float, int, Callable[[], None]]] = []
         self._count = 0
+        self._span_ends_s = 0.0
+        self._events_left = MOST_EVENTS_PER_SPAN
 
     def random_of(self, name: str) -> Random:
         """Chance of its own: what one part draws does not change what others get."""
@@ -48,5 +59,14 @@ class Schedule:
                 return done()
             when_s, _, _, event = heapq.heappop(heap)
             self.now_s = when_s
+            self._count_event()
             event()
         return True
+
+    def _count_event(self) -> None:
+        if self.now_s >= self._span_ends_s:
+            self._span_ends_s = self.now_s + SPAN_S
+            self._events_left = MOST_EVENTS_PER_SPAN
+        self._events_left -= 1
+        if self._events_left < 0:
+            raise RunsInCircles(f"{MOST_EVENTS_PER_SPAN} events within {SPAN_S:g} s")
