@@ -182,7 +182,7 @@ def run_single(seed: int, seconds: float = 30.0, *, flush: bool = True) -> tuple
             Producer(client, history, place, f"p{place}", mean_pause_s=0.1, chance=life.random)
             for place in places
         ]
-        readers = [Reader(client, history, place) for place in places]
+        readers = [Reader(client, history, place, life.random) for place in places]
         tasks = [life.run(each.run()) for each in (*producers, *readers)]
         chance = simulation.schedule.random_of("trouble")
         while simulation.now_s < seconds:
@@ -195,7 +195,7 @@ def run_single(seed: int, seconds: float = 30.0, *, flush: bool = True) -> tuple
         done = lambda: all(task.done() for task in tasks)  # noqa: E731
         simulation.run_until(done, 60, "the clients end")
         for place in places:
-            log = simulation.do(life, Reader(client, None, place).read_all)
+            log = simulation.do(life, Reader(client, None, place, life.random).read_all)
             history.check(place, log)
         assert not simulation.errors
         return simulation.trace.digest, history

@@ -52,6 +52,8 @@ class Nemesis:
             (3, self._isolate),
             (3, self._cut_one_way),
             (2, self._cut_from_zookeeper),
+            (3, self._cut_from_brokers),
+            (3, self._bounce_apart),
             (2, self._slow_net),
             (2, self._reset),
             (2, self._expire),
@@ -214,6 +216,30 @@ class Nemesis:
         self._cluster.cut(broker.id, ZOOKEEPER)
         self._later(LONGEST_CUT_S, self._cluster.heal)
         return f"no-zookeeper {broker.id}"
+
+    def _cut_from_brokers(self) -> str:
+        """Clients still reach it, and are told what it knew last."""
+        broker = self._any()
+        zookeeper = self._random.random() < 0.7
+        for other in self._cluster.brokers.values():
+            if other is not broker:
+                self._cluster.cut(broker.id, other.host)
+        if zookeeper:
+            self._cluster.cut(broker.id, ZOOKEEPER)
+        self._later(LONGEST_CUT_S, self._cluster.heal)
+        return f"no-brokers {broker.id} {'without' if zookeeper else 'with'} ZooKeeper"
+
+    def _bounce_apart(self) -> str | None:
+        """Power comes and goes, and a switch with it: it does not reach one that it copies from."""
+        broker = self._running()
+        if broker is None or not self._may_damage(broker):
+            return None
+        others = [each for each in self._cluster.brokers.values() if each is not broker]
+        other = self._random.choice(others)
+        self._cluster.cut(broker.id, other.host)
+        self._crash_shortly(broker)
+        self._later(LONGEST_CUT_S, self._cluster.heal)
+        return f"bounce-apart {broker.id} {other.id}"
 
     def _slow_net(self) -> str:
         broker = self._any()

@@ -162,7 +162,7 @@ class Story:
         self.outcome.read = self.history.read
         self.outcome.commits = self.ledger.commits
         for place in self.places:
-            log = simulation.do(self._life, Reader(admin, None, place).read_all)
+            log = simulation.do(self._life, Reader(admin, None, place, self._life.random).read_all)
             self.history.check(place, log)
 
     def _create_topics(self, admin: ClusterClient) -> None:
@@ -197,7 +197,8 @@ class Story:
 
     def _readers(self) -> list[Reader]:
         return [
-            Reader(self._client(f"reader-{place}"), self.history, place) for place in self.places
+            Reader(self._client(f"reader-{place}"), self.history, place, self._life.random)
+            for place in self.places
         ]
 
     def _members(self) -> list[GroupMember]:

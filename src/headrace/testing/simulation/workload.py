@@ -33,7 +33,7 @@ from headrace.protocol.messages.produce import (
 from headrace.protocol.types import Buffer
 from headrace.records.batch import headers
 from headrace.records.record import Record, build_batch, iter_records
-from headrace.testing.simulation.history import NO_OFFSET, History, Place
+from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
 from headrace.testing.simulation.process import Life
 
 BY_NAME_PRODUCE = 12
@@ -49,6 +49,13 @@ MAX_VALUE_BYTES = 1 << 20
 FETCH_BYTES = 1 << 20
 FETCH_WAIT_MS = 400
 RETRY_S = 0.2
+RESTS = 0.03  # of the batches, after which a producer is silent for a while
+LONGEST_REST_S = 8.0
+ASKS_ANEW = 0.1  # of the fetches, before which a reader asks somebody who leads
+UNKNOWN_EPOCH = -1
+NEVER_SENT_BACK = "a consumer that names its epoch is not sent back"
+
+_OTHER_EPOCH = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 Acknowledged = Callable[[Place, Sequence[bytes], int], None]
 """Told of a batch that is safe: where, what, and its first offset."""
@@ -125,7 +132,13 @@ class Producer:
             self._history.acked(self._place, values, offset)
             self._acknowledged(self._place, values, offset)
             sequence += len(values)
-            await asyncio.sleep(self._random.expovariate(1 / self._mean_pause_s))
+            await asyncio.sleep(self._pause_s())
+
+    def _pause_s(self) -> float:
+        """Partitions in which nothing happens for a while have troubles of their own."""
+        if self._random.random() < RESTS and not self.stopping:
+            return self._random.random() * LONGEST_REST_S
+        return self._random.expovariate(1 / self._mean_pause_s)
 
     def _values(self) -> list[bytes]:
         first = self._sent
@@ -156,12 +169,22 @@ class Producer:
 
 
 class Reader:
-    """Reads one partition from its beginning, as far as it is committed."""
+    """Reads one partition from its beginning, as far as it is committed.
 
-    def __init__(self, client: ClusterClient, history: History | None, place: Place) -> None:
+    It names the latest leader epoch that it has heard of, whoever told it, and the epoch of what it
+    read last (KIP-320). So it is answered only by a leader that has all that it has read: none may
+    tell it that its place is past the log's end, or that its log went another way.
+    """
+
+    def __init__(
+        self, client: ClusterClient, history: History | None, place: Place, chance: Random
+    ) -> None:
         self._client = client
         self._history = history
         self._place = place
+        self._random = chance
+        self._leader_epoch = UNKNOWN_EPOCH
+        self._read_epoch = UNKNOWN_EPOCH
         self.position = 0
         self.found: dict[int, bytes] = {}
         self.stopping = False
@@ -183,30 +206,49 @@ class Reader:
 
     async def step(self, *, max_wait_ms: int = FETCH_WAIT_MS) -> FetchPartitionData:
         """One fetch."""
+        await self._learn_epoch()
         answer = await self._fetch(max_wait_ms)
         code = code_of_number(answer.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE or answer.diverging_epoch.end_offset >= 0:
+            said = f"{code.name} {answer.diverging_epoch}"
+            named = f"{self.position} in epoch {self._leader_epoch} after {self._read_epoch}"
+            raise Violation(NEVER_SENT_BACK, f"{self._place}: {named}, answered {said}")
         if code is not ErrorCode.NONE:
-            # Also OFFSET_OUT_OF_RANGE: a leader that does not know yet that it was replaced may
-            # have less than was read from its successor. What is lost for good is found later.
             self._client.metadata.forget(self._place.topic)
             await asyncio.sleep(RETRY_S)
             return answer
-        records = [
-            (offset, value)
-            for offset, value in records_in(answer.records or b"")
-            if offset >= self.position
-        ]
+        self._take(bytes(answer.records or b""))
+        return answer
+
+    async def _learn_epoch(self) -> None:
+        topic, index = self._place
+        metadata = self._client.metadata
+        if self._random.random() < ASKS_ANEW:
+            metadata.forget(topic)
+        known = metadata.topic(topic)
+        if known is None:
+            known = (await self._client.refresh([topic], timeout_s=PATIENCE_S)).topic(topic)
+        if known is not None and index in known.partitions:
+            self._leader_epoch = max(self._leader_epoch, known.partitions[index].leader_epoch)
+
+    def _take(self, data: bytes) -> None:
+        records = [(offset, value) for offset, value in records_in(data) if offset >= self.position]
         if records:
             self.position = records[-1][0] + 1
+            *_, (_, last) = headers(data, partial_tail=True)
+            self._read_epoch = last.partition_leader_epoch
             self.found.update(records)
             if self._history is not None:
                 self._history.consumed(self._place, records)
-        return answer
 
     async def _fetch(self, max_wait_ms: int) -> FetchPartitionData:
         place = self._place
         wanted = FetchPartition(
-            partition=place.partition, fetch_offset=self.position, partition_max_bytes=FETCH_BYTES
+            partition=place.partition,
+            current_leader_epoch=self._leader_epoch,
+            fetch_offset=self.position,
+            last_fetched_epoch=self._read_epoch,
+            partition_max_bytes=FETCH_BYTES,
         )
         answer = await self._client.send(
             FetchRequest(
@@ -225,7 +267,9 @@ class Reader:
 
 
 def _code_of_fetch(answer: FetchResponse) -> int:
-    return answer.error_code or answer.responses[0].partitions[0].error_code
+    """Asked again with another epoch, not with the same."""
+    code = answer.error_code or answer.responses[0].partitions[0].error_code
+    return 0 if code in _OTHER_EPOCH else code
 
 
 def records_in(data: Buffer) -> list[tuple[int, bytes]]:
