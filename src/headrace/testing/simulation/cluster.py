@@ -33,6 +33,7 @@ SETTINGS: Final = {
     "offsets.topic.replication.factor": "3",
     "transaction.state.log.num.partitions": "2",
     "transaction.state.log.replication.factor": "3",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
     "group.initial.rebalance.delay.ms": "0",
     "log.flush.offset.checkpoint.interval.ms": "5000",
     "replica.high.watermark.checkpoint.interval.ms": "5000",

@@ -25,6 +25,7 @@ from headrace.testing.simulation.nemesis import Nemesis, Weather
 from headrace.testing.simulation.process import Life
 from headrace.testing.simulation.schedule import RunsInCircles
 from headrace.testing.simulation.simulation import Simulation, SimulationError
+from headrace.testing.simulation.transactions import Books, CommittedReader, Teller
 from headrace.testing.simulation.workload import Producer, Reader, client_of
 
 DEFAULT_SECONDS: Final = 60.0
@@ -36,13 +37,15 @@ MEAN_PAUSE_S: Final = 0.3
 PRODUCERS_PER_PARTITION: Final = 1
 PARTITIONS: Final = 2
 MEMBERS: Final = 3
+TELLERS: Final = 2
 PLAIN: Final = "plain"
 SAFE: Final = "safe"
+BANK: Final = "bank"
 HEALS: Final = "a cluster heals when its trouble ends"
 NO_ERRORS: Final = "no code fails unexpectedly"
 NO_CIRCLES: Final = "no code runs in circles"
 
-Client = Producer | Reader | GroupMember | Administrator
+Client = Producer | Reader | GroupMember | Administrator | Teller
 
 
 @dataclass(slots=True)
@@ -57,6 +60,7 @@ class Outcome:
     acknowledged: int = 0
     read: int = 0
     commits: int = 0
+    transactions: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     violation: Violation | None = None
     recent: list[str] = field(default_factory=list)
@@ -125,12 +129,16 @@ class Story:
         self.cluster = SimulatedCluster(simulation, brokers)
         self.history = History()
         self.ledger = Ledger()
+        self.books = Books()
         self.watch = Watch(self.cluster.brokers)
         for broker in self.cluster.brokers.values():
             broker.process.after_turn = lambda broker=broker: self.watch.look(broker)
         self._life: Life = simulation.process("clients", idle).start()
         topics = [SAFE] if weather is Weather.STORM else [SAFE, PLAIN]
         self.places = [Place(topic, index) for topic in topics for index in range(PARTITIONS)]
+        # Not in a storm: what a coordinator writes is not flushed, and may be lost there.
+        banks = 0 if weather is Weather.STORM else PARTITIONS
+        self.banks = [Place(BANK, index) for index in range(banks)]
 
     def play(self, seconds: float) -> None:
         simulation, cluster = self.simulation, self.cluster
@@ -138,7 +146,7 @@ class Story:
         admin = self._client("admin")
         self._create_topics(admin)
         clients: list[Client] = [*self._producers(), *self._readers(), *self._members()]
-        clients.append(self._administrator())
+        clients += [*self._tellers(), self._administrator()]
         tasks = [self._life.run(each.run()) for each in clients]
         chance = simulation.schedule.random_of("nemesis")
         nemesis = Nemesis(cluster, self.outcome.weather, chance)
@@ -154,22 +162,32 @@ class Story:
         )
         for task in tasks:
             task.result()
+        places = [*self.places, *self.banks]
         simulation.run_until(
-            lambda: self.watch.replicas_end_alike(self.places), HEALING_S, "replicas end alike"
+            lambda: self.watch.replicas_end_alike(places), HEALING_S, "replicas end alike"
         )
-        self.watch.check_replicas(self.places)
+        self.watch.check_replicas(places)
         self.outcome.acknowledged = self.history.acknowledged
         self.outcome.read = self.history.read
         self.outcome.commits = self.ledger.commits
+        self.outcome.transactions = self.books.committed
         for place in self.places:
             log = simulation.do(self._life, Reader(admin, None, place, self._life.random).read_all)
             self.history.check(place, log)
+        shown = {
+            place: simulation.do(
+                self._life, CommittedReader(admin, None, place, self._life.random).read_all
+            )
+            for place in self.banks
+        }
+        self.books.check(shown)
 
     def _create_topics(self, admin: ClusterClient) -> None:
         replicas = 3
         wanted = [
             NewTopic(SAFE, PARTITIONS, replicas, {"flush.messages": "1"}),
             NewTopic(PLAIN, PARTITIONS, replicas),
+            NewTopic(BANK, PARTITIONS, replicas),
         ]
 
         async def create() -> Mapping[str, Refusal | None]:
@@ -217,10 +235,26 @@ class Story:
             for number in range(MEMBERS)
         ]
 
+    def _tellers(self) -> list[Teller | Reader]:
+        """With a reader of each partition that they write to."""
+        tellers: list[Teller | Reader] = []
+        if not self.banks:
+            return tellers
+        for number in range(TELLERS):
+            name = f"teller-{number}"
+            client = self._client(name)
+            tellers.append(Teller(client, self.books, self.banks, name, self._life.random))
+        for place in self.banks:
+            client = self._client(f"reader-{place}")
+            reader = CommittedReader(client, None, place, self._life.random)
+            reader.books = self.books
+            tellers.append(reader)
+        return tellers
+
     def _administrator(self) -> Administrator:
         return Administrator(
             self._client("administrator"),
-            self.places,
+            [*self.places, *self.banks],
             list(self.cluster.brokers),
             self.simulation.schedule.random_of("administrator"),
         )

@@ -176,6 +176,8 @@ class Reader:
     tell it that its place is past the log's end, or that its log went another way.
     """
 
+    isolation_level = 0
+
     def __init__(
         self, client: ClusterClient, history: History | None, place: Place, chance: Random
     ) -> None:
@@ -217,7 +219,7 @@ class Reader:
             self._client.metadata.forget(self._place.topic)
             await asyncio.sleep(RETRY_S)
             return answer
-        self._take(bytes(answer.records or b""))
+        self._take(answer)
         return answer
 
     async def _learn_epoch(self) -> None:
@@ -231,15 +233,20 @@ class Reader:
         if known is not None and index in known.partitions:
             self._leader_epoch = max(self._leader_epoch, known.partitions[index].leader_epoch)
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, answer: FetchPartitionData) -> None:
+        data = bytes(answer.records or b"")
         records = [(offset, value) for offset, value in records_in(data) if offset >= self.position]
+        for _, header in headers(data, partial_tail=True):
+            self._passed(header.next_offset, header.partition_leader_epoch)
         if records:
-            self.position = records[-1][0] + 1
-            *_, (_, last) = headers(data, partial_tail=True)
-            self._read_epoch = last.partition_leader_epoch
             self.found.update(records)
             if self._history is not None:
                 self._history.consumed(self._place, records)
+
+    def _passed(self, next_offset: int, leader_epoch: int) -> None:
+        """What comes next, and the epoch of what comes before it."""
+        if next_offset > self.position:
+            self.position, self._read_epoch = next_offset, leader_epoch
 
     async def _fetch(self, max_wait_ms: int) -> FetchPartitionData:
         place = self._place
@@ -255,6 +262,7 @@ class Reader:
                 max_wait_ms=max_wait_ms,
                 min_bytes=1,
                 max_bytes=FETCH_BYTES,
+                isolation_level=self.isolation_level,
                 topics=[FetchTopic(topic=place.topic, partitions=[wanted])],
             ),
             FetchResponse,
