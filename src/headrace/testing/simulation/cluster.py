@@ -35,6 +35,7 @@ SETTINGS: Final = {
     "transaction.state.log.replication.factor": "3",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
     "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "3000",
     "log.flush.offset.checkpoint.interval.ms": "5000",
     "replica.high.watermark.checkpoint.interval.ms": "5000",
     "leader.imbalance.check.interval.seconds": "20",

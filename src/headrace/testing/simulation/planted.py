@@ -188,6 +188,10 @@ def _believe_own_log(original: Any) -> object:
     return opened
 
 
+def _read_unstable(_original: Any) -> object:
+    return property(lambda self: self.high_watermark)
+
+
 def _any_epoch(_original: Any) -> object:
     def check_epoch(_self: Replica, _epoch: int) -> ErrorCode:
         return ErrorCode.NONE
@@ -309,6 +313,14 @@ PLANTED: Final[dict[str, Planted]] = {
     "believe-own-log": Planted(
         "A new leader takes all that it holds for committed",
         _replace(ReplicatedLeader, "_opened", _believe_own_log),
+    ),
+    "read-unstable": Planted(
+        "read_committed reads past open transactions",
+        _replace(Replica, "last_stable_offset", _read_unstable),
+    ),
+    "append-anywhere": Planted(
+        "A follower appends what does not continue its log",
+        _replace(validation, "_replicated", _append_anywhere),
     ),
     "any-leader-epoch": Planted(
         "Fetches with a stale leader epoch are served",

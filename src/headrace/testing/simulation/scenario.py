@@ -25,6 +25,7 @@ from headrace.testing.simulation.nemesis import Nemesis, Weather
 from headrace.testing.simulation.process import Life
 from headrace.testing.simulation.schedule import RunsInCircles
 from headrace.testing.simulation.simulation import Simulation, SimulationError
+from headrace.testing.simulation.table import CONFIG, TableWriter, check_table
 from headrace.testing.simulation.transactions import Books, CommittedReader, Teller
 from headrace.testing.simulation.workload import Producer, Reader, client_of
 
@@ -41,6 +42,7 @@ TELLERS: Final = 2
 PLAIN: Final = "plain"
 SAFE: Final = "safe"
 BANK: Final = "bank"
+TABLE: Final = "table"
 HEALS: Final = "a cluster heals when its trouble ends"
 NO_ERRORS: Final = "no code fails unexpectedly"
 NO_CIRCLES: Final = "no code runs in circles"
@@ -130,7 +132,7 @@ class Story:
         self.history = History()
         self.ledger = Ledger()
         self.books = Books()
-        self.watch = Watch(self.cluster.brokers)
+        self.watch = Watch(self.cluster.brokers, compacted={TABLE})
         for broker in self.cluster.brokers.values():
             broker.process.after_turn = lambda broker=broker: self.watch.look(broker)
         self._life: Life = simulation.process("clients", idle).start()
@@ -138,6 +140,7 @@ class Story:
         self.places = [Place(topic, index) for topic in topics for index in range(PARTITIONS)]
         # Not in a storm: what a coordinator writes is not flushed, and may be lost there.
         banks = 0 if weather is Weather.STORM else PARTITIONS
+        self.table = Place(TABLE, 0)
         self.banks = [Place(BANK, index) for index in range(banks)]
 
     def play(self, seconds: float) -> None:
@@ -146,7 +149,7 @@ class Story:
         admin = self._client("admin")
         self._create_topics(admin)
         clients: list[Client] = [*self._producers(), *self._readers(), *self._members()]
-        clients += [*self._tellers(), self._administrator()]
+        clients += [*self._tellers(), *self._table_clients(), self._administrator()]
         tasks = [self._life.run(each.run()) for each in clients]
         chance = simulation.schedule.random_of("nemesis")
         nemesis = Nemesis(cluster, self.outcome.weather, chance)
@@ -181,6 +184,9 @@ class Story:
             for place in self.banks
         }
         self.books.check(shown)
+        reader = Reader(admin, None, self.table, self._life.random)
+        left = simulation.do(self._life, reader.read_all)
+        check_table(self.history, self.table, left)
 
     def _create_topics(self, admin: ClusterClient) -> None:
         replicas = 3
@@ -188,6 +194,7 @@ class Story:
             NewTopic(SAFE, PARTITIONS, replicas, {"flush.messages": "1"}),
             NewTopic(PLAIN, PARTITIONS, replicas),
             NewTopic(BANK, PARTITIONS, replicas),
+            NewTopic(TABLE, 1, replicas, CONFIG),
         ]
 
         async def create() -> Mapping[str, Refusal | None]:
@@ -235,6 +242,20 @@ class Story:
             for number in range(MEMBERS)
         ]
 
+    def _table_clients(self) -> list[Client]:
+        place, chance = self.table, self._life.random
+        return [
+            TableWriter(
+                self._client(f"producer-{place}"),
+                self.history,
+                place,
+                self._life.world.clock,
+                chance,
+                self.watch.acknowledged,
+            ),
+            Reader(self._client(f"reader-{place}"), self.history, place, chance),
+        ]
+
     def _tellers(self) -> list[Teller | Reader]:
         """With a reader of each partition that they write to."""
         tellers: list[Teller | Reader] = []
@@ -254,7 +275,7 @@ class Story:
     def _administrator(self) -> Administrator:
         return Administrator(
             self._client("administrator"),
-            [*self.places, *self.banks],
+            [*self.places, *self.banks, self.table],
             list(self.cluster.brokers),
             self.simulation.schedule.random_of("administrator"),
         )

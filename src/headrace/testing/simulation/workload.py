@@ -119,7 +119,7 @@ class Producer:
             values = self._values()
             self._history.sent(self._place, f"{self._name}/{producer_id}", values)
             batch = build_batch(
-                [Record(n, 1, None, value, ()) for n, value in enumerate(values)],
+                self._records(values),
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
                 base_sequence=sequence,
@@ -133,6 +133,9 @@ class Producer:
             self._acknowledged(self._place, values, offset)
             sequence += len(values)
             await asyncio.sleep(self._pause_s())
+
+    def _records(self, values: Sequence[bytes]) -> list[Record]:
+        return [Record(n, 1, None, value, ()) for n, value in enumerate(values)]
 
     def _pause_s(self) -> float:
         """Partitions in which nothing happens for a while have troubles of their own."""
