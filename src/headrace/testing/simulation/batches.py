@@ -43,9 +43,11 @@ def compare(where: str, rule: str, expected: Sequence[Batch], log: Log) -> None:
     end = expected[-1].next_offset
     if log.log_end_offset < end:
         raise Violation(rule, f"{where}: its log ends at {log.log_end_offset}, not at {end}")
+    if log.log_start_offset > expected[0].base_offset:  # nobody deletes records here
+        raise Violation(rule, f"{where}: its log starts at {log.log_start_offset}")
     found = {each.base_offset: each for each in batches_of(log, expected[0].base_offset, end)}
     for each in expected:
-        if each.base_offset >= log.log_start_offset and found.get(each.base_offset) != each:
+        if found.get(each.base_offset) != each:
             raise Violation(
                 rule, f"{where}: {each} is committed, {found.get(each.base_offset)} is there"
             )

@@ -336,10 +336,16 @@ class Watch:
 
     # --- when all is healed ---------------------------------------------------------------------
 
-    def replicas_end_alike(self, places: Sequence[Place]) -> bool:
-        return all(
-            len({log.log_end_offset for log in self._logs(place).values()}) == 1 for place in places
-        )
+    def all_is_committed(self, places: Sequence[Place]) -> bool:
+        """Whether replicas end alike, and their leaders know it."""
+        for place in places:
+            nodes = [each.node for each in self._brokers.values() if each.node is not None]
+            replicas = [node.partitions.replica(*place) for node in nodes]
+            leaders = [each for each in replicas if isinstance(each, Leader)]
+            ends = {log.log_end_offset for log in self._logs(place).values()}
+            if len(leaders) != 1 or ends != {leaders[0].high_watermark}:
+                return False
+        return True
 
     def check_replicas(self, places: Sequence[Place]) -> None:
         """The same batches, each once, from their beginning to their end."""

@@ -167,7 +167,9 @@ class Story:
             task.result()
         places = [*self.places, *self.banks]
         simulation.run_until(
-            lambda: self.watch.replicas_end_alike(places), HEALING_S, "replicas end alike"
+            lambda: self.watch.all_is_committed([*places, self.table]),
+            HEALING_S,
+            "all that leaders have is committed",
         )
         self.watch.check_replicas(places)
         self.outcome.acknowledged = self.history.acknowledged
@@ -264,7 +266,8 @@ class Story:
         for number in range(TELLERS):
             name = f"teller-{number}"
             client = self._client(name)
-            tellers.append(Teller(client, self.books, self.banks, name, self._life.random))
+            clock, chance = self._life.world.clock, self._life.random
+            tellers.append(Teller(client, self.books, self.banks, name, clock, chance))
         for place in self.banks:
             client = self._client(f"reader-{place}")
             reader = CommittedReader(client, None, place, self._life.random)

@@ -15,6 +15,7 @@ from typing import Final
 from headrace.client.client import ClusterClient, Leader
 from headrace.client.coordinators import Coordinator, CoordinatorKind
 from headrace.client.errors import ClientError
+from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -110,12 +111,14 @@ class Teller:
         books: Books,
         places: Sequence[Place],
         name: str,
+        clock: Clock,
         chance: Random,
     ) -> None:
         self._client = client
         self._books = books
         self._places = places
         self._name = name
+        self._clock = clock
         self._random = chance
         self._coordinator = Coordinator(name, CoordinatorKind.TRANSACTION)
         self._count = 0
@@ -185,7 +188,8 @@ class Teller:
 
     async def _write(self, place: Place, name: bytes, who: tuple[int, int], sequence: int) -> bool:
         batch = build_batch(
-            [Record(0, 1, None, name, ())],
+            # Markers have the time at which they are written: so old a record would expire.
+            [Record(0, self._clock.wall_ms(), None, name, ())],
             producer_id=who[0],
             producer_epoch=who[1],
             base_sequence=sequence,

@@ -107,10 +107,9 @@ class Producer:
                 )
                 if not answer.error_code:
                     await self._produce(answer.producer_id, answer.producer_epoch)
-                else:
-                    await asyncio.sleep(RETRY_S)
             except ClientError:
-                await asyncio.sleep(RETRY_S)
+                pass
+            await asyncio.sleep(RETRY_S)
 
     async def _produce(self, producer_id: int, producer_epoch: int) -> None:
         """Until something cannot be repeated any more."""

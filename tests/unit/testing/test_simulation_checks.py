@@ -1,0 +1,108 @@
+"""The simulator's checks find what they look for, and only that."""
+
+from collections.abc import Callable
+
+import pytest
+
+from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
+from headrace.testing.simulation.schedule import RunsInCircles, Schedule
+from headrace.testing.simulation.table import LAST_STAYS, check_table
+from headrace.testing.simulation.transactions import ONLY_COMMITTED, WHOLE, Books, State
+
+HERE = Place("bank", 0)
+THERE = Place("bank", 1)
+TABLE = Place("table", 0)
+
+
+def test_who_never_rests_is_found_and_who_is_busy_is_not() -> None:
+    schedule = Schedule(1)
+
+    def again(pause_s: float) -> Callable[[], None]:
+        return lambda: schedule.after(pause_s, again(pause_s))
+
+    schedule.after(0, again(0.001))
+    schedule.run(30)
+    schedule.after(0, again(0.00001))
+    with pytest.raises(RunsInCircles):
+        schedule.run(60)
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.ABORTED])
+def test_a_transaction_that_is_not_committed_may_not_be_read(state: State) -> None:
+    books = Books()
+    books.states[b"t:0"] = state
+    with pytest.raises(Violation) as found:
+        books.read(HERE, [(3, b"t:0")])
+    assert found.value.rule == ONLY_COMMITTED
+
+
+@pytest.mark.parametrize(
+    ("state", "here", "there"),
+    [
+        (State.COMMITTED, {0: b"t:0"}, {}),
+        (State.COMMITTED, {}, {}),
+        (State.COMMITTED, {0: b"t:0", 5: b"t:0"}, {0: b"t:0"}),
+        (State.ASKED, {0: b"t:0"}, {}),
+        (State.ABORTED, {0: b"t:0"}, {0: b"t:0"}),
+        (State.OPEN, {0: b"t:0"}, {0: b"t:0"}),
+    ],
+)
+def test_torn_lost_and_unwanted_transactions_are_found(
+    state: State, here: dict[int, bytes], there: dict[int, bytes]
+) -> None:
+    books = Books()
+    books.states[b"t:0"] = state
+    with pytest.raises(Violation) as found:
+        books.check({HERE: here, THERE: there})
+    assert found.value.rule == WHOLE
+
+
+@pytest.mark.parametrize("state", [State.COMMITTED, State.ASKED])
+def test_a_transaction_in_all_its_partitions_is_whole(state: State) -> None:
+    books = Books()
+    books.states = {b"t:0": state, b"t:1": State.ABORTED}
+    books.read(HERE, [(4, b"t:0")])
+    books.check({HERE: {4: b"t:0"}, THERE: {9: b"t:0"}})
+
+
+def test_what_a_reader_was_shown_may_not_go() -> None:
+    books = Books()
+    books.states[b"t:0"] = State.ASKED
+    books.read(HERE, [(4, b"t:0")])
+    with pytest.raises(Violation):
+        books.check({HERE: {}, THERE: {}})
+
+
+def acknowledged(*numbers: int) -> History:
+    history = History()
+    for number in numbers:
+        history.acked(TABLE, [b"table-0:%d" % number], number)
+    return history
+
+
+def test_compaction_may_take_values_that_have_a_successor() -> None:
+    history = acknowledged(0, 1, 5, 6)
+    history.consumed(TABLE, [(0, b"table-0:0")])
+    check_table(history, TABLE, {5: b"table-0:5", 6: b"table-0:6"})
+    check_table(history, TABLE, {5: b"table-0:5", 10: b"table-0:10", 11: b"table-0:11"})
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {5: b"table-0:5"},  # key 1 is gone
+        {1: b"table-0:1", 5: b"table-0:5"},  # its last value is
+        {7: b"table-0:6", 5: b"table-0:5"},  # it lies elsewhere
+        {5: b"table-0:6", 6: b"table-0:5"},  # in another order
+    ],
+)
+def test_a_lost_or_moved_value_of_a_compacted_topic_is_found(left: dict[int, bytes]) -> None:
+    with pytest.raises(Violation) as found:
+        check_table(acknowledged(0, 1, 5, 6), TABLE, left)
+    assert found.value.rule == LAST_STAYS
+
+
+def test_a_value_whose_place_was_not_told_may_lie_anywhere() -> None:
+    history = History()
+    history.acked(TABLE, [b"table-0:3"], NO_OFFSET)
+    check_table(history, TABLE, {8: b"table-0:3"})
