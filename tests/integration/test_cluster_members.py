@@ -490,6 +490,8 @@ def test_a_leader_of_an_earlier_life_or_epoch_changes_no_in_sync_set(tmp_path: P
                 answer = await members.ask(controller, request, AlterPartitionResponse)
                 return answer.error_code or answer.topics[0].partitions[0].error_code
 
+            # Else the one that is put out joins again before anybody has looked.
+            members.brokers[partition.replicas[-1]].replication.stop()
             epoch = members.brokers[partition.leader].broker_epoch
             at = partition.partition_epoch
             assert await alter(epoch - 1, 0, at) == ErrorCode.STALE_BROKER_EPOCH

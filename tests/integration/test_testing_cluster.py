@@ -1,5 +1,6 @@
 """`headrace.testing.Cluster`: what a user's test can do to a cluster, and what it then sees."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 
@@ -238,3 +239,12 @@ def test_the_fixture_gives_a_clean_cluster(headrace_cluster: Cluster) -> None:
 def test_the_fixture_gives_a_clean_cluster_again(headrace_cluster: Cluster) -> None:
     assert all(broker.is_running for broker in headrace_cluster.brokers.values())
     assert headrace_cluster.headrace.topics() == {}
+
+
+def test_a_cluster_serves_asynchronous_code_too() -> None:
+    async def use() -> int | None:
+        async with Cluster(1) as cluster:
+            assert cluster.brokers[1].is_running
+            return cluster.controller
+
+    assert asyncio.run(use()) == 1

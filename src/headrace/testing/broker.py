@@ -15,7 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from random import Random, SystemRandom
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from headrace.broker.node import Broker as Node
@@ -23,6 +22,7 @@ from headrace.broker.world import World
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
 from headrace.runtime import loop_factory
+from headrace.testing.lifetime import Lifetime
 from headrace.testing.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class NotRunning(RuntimeError):
     """The broker was asked for something that only a running one has."""
 
 
-class Broker:
+class Broker(Lifetime):
     """One broker; a context manager in both kinds of code, or `start()` and `close()`.
 
     `settings` are broker settings by Kafka's names. `data` is a directory that outlives the
@@ -205,34 +205,6 @@ class Broker:
         if self._temporary is None:
             self._temporary = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
         return Path(self._temporary.name)
-
-    # --- context managers -----------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await asyncio.to_thread(self.close)
 
     # --- inside ---------------------------------------------------------------------------------
 

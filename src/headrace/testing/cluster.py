@@ -14,12 +14,12 @@ from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
 from headrace.broker.world import World
 from headrace.testing.broker import Broker
 from headrace.testing.defaults import TEST_SETTINGS
+from headrace.testing.lifetime import Lifetime
 from headrace.testing.links import Links
 from headrace.testing.shared_store import SESSION_TIMEOUT_S, SharedStore
 from headrace.testing.slow_files import SlowFiles
@@ -38,8 +38,8 @@ class NoSuchBroker(KeyError):
     """The cluster has no broker with this id."""
 
 
-class Cluster:
-    """Brokers 1 to `brokers`; a context manager, or `start()` and `close()`.
+class Cluster(Lifetime):
+    """Brokers 1 to `brokers`; a context manager in both kinds of code, or `start()` and `close()`.
 
     `settings` are broker settings by Kafka's names, for all of them. New topics have three
     replicas, of which two must be in sync, or as many as there are brokers for. With `racks`, one
@@ -265,20 +265,3 @@ class Cluster:
             known = ", ".join(map(str, self.brokers)) or "none, it has not been started"
             raise NoSuchBroker(f"no broker has the id {broker_id} (there are: {known})")
         return broker_id
-
-    # --- context managers -----------------------------------------------------------------------
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
