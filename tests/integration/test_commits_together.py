@@ -6,10 +6,12 @@ import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headrace.broker.commit_gathering import MAX_COMMITS_A_BATCH
+from headrace.broker.connection import Connection
 from headrace.broker.node import Broker
 from headrace.broker.repeated_commit import RepeatedCommit
 from headrace.cluster.settings import BrokerSettings
@@ -33,6 +35,7 @@ from headrace.protocol.struct import Struct
 from headrace.records.batch import headers
 from headrace.replication.leader import Leader
 from headrace.storage.errors import DiskFull
+from headrace.storage.log import AppendResult, Log
 from support.wire import address_of, request_frame
 
 TOPIC = "read"
@@ -175,6 +178,42 @@ def test_commits_of_one_turn_of_the_loop_are_one_batch(tmp_path: Path) -> None:
             assert await node.codes() == [0] * CONNECTIONS
             assert node.committed() == {index: 100 + index for index in range(CONNECTIONS)}
             assert node.batches(before) == [CONNECTIONS]
+
+    run(scenario)
+
+
+def test_no_answer_leaves_between_the_appends_of_one_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups of several shards: to wake a client for each answer costs as much as an append."""
+    done: list[str] = []
+    append, answer = Log.append_own, Connection.answer_held
+
+    def appended(log: Log, *args: Any) -> AppendResult:
+        done.append("append")
+        return append(log, *args)
+
+    def answered(connection: Connection, part: bytes) -> None:
+        done.append("answer")
+        answer(connection, part)
+
+    async def scenario() -> None:
+        async with started(tmp_path, {"offsets.topic.num.partitions": "5"}) as node:
+            groups = [f"g{index}" for index in range(CONNECTIONS)]
+            for offset in range(3):
+                if offset == 2:
+                    monkeypatch.setattr(Log, "append_own", appended)
+                    monkeypatch.setattr(Connection, "answer_held", answered)
+                for member, group in zip(node.members, groups, strict=True):
+                    member.commit(offset, group)
+                assert await node.codes() == [0] * CONNECTIONS
+            monkeypatch.undo()
+            assert [node.committed(group) for group in groups] == [
+                {index: 2} for index in range(CONNECTIONS)
+            ]
+            shards = len({node.broker.groups.partition_of(group) for group in groups})
+            assert shards > 1
+            assert done == ["append"] * shards + ["answer"] * CONNECTIONS
 
     run(scenario)
 
