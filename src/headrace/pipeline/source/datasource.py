@@ -2,13 +2,16 @@
 
 Spark pickles the readers and sends them to its workers, so they carry options and nothing that is
 open. Offsets and partitions are asked for on the driver; only `read` runs in tasks.
+
+Spark starts a new Python process on the driver for each streaming query and waits for it. What only
+tasks need is therefore imported there.
 """
 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -35,8 +38,11 @@ from headrace.pipeline.source.planning import (
     resolve,
     tasks,
 )
-from headrace.pipeline.source.reading import read_range
 from headrace.pipeline.source.settings import DataLost
+from headrace.runtime import keep_freed_memory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Position = dict[str, dict[str, int]]
 """Offsets by topic and partition, as Spark keeps them in its checkpoint."""
@@ -82,7 +88,7 @@ class BatchReader(DataSourceReader):
         # Spark calls `read(None)` where there are no partitions.
         return [Task(each) for each in planned] or [Task(OffsetRange("", 0, 0, 0))]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, Task)
         return _read(partition.wanted, self._options)
 
@@ -93,6 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._available: dict[TopicPartition, int] | None = None
+        self._seen: dict[TopicPartition, int] | None = None
 
     def initialOffset(self) -> Position:  # noqa: N802
         admin = LogAdmin(self._options.read)
@@ -121,7 +128,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_position({each.of: each.end for each in ranges})
 
     def reportLatestOffset(self) -> Position | None:  # noqa: N802
-        return to_position(self._latest())
+        """For the query's progress: the end as it was when a batch was last planned."""
+        return None if self._seen is None else to_position(self._seen)
 
     def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
         admin = LogAdmin(self._options.read)
@@ -138,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = checked(admin, begin, until, fail_on_data_loss=self._options.fail_on_data_loss)
         return [Task(each) for each in tasks(ranges, self._options)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, Task)
         return _read(partition.wanted, self._options)
 
@@ -150,7 +158,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _latest(self) -> dict[TopicPartition, int]:
         admin = LogAdmin(self._options.read)
-        return admin.latest(find_partitions(admin, self._options))
+        self._seen = admin.latest(find_partitions(admin, self._options))
+        return self._seen
 
 
 def to_position(offsets: Mapping[TopicPartition, int]) -> Position:
@@ -168,15 +177,28 @@ def from_position(position: Position) -> dict[TopicPartition, int]:
     }
 
 
-def _read(wanted: OffsetRange, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+def _read(wanted: OffsetRange, options: SourceOptions) -> "Iterator[pa.RecordBatch]":
     if not wanted.size:
         return
+    from headrace.pipeline.source.reading import read_range
+
+    _keep_pages()
     read = read_range(wanted, options.read, fail_on_data_loss=options.fail_on_data_loss)
     for records in read:
         _settle()
         yield rows.to_batch(
             records, wanted.topic, wanted.partition, with_damage=options.read.with_damage
         )
+
+
+@cache
+def _keep_pages() -> None:
+    """Once in a worker's life: a chunk takes the memory of the one before it.
+
+    Given back to the kernel each time, as glibc does with blocks of megabytes, a chunk's pages cost
+    as much processor time as all that is done with its bytes.
+    """
+    keep_freed_memory()
 
 
 @cache

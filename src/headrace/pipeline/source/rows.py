@@ -4,7 +4,6 @@ from functools import lru_cache
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.records.arrow.columns import HEADER, RecordArrays
 
@@ -59,8 +58,7 @@ def _repeated(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
 
 def _times(milliseconds: pa.Array) -> pa.Array:
     first, last = YEARS_MS
-    found = pc.min_max(milliseconds)
-    if len(milliseconds) and (found["min"].as_py() < first or found["max"].as_py() > last):
-        known = pc.and_(pc.greater_equal(milliseconds, first), pc.less_equal(milliseconds, last))
-        milliseconds = pc.if_else(known, milliseconds, pa.scalar(None, pa.int64()))
+    numbers = milliseconds.to_numpy()
+    if len(numbers) and (numbers.min() < first or numbers.max() > last):
+        milliseconds = pa.array(numbers, mask=(numbers < first) | (numbers > last))
     return milliseconds.cast(pa.timestamp("ms", tz="UTC")).cast(_MICROSECONDS)
