@@ -1,5 +1,6 @@
 """`readStream.format("headrace")`: every record once, query after query of one checkpoint."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def test_the_progress_tells_what_is_still_to_be_read(
     send(topic, numbered(0, range(40)))
     batches = stream.run(topic, maxOffsetsPerTrigger="25")
     told = [
-        (source["endOffset"], source["latestOffset"])
+        (json.loads(source["endOffset"]), json.loads(source["latestOffset"]))
         for batch in batches
         for source in batch["sources"]
         if batch["numInputRows"]

@@ -12,6 +12,9 @@ from headrace.pipeline.source.settings import DataLost, ReadFailed
 
 RECORDS_PER_TASK: Final = 1_000_000
 """A partition with a longer backlog is read by several tasks, where nothing else is said."""
+SHARED_TASK_OFFSETS: Final = 1_000
+"""Partitions with a shorter backlog share a task up to so many: to start a task, and a file of its
+own in a table, costs more than to read them. Few enough to be one task's work if they are large."""
 
 
 def find_partitions(admin: LogAdmin, options: SourceOptions) -> Sequence[TopicPartition]:
@@ -116,10 +119,27 @@ def checked(
     return ranges
 
 
-def tasks(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """The ranges cut up for tasks, as minPartitions and maxRecordsPerPartition say."""
+def tasks(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[tuple[OffsetRange, ...]]:
+    """What each task reads, as minPartitions and maxRecordsPerPartition say."""
     wanted = [each for each in ranges if each.size]
     if options.min_partitions is not None:
         wanted = split(wanted, options.min_partitions)
     most = options.max_records_per_partition or RECORDS_PER_TASK
-    return [piece for each in wanted for piece in split([each], -(-each.size // most))]
+    pieces = [piece for each in wanted for piece in split([each], -(-each.size // most))]
+    if options.min_partitions is not None:
+        return [(piece,) for piece in pieces]
+    return _shared(pieces, min(SHARED_TASK_OFFSETS, most))
+
+
+def _shared(pieces: Iterable[OffsetRange], most: int) -> list[tuple[OffsetRange, ...]]:
+    """Neighbours together while they have no more than `most` offsets."""
+    together: list[tuple[OffsetRange, ...]] = []
+    size = 0
+    for piece in pieces:
+        if together and size + piece.size <= most:
+            together[-1] += (piece,)
+            size += piece.size
+        else:
+            together.append((piece,))
+            size = piece.size
+    return together

@@ -1,24 +1,25 @@
-"""One task's records: fetched ahead on a thread of their own, decoded where they are wanted.
+"""A task's records: fetched ahead on a thread of their own, decoded where they are wanted.
 
 While Spark takes in one chunk of Arrow data, the next is on its way: fetching waits for the
 network and decoding uses the processor. Memory is bounded by `fetch_bytes` times the few chunks
 that may wait, and by what is unpacked of them at a time, whatever the backlog.
 
-Guarantees: every offset of the range is read once, in order. Leaders that move or die are followed
+Guarantees: every offset of a range is read once, in order. Leaders that move or die are followed
 until the time allowed for an answer is over. An offset that retention or a recreated topic has
 taken away is an error with a name, never a gap that nobody has asked for.
 """
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from queue import Empty, Full, Queue
 from random import SystemRandom
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from headrace.client.client import ClusterClient
+from headrace.client.outcomes import TopicPartition
 from headrace.clock import SystemClock
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.source.fetching import Chunk, Fetcher
@@ -41,14 +42,26 @@ def read_range(
     Where the settings ask for it, a damaged batch is a chunk of one row, with its bytes as the
     value.
     """
-    fetching = _Fetching(wanted, settings, fail_on_data_loss=fail_on_data_loss)
+    read = read_ranges([wanted], settings, fail_on_data_loss=fail_on_data_loss)
     try:
-        for chunk in fetching:
+        for _, records in read:
+            yield records
+    finally:
+        read.close()
+
+
+def read_ranges(
+    ranges: Sequence[OffsetRange], settings: ReadSettings, *, fail_on_data_loss: bool = True
+) -> Generator[tuple[TopicPartition, RecordArrays], None, None]:
+    """The same for one range after the other, over the same connections."""
+    fetching = _Fetching(ranges, settings, fail_on_data_loss=fail_on_data_loss)
+    try:
+        for wanted, chunk in fetching:
             for decoded in _decoded(chunk, wanted, settings):
                 if len(decoded.records):
-                    yield decoded.records
+                    yield wanted.of, decoded.records
                 for each in decoded.damaged:
-                    yield _as_record(each, with_headers=settings.with_headers)
+                    yield wanted.of, _as_record(each, with_headers=settings.with_headers)
     finally:
         fetching.stop()
 
@@ -88,21 +101,25 @@ def _as_record(damaged: Damaged, *, with_headers: bool) -> RecordArrays:
     )
 
 
+_Item: TypeAlias = tuple[OffsetRange, Chunk] | BaseException | None
+"""None is the end."""
+
+
 class _Fetching:
     """A thread with a loop of its own that keeps a few chunks ready."""
 
     def __init__(
-        self, wanted: OffsetRange, settings: ReadSettings, *, fail_on_data_loss: bool
+        self, ranges: Sequence[OffsetRange], settings: ReadSettings, *, fail_on_data_loss: bool
     ) -> None:
-        self._wanted = wanted
+        self._ranges = ranges
         self._settings = settings
         self._fail_on_data_loss = fail_on_data_loss
-        self._ready: Queue[Chunk | BaseException | None] = Queue(CHUNKS_AHEAD)
+        self._ready: Queue[_Item] = Queue(CHUNKS_AHEAD)
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"fetch {wanted.of}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="fetch", daemon=True)
         self._thread.start()
 
-    def __iter__(self) -> Iterator[Chunk]:
+    def __iter__(self) -> Iterator[tuple[OffsetRange, Chunk]]:
         while True:
             ready = self._ready.get()
             if ready is None:
@@ -127,7 +144,7 @@ class _Fetching:
         except BaseException as error:
             self._put(error)
 
-    def _put(self, item: Chunk | BaseException | None) -> None:
+    def _put(self, item: _Item) -> None:
         while not self._stopped.is_set():
             try:
                 self._ready.put(item, timeout=QUEUE_LOOK_S)
@@ -136,8 +153,7 @@ class _Fetching:
             return
 
     async def _fetch_all(self) -> None:
-        settings, wanted = self._settings, self._wanted
-        offset = wanted.start
+        settings = self._settings
         async with ClusterClient(
             settings.bootstrap_servers,
             client_id=settings.client_id,
@@ -146,11 +162,16 @@ class _Fetching:
             security=settings.security,
             request_timeout_s=settings.request_timeout_s,
         ) as client:
-            fetcher = Fetcher(client, wanted, settings, fail_on_data_loss=self._fail_on_data_loss)
-            while offset < wanted.end and not self._stopped.is_set():
-                chunk, offset = await fetcher.fetch(offset)
-                if chunk is not None:
-                    self._put(chunk)
+            for wanted in self._ranges:
+                await self._fetch_range(client, wanted)
+
+    async def _fetch_range(self, client: ClusterClient, wanted: OffsetRange) -> None:
+        fetcher = Fetcher(client, wanted, self._settings, fail_on_data_loss=self._fail_on_data_loss)
+        offset = wanted.start
+        while offset < wanted.end and not self._stopped.is_set():
+            chunk, offset = await fetcher.fetch(offset)
+            if chunk is not None:
+                self._put((wanted, chunk))
 
 
 def run_on_new_loop(work: Coroutine[object, object, None]) -> None:
