@@ -53,6 +53,7 @@ class Server:
         self._refused = 0
         self.unsent_bytes = 0  # of clients that do not read their answers
         self._all_closed: asyncio.Event | None = None
+        self._aborted = False
 
     def limit(self, limits: ServerLimits) -> None:
         """Takes effect for what comes from now on."""
@@ -82,6 +83,8 @@ class Server:
     # --- what a connection asks of its owner ----------------------------------------------------
 
     def opened(self, connection: Connection) -> bool:
+        if self._aborted:  # accepted by the loop before its listener was closed
+            return False
         ip = _ip(connection)
         limits = self._limits
         full = len(self._connections) >= limits.max_connections
@@ -136,6 +139,7 @@ class Server:
         self.abort()
 
     def abort(self) -> None:
+        self._aborted = True
         for connection in tuple(self._connections):
             connection.close("the broker stops")
 
