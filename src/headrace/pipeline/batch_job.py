@@ -17,13 +17,15 @@ from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.parsing import parse
 from headrace.pipeline.formats.prepared import Schemas
 from headrace.pipeline.formats.problems import BadRecord, literal, problem
-from headrace.pipeline.formats.schema import quoted
+from headrace.pipeline.formats.schema import Struct, quoted, to_ddl
 from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.packed_record import packed
 from headrace.pipeline.runner.bad_records import (
     COUNT,
     DAMAGED,
     FAILED,
     FILE,
+    READ,
     REPORT_DDL,
     SKIPPED,
     STAGED,
@@ -43,6 +45,7 @@ from headrace.pipeline.transform import shape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _NEWEST: Final = "_newest"
 
@@ -61,22 +64,28 @@ class BatchResult(NamedTuple):
     failed: FailedRecord | None
     damaged: tuple[str, ...] = ()
     """Batches of the log that were left out: where, which offsets, and why."""
+    record_bytes: float | None = None
+    """How large records are on average, where the tasks that read have told it."""
 
 
 def read_records(
     spark: "SparkSession", flow: Flow, ranges: Sequence[OffsetRange], kafka: Mapping[str, str]
 ) -> "DataFrame":
     """The records of exactly these ranges."""
-    reader = (
-        spark.read.format("headrace")
-        .option("headrace.ranges", ranges_to_json(ranges))
-        .option("includeHeaders", str(needs_headers(flow)).lower())
-    )
+    return spark.read.format("headrace").options(**source_options(flow, ranges, kafka)).load()
+
+
+def source_options(
+    flow: Flow, ranges: Sequence[OffsetRange], kafka: Mapping[str, str]
+) -> dict[str, str]:
+    """What the source is told, as options of `format("headrace")`."""
+    options = {
+        "headrace.ranges": ranges_to_json(ranges),
+        "includeHeaders": str(needs_headers(flow)).lower(),
+    }
     if isinstance(flow.source, TopicSource) and flow.source.on_corrupt == "skip":
-        reader = reader.option(DAMAGE, "true")
-    for name, value in kafka.items():
-        reader = reader.option(f"kafka.{name}", value)
-    return reader.load()
+        options[DAMAGE] = "true"
+    return options | {f"kafka.{name}": value for name, value in kafka.items()}
 
 
 def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | None]]:
@@ -117,10 +126,23 @@ def output_rows(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFram
 
 def output_schema(rows: "DataFrame") -> pa.Schema:
     """The columns that the sink gets; raises `SinkError` for columns that no table can have."""
+    return _table_schema(rows.schema)
+
+
+def columns_schema(columns: Struct) -> pa.Schema:
+    """The same where rows are the schema's columns."""
+    from pyspark.sql.types import StructType
+
+    found = StructType.fromDDL(to_ddl(columns))
+    assert isinstance(found, StructType)
+    return _table_schema(found)
+
+
+def _table_schema(columns: "StructType") -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import NullType, StructType
 
-    fields = [field for field in rows.schema.fields if field.name not in OWN]
+    fields = [field for field in columns.fields if field.name not in OWN]
     names = Counter(field.name for field in fields)
     twice = sorted(name for name, count in names.items() if count > 1)
     if twice:
@@ -141,17 +163,22 @@ def write_rows(
 ) -> BatchResult:
     """Runs the job; files of good rows are where the sink wants them, bad records in `staging`."""
     if isinstance(write, Delivery):
-        job = write.run(rows, staging, explanation)
+        job = write.run(_packed(rows, keep="true"), staging, explanation)
     else:
         merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
         task = SplitTask(write, staging, merges, explanation)
-        job = rows.mapInArrow(task, REPORT_DDL)
+        job = _packed(rows, keep=f"{ERROR} IS NOT NULL").mapInArrow(task, REPORT_DDL)
     result = result_of([row.asDict() for row in job.collect()])
     check_seen([Path(each) for each in result.staged], staging)
     if isinstance(write, FileTask) and is_on_disk(write.location):
         base = Path(path_of(write.location))
         check_seen([base / each.path for each in result.written], write.location)
     return result
+
+
+def _packed(rows: "DataFrame", keep: str) -> "DataFrame":
+    columns = [quoted(name) for name in rows.columns if name != RECORD]
+    return rows.selectExpr(*columns, packed(keep=keep))
 
 
 def check_seen(files: Sequence[Path], folder: str) -> None:
@@ -187,7 +214,13 @@ def result_of(report: Sequence[Mapping[str, object]]) -> BatchResult:
         dead_letters=sum(_int(row["rows"]) for row in by_kind.get(STAGED, ())),
         failed=min(failed, default=None),
         damaged=tuple(sorted(f"{row['path']}: {row['stats']}" for row in by_kind.get(DAMAGED, ()))),
+        record_bytes=_average_bytes(by_kind.get(READ, ())),
     )
+
+
+def _average_bytes(read: Sequence[Mapping[str, object]]) -> float | None:
+    records = sum(_int(row["rows"]) for row in read)
+    return sum(_int(row["size_bytes"]) for row in read) / records if records else None
 
 
 def _int(value: object) -> int:

@@ -17,9 +17,21 @@ flow asks for: `dead_letter`, `fail` (stop the run, commit nothing) or `skip` (c
 DELETED: Final = "_deleted"
 """boolean: the record had a null value, so that a merge deletes by the key columns."""
 
+REPORT: Final = "_report"
+"""string, only where tasks write rows while they read (`read_task`): a row that is no record but a
+file that is written, as JSON; null in all others."""
+SIMPLE: Final = "_simple"
+"""boolean, only where tasks parse records while they read: whether `simple_column` has the record's
+columns already."""
+
 OWN: Final = (RECORD, ERROR, DELETED)
 ERROR_TYPE: Final = "struct<class: string, message: string, action: string>"
 RECORD_TYPE: Final = (
     "struct<key: binary, value: binary, topic: string, partition: int, offset: bigint, "
     "timestamp: timestamp, timestampType: int, headers: array<struct<key: string, value: binary>>>"
 )
+
+
+def simple_column(number: int) -> str:
+    """The name of the schema's column of that number, as the task has read it."""
+    return f"{SIMPLE}_{number}"

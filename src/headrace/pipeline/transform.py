@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
-from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, OWN, RECORD, RECORD_TYPE
+from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, OWN, RECORD, RECORD_TYPE, REPORT
 from headrace.pipeline.expectations import expect
 from headrace.pipeline.formats.schema import quoted
 from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
@@ -46,10 +46,11 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     for number in range(len(flow.transform)):
         rows = run_step(rows, flow, number)
     rows = expect(rows, flow)
-    columns = [quoted(name) for name in rows.columns if name not in OWN]
+    columns = [quoted(name) for name in rows.columns if name not in (*OWN, REPORT)]
     if not columns:
         raise TransformError("the flow's output has no column")
-    return rows.selectExpr(*columns, _kept_record(flow), ERROR, DELETED)
+    report = [REPORT] if REPORT in rows.columns else []
+    return rows.selectExpr(*columns, _kept_record(flow), ERROR, DELETED, *report)
 
 
 def run_step(rows: "DataFrame", flow: Flow, number: int) -> "DataFrame":

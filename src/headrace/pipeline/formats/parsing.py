@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.pipeline.columns import DELETED, ERROR, RECORD
+from headrace.pipeline.columns import DELETED, ERROR, RECORD, REPORT, SIMPLE, simple_column
 from headrace.pipeline.formats import csv_rules, json_rules
 from headrace.pipeline.formats.prepared import Prepared, Schemas, Side
 from headrace.pipeline.formats.problems import BadRecord, Check, literal, problem, verdict
@@ -38,6 +38,8 @@ class _Plan(NamedTuple):
     action: str
     absent: str = ""
     """The `_error` of a record that has nothing on this side; empty = that is fine."""
+    simple: bool = False
+    """Whether tasks have read the simple ones of the records already."""
 
     @property
     def parsed(self) -> str:
@@ -56,7 +58,9 @@ def parse(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
     source = flow.source
     assert isinstance(source, TopicSource)
     limit = source.max_record_bytes
-    plans = [_Plan("value", schemas.value, limit, flow.on_error, _no_value(flow, schemas.value))]
+    simple = SIMPLE in records.columns
+    absent = _no_value(flow, schemas.value)
+    plans = [_Plan("value", schemas.value, limit, flow.on_error, absent, simple)]
     if schemas.key is not None:
         plans.append(_Plan("key", schemas.key, limit, flow.on_error, _no_key(flow, schemas.key)))
     headers = "headers" if "headers" in records.columns else _NO_HEADERS
@@ -68,21 +72,34 @@ def parse(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
 
         rows = decode(records, [(p.side, p.prepared, p.limit_bytes, p.parsed) for p in decoded])
     damage = ["damage"] if "damage" in records.columns else []
+    report = [REPORT] if REPORT in records.columns else []
+    known = _simple_columns(schemas) if simple else []
     parsed = (f"{_parsed(plan)} AS {plan.parsed}" for plan in plans)
-    rows = rows.selectExpr(packed, *parsed, *damage)
+    rows = rows.selectExpr(packed, *parsed, *damage, *report, *known)
     error = _error(plans, flow)
+    if damage:
+        error = _unless_damaged(error, flow)
+    if report:
+        error = _unless_reported(error)
     return rows.selectExpr(
         *_columns(plans),
         RECORD,
-        f"{_unless_damaged(error, flow) if damage else error} AS {ERROR}",
+        f"{error} AS {ERROR}",
         f"{RECORD}.value IS NULL AS {DELETED}",
+        *report,
     )
+
+
+def _simple_columns(schemas: Schemas) -> list[str]:
+    return [SIMPLE, *map(simple_column, range(len(schemas.value.columns.columns)))]
 
 
 def _parsed(plan: _Plan) -> str:
     match plan.prepared.format:
         case Json() as given:
-            return json_rules.parsed(given, plan.prepared.columns, plan.side, plan.limit_bytes)
+            unless = SIMPLE if plan.simple else ""
+            columns, limit = plan.prepared.columns, plan.limit_bytes
+            return json_rules.parsed(given, columns, plan.side, limit, unless=unless)
         case Csv() as given:
             return csv_rules.parsed(given, plan.prepared.columns, plan.side, plan.limit_bytes)
         case Raw(type="string"):
@@ -98,7 +115,11 @@ def _parsed(plan: _Plan) -> str:
 def _field(plan: _Plan, column: Column) -> str:
     match plan.prepared.format:
         case Json():
-            return json_rules.field(plan.parsed, column)
+            found = json_rules.field(plan.parsed, column)
+            if not plan.simple:
+                return found
+            number = plan.prepared.columns.columns.index(column)
+            return f"CASE WHEN {SIMPLE} THEN {simple_column(number)} ELSE {found} END"
         case Csv():
             return csv_rules.field(plan.parsed, column)
         case Raw():
@@ -133,6 +154,11 @@ def _error(plans: list[_Plan], flow: Flow) -> str:
     return wanted[0] if len(wanted) == 1 else f"coalesce({', '.join(wanted)})"
 
 
+def _unless_reported(error: str) -> str:
+    """A row that reports is no record."""
+    return f"CASE WHEN {REPORT} IS NULL THEN {error} END"
+
+
 def _unless_damaged(error: str, flow: Flow) -> str:
     """A batch of the log that cannot be read is no record; its bytes are set aside, or skipped."""
     action = "skip" if flow.dead_letter is None else "dead_letter"
@@ -159,6 +185,8 @@ def _no_key(flow: Flow, prepared: Prepared) -> str:
 
 
 def _side_error(plan: _Plan) -> str:
+    if plan.simple:
+        return f"CASE WHEN NOT {SIMPLE} THEN {_side_error(plan._replace(simple=False))} END"
     if not plan.absent:
         return _content_error(plan)
     absent = f"{RECORD}.{plan.side} IS NULL"

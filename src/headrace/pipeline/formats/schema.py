@@ -124,6 +124,21 @@ def required_paths(struct: Struct, prefix: tuple[str, ...] = ()) -> Iterator[tup
             yield from required_paths(each.type, (*prefix, each.name))
 
 
+def leaf_types(kind: Type) -> Iterator[Primitive]:
+    """The types of all that is neither list, map nor struct."""
+    match kind:
+        case Primitive():
+            yield kind
+        case ArrayOf(item):
+            yield from leaf_types(item)
+        case MapOf(value, key):
+            yield from leaf_types(key)
+            yield from leaf_types(value)
+        case Struct(columns):
+            for each in columns:
+                yield from leaf_types(each.type)
+
+
 def read_schema(given: str) -> Struct:
     """From a file (`.json` = JSON Schema, others = DDL) or from DDL; raises `FormatError`."""
     path = Path(given)

@@ -15,14 +15,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from headrace.pipeline.columns import DELETED, ERROR, RECORD
+from headrace.pipeline.columns import DELETED, ERROR, RECORD, REPORT
 from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.line_digest import digest_of
+from headrace.pipeline.packed_record import unpacked
 from headrace.pipeline.sinks.files import DESCRIPTION, DESCRIPTION_DDL
 from headrace.pipeline.sinks.table import TaskWriter
 
-REPORT: Final = pa.schema([("kind", pa.string()), *DESCRIPTION])
+REPORT_SCHEMA: Final = pa.schema([("kind", pa.string()), *DESCRIPTION])
 REPORT_DDL: Final = f"kind string, {DESCRIPTION_DDL}"
 
 FILE: Final = "file"
@@ -37,6 +38,8 @@ DAMAGED: Final = "damaged"
 """A batch of the log (`path` is its partition) that is left out; `stats` says which offsets."""
 FAILED: Final = "failed"
 """A bad record that the flow must stop for; `stats` says which."""
+READ: Final = "read"
+"""So many records (`rows`) of so many bytes were read by a task that writes while it reads."""
 
 
 ERROR_ARROW: Final = pa.struct(
@@ -74,10 +77,10 @@ class SplitTask:
         try:
             for described in self.write(split.good(batches)):
                 kind = pa.repeat(pa.scalar(FILE), described.num_rows)
-                yield pa.RecordBatch.from_arrays([kind, *described.columns], schema=REPORT)
+                yield pa.RecordBatch.from_arrays([kind, *described.columns], schema=REPORT_SCHEMA)
         finally:
             split.close()
-        yield pa.RecordBatch.from_pylist(split.lines(), schema=REPORT)
+        yield pa.RecordBatch.from_pylist(split.lines(), schema=REPORT_SCHEMA)
 
 
 class Split:
@@ -93,6 +96,7 @@ class Split:
         self._skipped = 0
         self._staged_rows = 0
         self._damaged: list[dict[str, object]] = []
+        self._passed: list[dict[str, object]] = []
         self._failed: FailedRecord | None = None
         self._path: Path | None = None
         self._writer: pq.ParquetWriter | None = None
@@ -102,7 +106,8 @@ class Split:
 
         Ends at a record that stops the flow.
         """
-        for batch in batches:
+        for each in batches:
+            batch = self._without_reports(each)
             errors = batch.column(batch.schema.get_field_index(ERROR))
             good = batch
             if errors.null_count < len(errors):
@@ -114,6 +119,17 @@ class Split:
             own = {RECORD, ERROR, DELETED} - self._kept
             yield good.select([name for name in good.schema.names if name not in own])
 
+    def _without_reports(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What the task that read has to report is passed on."""
+        at = batch.schema.get_field_index(REPORT)
+        if at < 0:
+            return batch
+        reports, batch = batch.column(at), batch.drop_columns([REPORT])
+        if reports.null_count == len(reports):
+            return batch
+        self._passed += [json.loads(text) for text in reports.drop_null().to_pylist()]
+        return batch.filter(pc.is_null(reports))
+
     def refuse(self, record: pa.Array, error: str, message: str, action: str) -> None:
         """Makes a row that was good so far a bad one; `record` may be null."""
         if action == "dead_letter" and record.null_count:
@@ -124,7 +140,8 @@ class Split:
 
     def _take(self, bad: pa.RecordBatch) -> None:
         errors = bad.column(bad.schema.get_field_index(ERROR))
-        records = bad.column(bad.schema.get_field_index(RECORD))
+        records = unpacked(bad.column(bad.schema.get_field_index(RECORD)))
+        bad = pa.RecordBatch.from_arrays([records, errors], names=[RECORD, ERROR])
         for value in pc.value_counts(pc.struct_field(errors, "class")).to_pylist():
             self._counts[value["values"]] += value["counts"]
         actions = pc.struct_field(errors, "action")
@@ -199,9 +216,9 @@ class Split:
             self._writer.close()
 
     def lines(self) -> list[dict[str, object]]:
-        """What there is to report, as rows of `REPORT`."""
+        """What there is to report, as rows of `REPORT_SCHEMA`."""
         rows = [line(COUNT, path=name, rows=count) for name, count in self._counts.items()]
-        rows += self._damaged
+        rows += self._damaged + self._passed
         if self._skipped:
             rows.append(line(SKIPPED, rows=self._skipped))
         if self._path is not None:
@@ -220,7 +237,7 @@ def _is_a_line(record: Mapping[str, Any]) -> bool:
 def line(
     kind: str, *, path: str = "", rows: int = 0, size: int = 0, stats: str = ""
 ) -> dict[str, object]:
-    """A row of `REPORT`."""
+    """A row of `REPORT_SCHEMA`."""
     return {
         "kind": kind,
         "path": path,

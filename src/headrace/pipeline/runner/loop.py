@@ -8,25 +8,34 @@ dead letters then say, never from memory.
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
 
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.batch_job import (
     BatchResult,
+    columns_schema,
     observed,
     output_rows,
     output_schema,
     read_records,
+    source_options,
     write_rows,
 )
-from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.prepared import Schemas
 from headrace.pipeline.formats.prepared import prepare as prepare_formats
 from headrace.pipeline.offsets import limited
+from headrace.pipeline.read_task import (
+    SimpleForm,
+    read_and_parse,
+    simple_form,
+    writes_while_reading,
+)
 from headrace.pipeline.runner.events import Event, Kind, Report
 from headrace.pipeline.runner.failures import Failure, failure_of
 from headrace.pipeline.runner.parts import Parts
@@ -41,7 +50,10 @@ from headrace.pipeline.runner.planner import (
     caught_up,
 )
 from headrace.pipeline.runner.upkeep import Upkeep
-from headrace.pipeline.sinks.table import BatchInfo, Committed
+from headrace.pipeline.sinks.delivery import Delivery
+from headrace.pipeline.sinks.files import FileTask
+from headrace.pipeline.sinks.table import BatchInfo, Committed, TaskWriter
+from headrace.pipeline.source.options import read_options
 from headrace.pipeline.spec.sinks import Topic
 
 if TYPE_CHECKING:
@@ -100,6 +112,15 @@ class Phases:
         return sum(self.spent.values())
 
 
+class _Job(NamedTuple):
+    """A batch that is ready to be run."""
+
+    rows: "DataFrame"
+    write: TaskWriter | Delivery
+    average_bytes: Callable[[], float | None] | None = None
+    """Asked when it is done: how large its records are."""
+
+
 class FlowLoop:
     """Runs one flow until it is told to stop, has caught up, or cannot go on."""
 
@@ -125,6 +146,7 @@ class FlowLoop:
         self._upkeep = Upkeep(flow, parts.sink, parts.checkpoint)
         self._goal: dict[TopicPartition, int] | None = None
         self._schemas: Schemas | None = None
+        self._form: SimpleForm | None = None
         self._sink_ready = False
         self._max_bytes = parts.source.max_bytes_per_batch
         if self._max_bytes is None and isinstance(flow.sink, Topic):
@@ -239,16 +261,14 @@ class FlowLoop:
         self._report(Event(flow.id, Kind.BEGUN, batch_id=plan.batch_id, offsets_read=offsets))
         with phases("prepare"):
             staging = parts.checkpoint.fresh_staging(plan.batch_id)
-            records = read_records(self._spark, flow, plan.ranges, parts.kafka)
-            size = None
-            if self._max_bytes is not None:
-                records, size = observed(records)
-            rows, batch = self._rows(records, plan)
+            schemas = self._prepared(plan)
+            batch = BatchInfo(flow.id, plan.batch_id, plan.ranges, schemas.version)
+            job = self._job(plan, batch, schemas)
         with phases("write"):
-            write = parts.sink.write_task(batch)
-            result = write_rows(rows, flow, write, str(staging), self._explanation())
-            if size is not None:
-                told = size() or parts.log.record_bytes(plan.ranges)
+            result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
+            if self._max_bytes is not None:
+                told = result.record_bytes or (job.average_bytes and job.average_bytes())
+                told = told or parts.log.record_bytes(plan.ranges)
                 self._record_bytes = told or self._record_bytes
         if result.failed is not None:
             raise BadRecordFound(
@@ -268,22 +288,43 @@ class FlowLoop:
         self._landed(plan, result, committed, log, phases)
         return committed
 
-    def _rows(self, records: "DataFrame", plan: Plan) -> tuple["DataFrame", BatchInfo]:
+    def _prepared(self, plan: Plan) -> Schemas:
+        """The formats' schemas, and what tasks can read of them without Spark."""
         spark, kafka = self._spark, self._parts.kafka
         if self._schemas is None:
             few = limited(plan.ranges, INFERENCE_RECORDS)
             self._schemas = prepare_formats(
                 self._flow, lambda: read_records(spark, self._flow, few, kafka)
             )
-        rows = output_rows(records, self._flow, self._schemas)
-        if not self._sink_ready:
-            self._parts.sink.prepare(output_schema(rows))
-            self._sink_ready = True
-        batch = BatchInfo(self._flow.id, plan.batch_id, plan.ranges, self._schemas.version)
-        return rows, batch
+            zone = spark.conf.get("spark.sql.session.timeZone") or ""
+            limit = self._parts.source.max_record_bytes
+            self._form = simple_form(self._schemas.value, limit, zone)
+        return self._schemas
 
-    def _explanation(self) -> Explanation | None:
-        return None if self._schemas is None else self._schemas.explanation()
+    def _job(self, plan: Plan, batch: BatchInfo, schemas: Schemas) -> "_Job":
+        flow, kafka, sink = self._flow, self._parts.kafka, self._parts.sink
+        if self._form is None:
+            records = read_records(self._spark, flow, plan.ranges, kafka)
+        else:
+            options = read_options(source_options(flow, plan.ranges, kafka), streaming=False)
+            if writes_while_reading(flow, schemas):
+                self._ready_sink(lambda: columns_schema(schemas.value.columns))
+                write = sink.write_task(batch)
+                assert isinstance(write, FileTask), "tables get files"
+                records = read_and_parse(self._spark, options, self._form, write)
+                return _Job(output_rows(records, flow, schemas), write)
+            records = read_and_parse(self._spark, options, self._form, None)
+        average = None
+        if self._max_bytes is not None:
+            records, average = observed(records)
+        rows = output_rows(records, flow, schemas)
+        self._ready_sink(lambda: output_schema(rows))
+        return _Job(rows, sink.write_task(batch), average)
+
+    def _ready_sink(self, schema: Callable[[], pa.Schema]) -> None:
+        if not self._sink_ready:
+            self._parts.sink.prepare(schema())
+            self._sink_ready = True
 
     def _set_aside(self, batch: BatchInfo, result: BatchResult) -> None:
         assert self._parts.dead_letters is not None, "the spec names a topic for dead letters"

@@ -28,7 +28,7 @@ from headrace.pipeline.producer.appender import Identity, size_of, transactional
 from headrace.pipeline.producer.errors import ProducerFailed, TriedAgain
 from headrace.pipeline.producer.settings import ProducerSettings
 from headrace.pipeline.producer.task import TaskProducer
-from headrace.pipeline.runner.bad_records import FILE, REPORT, REPORT_DDL, Split, line
+from headrace.pipeline.runner.bad_records import FILE, REPORT_DDL, REPORT_SCHEMA, Split, line
 from headrace.pipeline.sinks.claims import Claims
 from headrace.pipeline.sinks.encoding import Encoding
 from headrace.pipeline.sinks.table import WrittenFile
@@ -182,7 +182,7 @@ class DeliverTask:
             except ProducerFailed as error:
                 delivering.failed(error)
                 raise
-        yield pa.RecordBatch.from_pylist(delivering.lines(), schema=REPORT)
+        yield pa.RecordBatch.from_pylist(delivering.lines(), schema=REPORT_SCHEMA)
 
 
 class _Delivering:

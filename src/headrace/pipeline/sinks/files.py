@@ -54,7 +54,7 @@ class FileTask:
     storage_options: Mapping[str, str] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writing = _Writing(self)
+        writing = self.open()
         try:
             for batch in batches:
                 writing.add(conform(batch, self.schema))
@@ -63,6 +63,10 @@ class FileTask:
             writing.abandon()
             raise
         yield describe(writing.written)
+
+    def open(self) -> "Writing":
+        """For a task that comes by its rows in another way than one batch after the other."""
+        return Writing(self)
 
 
 def describe(written: list[WrittenFile]) -> pa.RecordBatch:
@@ -125,7 +129,7 @@ class _OpenFile:
             self.store.delete_file(self.path)
 
 
-class _Writing:
+class Writing:
     """The open files of one task."""
 
     def __init__(self, task: FileTask) -> None:
@@ -140,6 +144,7 @@ class _Writing:
         self.written: list[WrittenFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Rows of the table's schema, see `conform`."""
         if not batch.num_rows:
             return
         if not self._task.partition_by:

@@ -178,15 +178,22 @@ def from_position(position: Position) -> dict[TopicPartition, int]:
 
 
 def _read(wanted: tuple[OffsetRange, ...], options: SourceOptions) -> "Iterator[pa.RecordBatch]":
+    for (topic, partition), records in records_of(wanted, options):
+        yield rows.to_batch(records, topic, partition, with_damage=options.read.with_damage)
+
+
+def records_of(
+    wanted: tuple[OffsetRange, ...], options: SourceOptions
+) -> "Iterator[tuple[TopicPartition, RecordArrays]]":
+    """What a task reads, in a worker that is set up for it."""
     if not wanted:
         return
     from headrace.pipeline.source.reading import read_ranges
 
     _keep_pages()
-    read = read_ranges(wanted, options.read, fail_on_data_loss=options.fail_on_data_loss)
-    for (topic, partition), records in read:
+    for read in read_ranges(wanted, options.read, fail_on_data_loss=options.fail_on_data_loss):
         _settle()
-        yield rows.to_batch(records, topic, partition, with_damage=options.read.with_damage)
+        yield read
 
 
 @cache

@@ -24,6 +24,24 @@ def schema(*, with_headers: bool, with_damage: bool = False) -> str:
     return SCHEMA + (HEADERS if with_headers else "") + (DAMAGE if with_damage else "")
 
 
+def arrow_schema(*, with_headers: bool, with_damage: bool) -> pa.Schema:
+    """The same schema as Arrow's."""
+    fields = [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", _MICROSECONDS),
+        ("timestampType", pa.int32()),
+    ]
+    if with_headers:
+        fields.append(("headers", pa.list_(HEADER)))
+    if with_damage:
+        fields.append(("damage", pa.string()))
+    return pa.schema(fields)
+
+
 def to_batch(
     records: RecordArrays, topic: str, partition: int, *, with_damage: bool = False
 ) -> pa.RecordBatch:

@@ -9,7 +9,6 @@ from headrace.pipeline.formats.simple_json.kinds import (
     BOOLEAN,
     DATE,
     DECIMAL,
-    DOUBLE,
     FLOAT,
     INTEGER,
     LIST,
@@ -106,7 +105,9 @@ class Columns:
             data = pa.py_buffer(self._data[at][: int(self._ends[at][count])])
             return pa.Array.from_buffers(node.type, count, [bitmap, ends, data])
         numbers = self._data[at][: count * _NUMBER_BYTES].view(np.int64)
-        return pa.Array.from_buffers(node.type, count, [bitmap, _buffer(node.kind, node.type, numbers)])
+        return pa.Array.from_buffers(
+            node.type, count, [bitmap, _buffer(node.kind, node.type, numbers)]
+        )
 
 
 def _buffer(kind: int, type_: pa.DataType, numbers: Numbers) -> pa.Buffer:

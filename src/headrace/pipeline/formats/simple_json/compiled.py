@@ -257,7 +257,7 @@ def _read_scalar(
     byte = load_byte(pos)
     if kind == BOOLEAN:
         end = literal(pos, stop)
-        return end, np.int64(byte == 116)
+        return end, np.int64(byte == 116)  # type: ignore[return-value]
     if kind == INTEGER or kind == DOUBLE or kind == FLOAT or kind == DECIMAL:
         end, value, power, flags = scan_number(pos, stop)
         if end < 0:
@@ -269,7 +269,7 @@ def _read_scalar(
             if not whole or power != 0 or value > limit:
                 return -1, 0
             number = np.int64(value)
-            return end, -number if negative else number
+            return end, -number if negative else number  # type: ignore[return-value]
         if kind == DECIMAL:
             if flags & HAS_EXPONENT != 0 or power > 0 or -power > high:
                 return -1, 0
@@ -284,13 +284,13 @@ def _read_scalar(
             if scaled >= limit:
                 return -1, 0
             number = np.int64(scaled)
-            return end, -number if negative else number
+            return end, -number if negative else number  # type: ignore[return-value]
         if whole and negative and value == np.uint64(0):
             return -1, 0  # an integer has no negative zero, a double has
         bits = to_double(value, power, powers)
         if bits == UNKNOWN or (kind == FLOAT and not fits_float(bits)):
             return -1, 0
-        return end, np.int64(bits | _SIGN if negative else bits)
+        return end, np.int64(bits | _SIGN if negative else bits)  # type: ignore[return-value]
     if byte != _QUOTE:
         return -1, 0
     end, escaped = scan_string(pos + 1, stop)

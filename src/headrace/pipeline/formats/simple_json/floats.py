@@ -77,7 +77,8 @@ def _to_double(mantissa: np.uint64, power: int, powers: Words) -> np.uint64:
     if exponent >= 0x7FF:
         return UNKNOWN
     fraction = bits & np.uint64((1 << _MANTISSA_BITS) - 1)
-    return fraction | (np.uint64(exponent) << np.uint64(_MANTISSA_BITS))
+    result: np.uint64 = fraction | (np.uint64(exponent) << np.uint64(_MANTISSA_BITS))
+    return result
 
 
 to_double = njit(cache=True, nogil=True)(_to_double)
@@ -94,7 +95,7 @@ def _fits_float(bits: np.uint64) -> bool:
     if exponent < 1023 - 125 or exponent > 1023 + 126:
         return False
     between = np.int64(bits & np.uint64(0x1FFFFFFF)) - 0x10000000
-    return between < -1 or between > 1
+    return between < -1 or between > 1  # type: ignore[return-value]
 
 
 fits_float = njit(cache=True, nogil=True)(_fits_float)

@@ -25,8 +25,8 @@ from headrace.pipeline.formats.simple_json.kinds import (
     STRUCT,
     TIMESTAMP,
     TIMESTAMP_NTZ,
-    Numbers,
     Bytes,
+    Numbers,
 )
 
 MAX_NODES: Final = 2000
@@ -145,7 +145,9 @@ def _add(
             found = [
                 (
                     each.name,
-                    _add(nodes, each.name, each.type, at, must, (*path, each.name), in_list=in_list),
+                    _add(
+                        nodes, each.name, each.type, at, must, (*path, each.name), in_list=in_list
+                    ),
                 )
                 for each in columns
             ]

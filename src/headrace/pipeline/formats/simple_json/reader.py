@@ -1,13 +1,11 @@
 """Records' values into rows, as far as they are simple."""
 
-from functools import cache
-
 import numpy as np
 import pyarrow as pa
 
 from headrace.pipeline.formats.schema import Struct
 from headrace.pipeline.formats.simple_json.columns import Columns
-from headrace.pipeline.formats.simple_json.kinds import DONE, Flags
+from headrace.pipeline.formats.simple_json.kinds import DONE, Bytes, Ends, Flags
 from headrace.pipeline.formats.simple_json.layout import layout
 
 
@@ -67,7 +65,8 @@ class SimpleReader:
             made.grow(full)
 
 
-def _buffers(values: pa.Array):
+def _buffers(values: pa.Array) -> tuple[Ends, Bytes, Flags]:
+    """Where the values end, their bytes, and which there are."""
     bitmap, ends, data = values.buffers()
     begin, count = values.offset, len(values)
     valid = np.ones(count, np.bool_)

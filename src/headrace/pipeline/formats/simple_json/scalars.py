@@ -54,7 +54,7 @@ def _next_special(pos: int, stop: int) -> int:
             | word
         ) & _TOP
         if found != np.uint64(0):
-            return pos + np.int64(trailing_zeros(found) >> np.uint64(3))
+            return pos + np.int64(trailing_zeros(found) >> np.uint64(3))  # type: ignore[return-value]
         pos += 8
     while pos < stop:
         byte = load_byte(pos)
@@ -112,7 +112,7 @@ def _hex4(pos: int) -> int:
             digit = (byte | 32) - 87
         else:
             return -1
-        value = value * 16 + digit
+        value = value * 16 + digit  # type: ignore[assignment]
     return value
 
 
@@ -128,7 +128,7 @@ def _escape(pos: int, stop: int) -> tuple[int, int]:
         return 0, -1
     byte = np.int64(load_byte(pos + 1))
     if byte == 34 or byte == 92 or byte == 47:
-        return byte, pos + 2
+        return byte, pos + 2  # type: ignore[return-value]
     if byte == 110:
         return 10, pos + 2
     if byte == 116:
@@ -277,7 +277,7 @@ def _scan_number(pos: int, stop: int) -> tuple[int, np.uint64, int, int]:
         pos, exponent = digits(pos, stop, zero)
         if pos == at or pos - at > 4:
             return -1, zero, 0, 0
-        power += -np.int64(exponent) if negative else np.int64(exponent)
+        power += -np.int64(exponent) if negative else np.int64(exponent)  # type: ignore[assignment]
     if pos - begin > MAX_NUMBER_BYTES:
         return -1, zero, 0, 0
     if count > MAX_DIGITS:
@@ -295,7 +295,7 @@ def _fixed(pos: int, count: int) -> int:
         digit = load_byte(pos + at) - np.uint8(48)
         if digit > 9:
             return -1
-        value = value * 10 + np.int64(digit)
+        value = value * 10 + np.int64(digit)  # type: ignore[assignment]
     return value
 
 
@@ -357,7 +357,7 @@ def _to_micros(pos: int, stop: int, zoned: bool, zoneless: bool) -> int:
         scaled = np.int64(part)
         for _ in range(6 - count):
             scaled *= 10
-        micros += scaled
+        micros += scaled  # type: ignore[assignment]
         pos = at
     if pos == stop:
         if not zoneless:

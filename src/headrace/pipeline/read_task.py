@@ -1,0 +1,207 @@
+"""Tasks that make rows of JSON records while they read them.
+
+Most records are of a simple form, which `formats.simple_json` reads ten times as fast as Spark. A
+task that has fetched them does it at once. What happens to the rows depends on the flow. If it only
+appends them to a table, the task writes them itself and hands on no more than the names of its
+files. If there is SQL between, the rows go to Spark with their columns. Either way records that are
+not simple go to Spark as they are, to be parsed by `formats.parsing`, which also says what is wrong
+with the bad ones.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.pipeline.columns import REPORT, SIMPLE, simple_column
+from headrace.pipeline.formats.prepared import Prepared, Schemas
+from headrace.pipeline.formats.schema import Primitive, Struct, leaf_types, type_text
+from headrace.pipeline.formats.simple_json.layout import Unsupported, layout
+from headrace.pipeline.formats.simple_json.reader import SimpleReader
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.runner.bad_records import FILE, READ, line
+from headrace.pipeline.sinks.evolution import conform
+from headrace.pipeline.sinks.files import FileTask, Writing, describe
+from headrace.pipeline.source import rows
+from headrace.pipeline.source.datasource import settle
+from headrace.pipeline.source.options import SourceOptions
+from headrace.pipeline.source.planning import tasks
+from headrace.pipeline.source.reading import read_range
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.formats import Json
+from headrace.pipeline.spec.sinks import TableSink
+from headrace.records.arrow.columns import RecordArrays
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+UTC: Final = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleForm:
+    """What simple records look like; picklable."""
+
+    columns: Struct
+    limit_bytes: int
+    zoneless: bool
+    """Whether times may be without a zone: the session's is UTC."""
+    unknown_names: bool
+    """Whether records may have fields that the schema does not name."""
+
+    def reader(self) -> SimpleReader:
+        return SimpleReader(
+            self.columns,
+            limit_bytes=self.limit_bytes,
+            zoneless=self.zoneless,
+            unknown_names=self.unknown_names,
+        )
+
+
+def simple_form(prepared: Prepared, limit_bytes: int, timezone: str) -> SimpleForm | None:
+    """None where Spark has to read every record."""
+    given = prepared.format
+    if not isinstance(given, Json):
+        return None
+    types = set(leaf_types(prepared.columns))
+    timed = {Primitive("timestamp"), Primitive("timestamp_ntz")}
+    if given.timestamp_format is not None and types & timed:
+        return None
+    if given.date_format is not None and Primitive("date") in types:
+        return None
+    try:
+        layout(prepared.columns)
+    except Unsupported:
+        return None
+    return SimpleForm(
+        prepared.columns,
+        limit_bytes,
+        zoneless=timezone == UTC,
+        # To know whether a key is there twice, one has to know it.
+        unknown_names=given.duplicate_keys != "error",
+    )
+
+
+def writes_while_reading(flow: Flow, schemas: Schemas) -> bool:
+    """Whether nothing lies between a record of a simple form and the table."""
+    sink = flow.sink
+    appends = isinstance(sink, TableSink) and sink.mode == "append"
+    return appends and not flow.transform and not flow.expect and schemas.key is None
+
+
+def read_and_parse(
+    spark: "SparkSession", options: SourceOptions, form: SimpleForm, write: FileTask | None
+) -> "DataFrame":
+    """The records of the options' ranges, one task each.
+
+    With `write`, the simple ones are in its files, and there are rows with a `_report` of them;
+    without, all are here, the simple ones with their columns.
+    """
+    planned = tasks(options.ranges, options)
+    task = ReadTask(tuple(planned), options, form, write)
+    count = max(1, len(planned))
+    return spark.range(0, count, 1, count).mapInArrow(task, task.ddl)
+
+
+@dataclass(frozen=True)
+class ReadTask:
+    """Picklable: what Spark sends to its workers. Gets the numbers of the ranges to read."""
+
+    ranges: tuple[OffsetRange, ...]
+    options: SourceOptions
+    form: SimpleForm
+    write: FileTask | None
+
+    @property
+    def ddl(self) -> str:
+        read = self.options.read
+        records = rows.schema(with_headers=read.with_headers, with_damage=read.with_damage)
+        if self.write is not None:
+            return f"{records}, {REPORT} string"
+        parsed = (
+            f"{simple_column(number)} {type_text(each.type)}"
+            for number, each in enumerate(self.form.columns.columns)
+        )
+        return ", ".join((records, f"{SIMPLE} boolean", *parsed))
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        wanted = [
+            self.ranges[number]
+            for batch in numbers
+            for number in batch.column(0).to_pylist()
+            if number < len(self.ranges)
+        ]
+        if self.write is None:
+            yield from self._with_columns(wanted)
+            return
+        writing = self.write.open()
+        try:
+            yield from self._written(wanted, self.write, writing)
+        except BaseException:
+            writing.abandon()
+            raise
+
+    def _with_columns(self, wanted: list[OffsetRange]) -> Iterator[pa.RecordBatch]:
+        reader = self.form.reader()
+        for each, records in self._read(wanted):
+            batch = self._batch(records, each)
+            parsed, simple = _parsed(reader, records)
+            columns = parsed.columns
+            if not simple.all():
+                places = np.cumsum(simple) - 1
+                taken = pa.array(places, pa.int64(), mask=~simple)
+                columns = [column.take(taken) for column in columns]
+            named = [simple_column(number) for number in range(len(columns))]
+            yield pa.RecordBatch.from_arrays(
+                [*batch.columns, pa.array(simple), *columns],
+                names=[*batch.schema.names, SIMPLE, *named],
+            )
+
+    def _written(
+        self, wanted: list[OffsetRange], write: FileTask, writing: Writing
+    ) -> Iterator[pa.RecordBatch]:
+        reader = self.form.reader()
+        count = size_bytes = 0
+        for each, records in self._read(wanted):
+            parsed, simple = _parsed(reader, records)
+            writing.add(conform(parsed, write.schema))
+            count += len(records)
+            size_bytes += records.key_bytes + records.value_bytes
+            if not simple.all():
+                rest = self._batch(records, each).filter(pa.array(~simple))
+                yield rest.append_column(REPORT, pa.nulls(rest.num_rows, pa.string()))
+        writing.close()
+        reports = [
+            {**described, "kind": FILE} for described in describe(writing.written).to_pylist()
+        ]
+        reports.append(line(READ, rows=count, size=size_bytes))
+        yield self._as_rows(reports)
+
+    def _read(self, wanted: list[OffsetRange]) -> Iterator[tuple[OffsetRange, RecordArrays]]:
+        options = self.options
+        for each in wanted:
+            read = read_range(each, options.read, fail_on_data_loss=options.fail_on_data_loss)
+            for records in read:
+                settle()
+                yield each, records
+
+    def _batch(self, records: RecordArrays, of: OffsetRange) -> pa.RecordBatch:
+        damage = self.options.read.with_damage
+        return rows.to_batch(records, of.topic, of.partition, with_damage=damage)
+
+    def _as_rows(self, reports: list[dict[str, object]]) -> pa.RecordBatch:
+        """Rows that are no records."""
+        read = self.options.read
+        schema = rows.arrow_schema(with_headers=read.with_headers, with_damage=read.with_damage)
+        texts = pa.array([json.dumps(each) for each in reports], pa.string())
+        columns = [pa.nulls(len(texts), field.type) for field in schema]
+        return pa.RecordBatch.from_arrays([*columns, texts], names=[*schema.names, REPORT])
+
+
+def _parsed(reader: SimpleReader, records: RecordArrays) -> tuple[pa.RecordBatch, np.ndarray]:
+    """What is damaged is no record."""
+    values = records.value if records.damage is None else pa.nulls(len(records), pa.binary())
+    return reader.read(values)
