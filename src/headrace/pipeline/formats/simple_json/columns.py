@@ -49,12 +49,11 @@ class Columns:
 
     def grow(self, at: int) -> None:
         """Twice the room for a node; what is there stays."""
-        full = self.counts[at] == self.room[at]
-        room = int(self.room[at])
-        if full:
-            self._make_room(at, max(FIRST_LIST_ITEMS, 2 * room))
-        if not full or self._layout.nodes[at].kind == STRING:
-            self._make_bytes(at, max(FIRST_STRING_BYTES, 2 * int(self.room_bytes[at])))
+        node = self._layout.nodes[at]
+        if node.in_list:
+            self._make_room(at, 2 * max(FIRST_LIST_ITEMS, int(self.room[at])))
+        if node.kind == STRING:
+            self._make_bytes(at, 2 * max(FIRST_STRING_BYTES, int(self.room_bytes[at])))
 
     def _make_room(self, at: int, room: int) -> None:
         kind = self._layout.nodes[at].kind

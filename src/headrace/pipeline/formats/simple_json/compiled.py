@@ -188,6 +188,7 @@ def _add_null(
     room: Numbers,
     valid_at: Numbers,
     ends_at: Numbers,
+    data_at: Numbers,
 ) -> int:
     """A null for the node, and for the fields of a struct; the node that has no room, or DONE."""
     at = node
@@ -199,6 +200,8 @@ def _add_null(
         store_byte(valid_at[at] + count, np.uint8(0))
         if kind == STRING or kind == LIST or kind == MAP:
             store_end(ends_at[at] + 4 * (count + 1), load_end(ends_at[at] + 4 * count))
+        elif kind != STRUCT:
+            store_number(data_at[at] + 8 * count, 0)  # what was in that memory is nobody's business
         counts[at] = count + 1
         at = ends[at] if kind == LIST or kind == MAP else at + 1
     return DONE
@@ -413,7 +416,9 @@ def _read(
                             if required[child] != 0:
                                 lacking = True
                                 break
-                            full = add_null(child, kinds, ends, counts, room, valid_at, ends_at)
+                            full = add_null(
+                                child, kinds, ends, counts, room, valid_at, ends_at, data_at
+                            )
                             if full != DONE:
                                 break
                         child = ends[child]
@@ -491,7 +496,7 @@ def _read(
                 pos = literal(pos, stop)
                 if pos < 0 or required[target] != 0:
                     break
-                full = add_null(target, kinds, ends, counts, room, valid_at, ends_at)
+                full = add_null(target, kinds, ends, counts, room, valid_at, ends_at, data_at)
                 if full != DONE:
                     break
             elif kind == STRING:
