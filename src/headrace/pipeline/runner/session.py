@@ -28,6 +28,8 @@ CONF: Final[Mapping[str, str]] = {
     "spark.speculation": "false",
     "spark.sql.shuffle.partitions": "16",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Java does not compile methods that are larger, and the rules for bad records make large ones.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 STATIC_CONF: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",

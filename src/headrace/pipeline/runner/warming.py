@@ -1,14 +1,18 @@
-"""The record decoder compiled ahead of the first batch; numba keeps it on disk."""
+"""Decoder and JSON reader compiled ahead of the first batch; numba keeps them on disk."""
 
 import time
 
+import pyarrow as pa
+
+from headrace.pipeline.formats.schema import parse_ddl
+from headrace.pipeline.formats.simple_json.reader import SimpleReader
 from headrace.records.arrow.decoder import decode_batches
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
 
 
 def warm_up() -> float:
-    """Decodes one batch in each of the ways that a pipeline does; how long it took, in seconds."""
+    """Reads one batch in each of the ways that a pipeline does; how long it took, in seconds."""
     began = time.perf_counter()
     record = Record(0, 1, b"key", b"value", (("name", b"value"),))
     for codec in (Codec.NONE, Codec.ZSTD):
@@ -16,4 +20,8 @@ def warm_up() -> float:
         for with_headers in (False, True):
             for data in (batch, memoryview(bytearray(batch))):
                 next(decode_batches(data, start=0, end=1, with_headers=with_headers))
+    reader = SimpleReader(
+        parse_ddl("id BIGINT"), limit_bytes=1 << 20, zoneless=True, unknown_names=True
+    )
+    reader.read(pa.array([b'{"id":1}'], pa.binary()))
     return time.perf_counter() - began
