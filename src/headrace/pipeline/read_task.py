@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.columns import REPORT, SIMPLE, simple_column
 from headrace.pipeline.formats.prepared import Prepared, Schemas
 from headrace.pipeline.formats.schema import Primitive, Struct, leaf_types, type_text
@@ -26,10 +27,9 @@ from headrace.pipeline.runner.bad_records import FILE, READ, line
 from headrace.pipeline.sinks.evolution import conform
 from headrace.pipeline.sinks.files import FileTask, Writing, describe
 from headrace.pipeline.source import rows
-from headrace.pipeline.source.datasource import settle
+from headrace.pipeline.source.datasource import records_of
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.planning import tasks
-from headrace.pipeline.source.reading import read_range
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.formats import Json
 from headrace.pipeline.spec.sinks import TableSink
@@ -95,7 +95,7 @@ def writes_while_reading(flow: Flow, schemas: Schemas) -> bool:
 def read_and_parse(
     spark: "SparkSession", options: SourceOptions, form: SimpleForm, write: FileTask | None
 ) -> "DataFrame":
-    """The records of the options' ranges, one task each.
+    """The records of the options' ranges.
 
     With `write`, the simple ones are in its files, and there are rows with a `_report` of them;
     without, all are here, the simple ones with their columns.
@@ -108,9 +108,10 @@ def read_and_parse(
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Picklable: what Spark sends to its workers. Gets the numbers of the ranges to read."""
+    """Picklable: what Spark sends to its workers. Gets the number of the task that it is."""
 
-    ranges: tuple[OffsetRange, ...]
+    ranges: tuple[tuple[OffsetRange, ...], ...]
+    """What each of the tasks reads."""
     options: SourceOptions
     form: SimpleForm
     write: FileTask | None
@@ -128,12 +129,13 @@ class ReadTask:
         return ", ".join((records, f"{SIMPLE} boolean", *parsed))
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        wanted = [
-            self.ranges[number]
+        wanted = tuple(
+            each
             for batch in numbers
             for number in batch.column(0).to_pylist()
             if number < len(self.ranges)
-        ]
+            for each in self.ranges[number]
+        )
         if self.write is None:
             yield from self._with_columns(wanted)
             return
@@ -144,9 +146,9 @@ class ReadTask:
             writing.abandon()
             raise
 
-    def _with_columns(self, wanted: list[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    def _with_columns(self, wanted: tuple[OffsetRange, ...]) -> Iterator[pa.RecordBatch]:
         reader = self.form.reader()
-        for each, records in self._read(wanted):
+        for each, records in records_of(wanted, self.options):
             batch = self._batch(records, each)
             parsed, simple = _parsed(reader, records)
             columns = parsed.columns
@@ -161,11 +163,11 @@ class ReadTask:
             )
 
     def _written(
-        self, wanted: list[OffsetRange], write: FileTask, writing: Writing
+        self, wanted: tuple[OffsetRange, ...], write: FileTask, writing: Writing
     ) -> Iterator[pa.RecordBatch]:
         reader = self.form.reader()
         count = size_bytes = 0
-        for each, records in self._read(wanted):
+        for each, records in records_of(wanted, self.options):
             parsed, simple = _parsed(reader, records)
             writing.add(conform(parsed, write.schema))
             count += len(records)
@@ -180,15 +182,7 @@ class ReadTask:
         reports.append(line(READ, rows=count, size=size_bytes))
         yield self._as_rows(reports)
 
-    def _read(self, wanted: list[OffsetRange]) -> Iterator[tuple[OffsetRange, RecordArrays]]:
-        options = self.options
-        for each in wanted:
-            read = read_range(each, options.read, fail_on_data_loss=options.fail_on_data_loss)
-            for records in read:
-                settle()
-                yield each, records
-
-    def _batch(self, records: RecordArrays, of: OffsetRange) -> pa.RecordBatch:
+    def _batch(self, records: RecordArrays, of: TopicPartition) -> pa.RecordBatch:
         damage = self.options.read.with_damage
         return rows.to_batch(records, of.topic, of.partition, with_damage=damage)
 

@@ -44,6 +44,8 @@ from headrace.runtime import keep_freed_memory
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from headrace.records.arrow.columns import RecordArrays
+
 Position = dict[str, dict[str, int]]
 """Offsets by topic and partition, as Spark keeps them in its checkpoint."""
 
