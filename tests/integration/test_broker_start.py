@@ -73,7 +73,7 @@ def test_systemd_is_told_when_it_serves_and_when_it_stops(start: Start, tmp_path
     ("properties", "words"),
     [
         ("node.id=1\nlisteners=PLAINTEXT://127.0.0.1:0\n", "log.dirs"),
-        ("log.dirs=d\nzookeeper.connect=127.0.0.1:1\n", "broker.id"),
+        ("log.dirs=d\nzookeeper.connect=z:1\nbroker.id.generation.enable=false\n", "broker.id"),
         ("log.dirs=d\nnum.partitions=none\n", "num.partitions"),
         ("log.dirs=d\nlog.dirz=e\n", "log.dirz"),
     ],

@@ -53,7 +53,7 @@ class Server:
         self._refused = 0
         self.unsent_bytes = 0  # of clients that do not read their answers
         self._all_closed: asyncio.Event | None = None
-        self._aborted = False
+        self._closing = False
 
     def limit(self, limits: ServerLimits) -> None:
         """Takes effect for what comes from now on."""
@@ -83,7 +83,7 @@ class Server:
     # --- what a connection asks of its owner ----------------------------------------------------
 
     def opened(self, connection: Connection) -> bool:
-        if self._aborted:  # accepted by the loop before its listener was closed
+        if self._closing:  # accepted by the loop before its listener was closed
             return False
         ip = _ip(connection)
         limits = self._limits
@@ -125,6 +125,7 @@ class Server:
                 connection.release_memory()
 
     def close_listeners(self) -> None:
+        self._closing = True
         for listener in self._listeners:
             listener.close()
 
@@ -139,7 +140,6 @@ class Server:
         self.abort()
 
     def abort(self) -> None:
-        self._aborted = True
         for connection in tuple(self._connections):
             connection.close("the broker stops")
 

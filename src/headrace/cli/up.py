@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headrace.broker.errors import StartupError, StopTimedOut
@@ -58,7 +58,7 @@ def start(options: UpOptions) -> int:
     try:
         written = _written(options)
         settings = BrokerSettings.parse(written)
-        _check_deployment(settings, written)
+        _check_deployment(settings)
     except (BadCommand, InvalidSetting) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return WRONG_SETTINGS
@@ -75,14 +75,12 @@ def start(options: UpOptions) -> int:
         return FAILED
 
 
-def _check_deployment(settings: BrokerSettings, written: Mapping[str, str]) -> None:
+def _check_deployment(settings: BrokerSettings) -> None:
     """What a file must say, because a default would hide a mistake."""
     if not settings.log_dirs:
         raise BadCommand("log.dirs is not set: name a directory for the broker's topics")
     if not settings.string("zookeeper.connect"):
         return
-    if not written.keys() & {"node.id", "broker.id"}:
-        raise BadCommand("node.id is not set: each broker of a cluster has a number of its own")
     from importlib.util import find_spec
 
     if find_spec("kazoo") is None:

@@ -34,7 +34,7 @@ def test_a_connection_that_comes_after_the_end_is_refused() -> None:
         server = Server(loop, SystemClock(), cast("Dispatcher", Silent()), LIMITS)
         early, late = (Connection(server, loop, "PLAINTEXT") for _ in range(2))
         before = server.opened(early)
-        server.abort()
+        server.close_listeners()
         return [before, server.opened(late)]
 
     assert asyncio.run(outcomes()) == [True, False]
