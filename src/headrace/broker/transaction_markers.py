@@ -39,10 +39,10 @@ _TOO_LATE: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
 )
-# The shard has moved or is loading: it will ask again.
+# The shard has moved or is loading: it will ask again. Not so one whose log has too few replicas
+# in sync for the moment: it is here, and knows of nothing that it could ask for.
 _ASKS_AGAIN: Final = (
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
 
