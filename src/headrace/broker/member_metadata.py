@@ -133,10 +133,12 @@ class MemberMetadata:
 
         Raises `NotController` unless this broker is in office.
         """
-        if self.office is None:
+        office = self.office
+        if office is None:
             raise NotController
-        decided = await self.office.decide(decision)
-        await self.office.spread(decided.version)
+        decided = await office.decide(decision)
+        # The term may have ended since: what was decided stays, and is told by who comes next.
+        await office.spread(decided.version)
         return decided.results
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
