@@ -112,7 +112,8 @@ class _Watermarks:
 
 
 class _TimedFlush:
-    """`flush.ms`, and closed segments: an unclean restart scans only what no flush has covered."""
+    """`flush.ms`, closed segments (an unclean restart scans only what no flush has covered), and
+    flushes that a full disk has refused."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -120,8 +121,8 @@ class _TimedFlush:
     async def run(self) -> None:
         for log in self._broker.logs.flush_due(self._broker.clock.wall_ms()):
             replica = self._broker.partitions.replica(log.topic, log.partition)
-            if replica is not None:
-                with suppress(StorageError):  # the directory is offline and has said so
+            if replica is not None and not self._broker.flusher.is_flushing(replica):
+                with suppress(StorageError):  # the directory is full, or offline and has said so
                     await self._broker.flusher.flush(replica)
 
 

@@ -3,6 +3,9 @@
 Start: metadata, logs, sockets bound, registration, then the first accept; a client that can
 connect gets complete answers. Stop: no new requests, answers to those accepted, a flush of every
 log, the clean-shutdown marker; within a bounded time. Two brokers in one process share nothing.
+
+A broker whose log directories have all failed ends by itself, as Kafka's does: it could keep
+nothing, and others would go on to wait for it. Whoever runs it finds that in `ended`.
 """
 
 import asyncio
@@ -12,7 +15,7 @@ import os
 import socket
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.broker.affiliation import Affiliation
 from headrace.broker.chores import chores_of
@@ -44,7 +47,7 @@ from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
 from headrace.storage.config import LogConfig
-from headrace.storage.errors import StorageError
+from headrace.storage.errors import LogDirFailed, StorageError
 from headrace.storage.filesystem import make_directories
 from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
@@ -69,6 +72,7 @@ log = logging.getLogger(__name__)
 
 SESSION_EVICTION_S: Final = 120.0  # Kafka's min.incremental.fetch.session.eviction.ms
 ANSWERS_SHARE: Final = 0.5  # of the time to stop; the rest is for the disk
+WITHDRAWAL_S: Final = 5.0  # of a broker that ends by itself; the session would last longer
 LOAD_COORDINATORS_AFTER_S: Final = 0.1  # the first answers of a started broker come before
 
 
@@ -90,6 +94,8 @@ class Broker:
         self.node_id = settings.node_id
         self.stopping = False
         self._serving = False
+        self._told_to_stop = False
+        self._ending: asyncio.Task[None] | None = None  # by itself
         self.endpoints: tuple[Endpoint, ...] = ()
         self.delayed_fetches: dict[DelayedFetch, None] = {}
         self.fetch_sessions = FetchSessions(
@@ -206,6 +212,8 @@ class Broker:
     async def start(self) -> None:
         """Serves when this returns; on an error nothing is left open."""
         self.loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[LogDirFailed] = self.loop.create_future()
+        """Why the broker has ended by itself; `abort` then lets go of what it still holds."""
         self.offload = self.world.offload(self.loop)
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
@@ -240,6 +248,8 @@ class Broker:
             log.warning("a setting has no effect", extra={"reason": warning})
         self.housekeeping.start(chores_of(self))
         await self.server.start()
+        if self.logs.failure is not None:
+            raise self.logs.failure
         self._serving = True
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
             # By the loop's time, also where the broker's clock is moved by hand.
@@ -288,6 +298,7 @@ class Broker:
             node_id=self.node_id,
             cluster_id=cluster_id,
             max_open_files=self.settings.integer("headrace.max.open.files"),
+            on_failure=self._tell_directory_failed,
         )
         self.logs.open(lambda topic: self._log_configs.of(image, topic))
         roles = Roles(self.node_id, self.partitions, self.logs, self.clock, self._role_listeners)
@@ -398,6 +409,11 @@ class Broker:
 
     async def stop(self, *, timeout_s: float | None = None) -> None:
         """Finishes what was accepted, flushes, writes the marker."""
+        self._told_to_stop = True
+        if self._ending is not None:
+            await self._ending
+            self.abort()
+            return
         if timeout_s is None:
             timeout_s = self.settings.integer("headrace.stop.timeout.ms") / 1000
         await self._affiliation.leave(timeout_s)
@@ -432,8 +448,48 @@ class Broker:
         closing.result()
         self._release()
 
+    async def until(self, told: "asyncio.Future[Any]") -> None:
+        """Returns when `told` is done, or when the broker has `ended` by itself."""
+        either: list[asyncio.Future[Any]] = [told, self.ended]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+
+    def _tell_directory_failed(self) -> None:
+        """Runs in any thread."""
+        self.loop.call_soon_threadsafe(self._directory_failed)
+
+    def _directory_failed(self) -> None:
+        """Ends the broker if it was the last one; a start and a stop find out by themselves."""
+        failure = self.logs.failure
+        if failure is None or not self._serving or self.stopping or self._told_to_stop:
+            return
+        log.critical(
+            "the broker ends, because no log directory works any more: see to the disk (is there "
+            "room?) and start it again",
+            extra={"broker": self.node_id, "reason": str(failure)},
+        )
+        self._cut_off()
+        self._ending = self.loop.create_task(self._withdraw(failure))
+
+    async def _withdraw(self, failure: LogDirFailed) -> None:
+        """Others need not wait for the session's end; who cannot be told finds out by then."""
+        try:
+            async with asyncio.timeout(WITHDRAWAL_S):
+                await self._affiliation.withdraw()
+        except TimeoutError:
+            log.warning("the cluster could not be told")
+        finally:
+            if not self.ended.done():
+                self.ended.set_result(failure)
+
     def abort(self) -> None:
         """Stops at once: no answers, no flush, no marker; the next start recovers."""
+        self._cut_off()
+        if hasattr(self, "logs"):
+            self.logs.close(clean=False)
+        self._release()
+
+    def _cut_off(self) -> None:
+        """From here on nobody hears from this broker."""
         self.stopping = True
         if hasattr(self, "_affiliation"):
             self._affiliation.crash()
@@ -449,9 +505,6 @@ class Broker:
         self.housekeeping.cancel()
         self.server.close_listeners()
         self.server.abort()
-        if hasattr(self, "logs"):
-            self.logs.close(clean=False)
-        self._release()
 
     def _release(self) -> None:
         if hasattr(self, "_affiliation"):

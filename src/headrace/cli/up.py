@@ -3,7 +3,7 @@
 The first signal stops gracefully and the exit code is 0; a second one ends the process at once,
 with the shell's code for it. What goes wrong at the start is one sentence on stderr and exit
 code 1; from `broker start` it is 2 where only a change of the settings helps, so that a service
-manager does not try again.
+manager does not try again. A broker that loses its last log directory ends with 1.
 """
 
 import asyncio
@@ -159,8 +159,12 @@ async def _serve(
     tell_systemd("READY=1")
     keep_freed_memory()
     collect_rarely()
-    await told_to_stop.wait()
+    await broker.until(asyncio.create_task(told_to_stop.wait()))
     tell_systemd("STOPPING=1")
+    if broker.ended.done():  # and has said why
+        # Not through the interpreter's own end: it would wait for threads that wait for the disk.
+        _remove(temporary)
+        os._exit(FAILED)
     try:
         await broker.stop()
     except StopTimedOut as error:
@@ -168,7 +172,7 @@ async def _serve(
         # Not through the interpreter's own end: it would wait for the threads.
         _remove(temporary)
         os._exit(FAILED)
-    return 0
+    return FAILED if broker.ended.done() else 0
 
 
 def _listen_to_signals(told_to_stop: asyncio.Event, temporary: Path | None) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from headrace.storage.epochs import EpochEntry
 from headrace.storage.errors import DiskError
-from headrace.storage.filesystem import FileSystem, read_file, replace_file, write_file
+from headrace.storage.filesystem import FileSystem, read_file, replace_file
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -60,14 +60,8 @@ def read_epochs(fs: FileSystem, path: str) -> list[EpochEntry]:
     return entries
 
 
-def write_epochs(
-    fs: FileSystem, path: str, entries: Iterable[EpochEntry], *, sync: bool = True
-) -> None:
-    data = _encode([f"{epoch} {start}" for epoch, start in entries])
-    if sync:
-        replace_file(fs, path, data)
-    else:
-        write_file(fs, path, data, sync=False)
+def encode_epochs(entries: Iterable[EpochEntry]) -> bytes:
+    return _encode([f"{epoch} {start}" for epoch, start in entries])
 
 
 def _encode(lines: list[str]) -> bytes:

@@ -10,9 +10,16 @@ would pull the ground from under a flush (truncation).
 
 import threading
 
-from headrace.storage.checkpoints import LEADER_EPOCHS, write_epochs
+from headrace.storage.checkpoints import LEADER_EPOCHS, encode_epochs
 from headrace.storage.epochs import LeaderEpochs
-from headrace.storage.filesystem import FileSystem, parent_of, sync_file
+from headrace.storage.errors import LogClosed
+from headrace.storage.filesystem import (
+    FileSystem,
+    parent_of,
+    put_in_place,
+    sync_file,
+    write_aside,
+)
 from headrace.storage.log_dir import LogDir
 from headrace.storage.open_files import OpenFile
 from headrace.storage.partition_metadata import PARTITION_METADATA
@@ -28,6 +35,7 @@ class Durability:
         "_new_directory",
         "_new_names",
         "_point_lock",
+        "gone",
         "lock",
         "recovery_point",
     )
@@ -37,6 +45,7 @@ class Durability:
         self._new_directory = new_directory
         self._new_names = False
         self._point_lock = threading.Lock()
+        self.gone = False  # the log was closed, and its files may be anywhere
         self.lock = threading.Lock()
         self.recovery_point = recovery_point
 
@@ -70,7 +79,11 @@ class Durability:
             return added
 
     def flush(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> None:
-        """Syncs what lies below `end_offset`; raises `LogDirFailed` if the disk would not."""
+        """Syncs what lies below `end_offset`; raises `LogDirFailed` if the disk would not.
+
+        A disk that has no room for the leader epochs raises `DiskFull`: nothing is in doubt, and
+        the next flush tries again.
+        """
         with self.lock:
             if self._directory.failure is not None:
                 raise self._directory.failure
@@ -78,6 +91,10 @@ class Durability:
                 return
             try:
                 self._flush(segments, epochs, end_offset)
+            except FileNotFoundError as error:
+                if self.gone:  # deleted while it was flushed
+                    raise LogClosed(f"{segments.path} was closed") from error
+                raise self._directory.fail(f"sync failed: {error}") from error
             except OSError as error:
                 # Whatever the reason: after a failed sync nobody knows what is on the disk.
                 raise self._directory.fail(f"sync failed: {error}") from error
@@ -89,8 +106,7 @@ class Durability:
             if segment.base_offset < end_offset:
                 self.sync(fs, segment, with_indexes=segment is not items[-1])
         if epochs.changed:
-            epochs.changed = False
-            write_epochs(fs, f"{segments.path}/{LEADER_EPOCHS}", list(epochs.entries))
+            self._write_epochs(segments, epochs)
         self.sync_names(segments)
         with self._point_lock:
             following = segments.following(items[-1]) if items else None
@@ -98,6 +114,18 @@ class Durability:
                 # Rolled while we synced: its indexes are not covered, so it must be scanned again.
                 end_offset = min(end_offset, following.base_offset - 1)
             self.recovery_point = max(self.recovery_point, end_offset)
+
+    def _write_epochs(self, segments: Segments, epochs: LeaderEpochs) -> None:
+        path = f"{segments.path}/{LEADER_EPOCHS}"
+        epochs.changed = False
+        try:
+            write_aside(segments.fs, path, encode_epochs(list(epochs.entries)))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            epochs.changed = True
+            raise self._directory.fault(error, f"writing {path}") from error
+        put_in_place(segments.fs, path)
 
     def close(
         self, segments: Segments, epochs: LeaderEpochs, end_offset: int, *, synced: bool

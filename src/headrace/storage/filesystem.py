@@ -226,9 +226,18 @@ def replace_file(fs: FileSystem, path: str, data: bytes) -> None:
     The order is the guarantee: the bytes are on disk before the name points at them, and the name
     is on disk before anyone is told.
     """
-    temporary = path + TEMPORARY_SUFFIX
-    write_file(fs, temporary, data, sync=True)
-    fs.rename(temporary, path)
+    write_aside(fs, path, data)
+    put_in_place(fs, path)
+
+
+def write_aside(fs: FileSystem, path: str, data: bytes) -> None:
+    """The first half of `replace_file`: if it fails, `path` is what it was."""
+    write_file(fs, path + TEMPORARY_SUFFIX, data, sync=True)
+
+
+def put_in_place(fs: FileSystem, path: str) -> None:
+    """The second half: what was written aside becomes `path`."""
+    fs.rename(path + TEMPORARY_SUFFIX, path)
     fs.fsync_dir(parent_of(path))
 
 

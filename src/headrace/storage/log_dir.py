@@ -25,9 +25,10 @@ class LogDir:
 
     `save_recovery_points` writes this directory's recovery points at once: a log calls it before
     it drops records that were promised to be safe, so that their absence is no damage later.
+    `on_failure` hears when it goes offline, in whichever thread finds out.
     """
 
-    __slots__ = ("failure", "files", "path", "save_recovery_points", "trash")
+    __slots__ = ("_on_failure", "failure", "files", "path", "save_recovery_points", "trash")
 
     def __init__(
         self,
@@ -35,11 +36,13 @@ class LogDir:
         files: OpenFiles,
         trash: Trash,
         save_recovery_points: Callable[[], None] = lambda: None,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self.files = files
         self.trash = trash
         self.save_recovery_points = save_recovery_points
+        self._on_failure = on_failure
         self.failure: LogDirFailed | None = None
 
     def fault(self, error: OSError, doing: str) -> DiskError:
@@ -56,4 +59,5 @@ class LogDir:
         if self.failure is None:
             self.failure = LogDirFailed(f"log directory {self.path} is offline: {reason}")
             log.error("log directory is offline", extra={"path": self.path, "reason": reason})
+            self._on_failure()
         return self.failure

@@ -10,7 +10,7 @@ import logging
 import zlib
 
 from headrace.storage import producer_snapshot
-from headrace.storage.checkpoints import LEADER_EPOCHS, write_epochs
+from headrace.storage.checkpoints import LEADER_EPOCHS, encode_epochs
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.config import COMPACT, MAX_LONG, LogConfig
 from headrace.storage.durability import Durability
@@ -234,14 +234,16 @@ class LogFiles:
         )
 
     def flush_is_due(self, now_ms: int) -> bool:
-        """Whether flush.ms has passed, or a closed segment waits to be made safe.
+        """Whether flush.ms has passed, a closed segment waits to be made safe, or a flush is owed.
 
-        The latter keeps recovery short: it scans only what no flush has covered.
+        The second keeps recovery short: it scans only what no flush has covered. The third is one
+        that a full disk refused, unless it is under way.
         """
         if self._durability.recovery_point >= self.log_end_offset:
             return False
         waited_ms = now_ms - self._unflushed_since_ms
-        return waited_ms >= self.config.flush_ms or self.unflushed_segments > 0
+        due = waited_ms >= self.config.flush_ms or self.unflushed_segments > 0
+        return due or self.owes_flush
 
     @property
     def owes_flush(self) -> bool:
@@ -282,9 +284,8 @@ class LogFiles:
     def write_epochs(self) -> None:
         """Writes the leader epochs; a sync of the whole file system is to follow."""
         if self._loaded and self._epochs.changed:
-            write_epochs(
-                self._files.fs, f"{self.path}/{LEADER_EPOCHS}", self._epochs.entries, sync=False
-            )
+            data = encode_epochs(self._epochs.entries)
+            write_file(self._files.fs, f"{self.path}/{LEADER_EPOCHS}", data, sync=False)
             self._epochs.changed = False
 
     def close(self, *, clean: bool = True, everything_synced: bool = False) -> None:
@@ -304,6 +305,7 @@ class LogFiles:
                 raise self.directory.fail(f"closing {self.name}: {error}") from error
         if self._failure is None:
             self._failure = LogClosed(f"{self.name} is closed")
+        self._durability.gone = True
         self._segments.close()
 
     # --- compaction -----------------------------------------------------------------------------

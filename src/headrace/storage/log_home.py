@@ -6,7 +6,7 @@ first write, and written last: whoever finds it may skip recovery.
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from headrace.storage import directory_names
 from headrace.storage.checkpoints import (
@@ -63,10 +63,16 @@ class LogHome:
         "was_clean",
     )
 
-    def __init__(self, path: str, files: OpenFiles, trash: Trash) -> None:
+    def __init__(
+        self,
+        path: str,
+        files: OpenFiles,
+        trash: Trash,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
         self._fs: FileSystem = files.fs
         self._lock_fd = -1
-        self.directory = LogDir(path, files, trash, self.checkpoint)
+        self.directory = LogDir(path, files, trash, self.checkpoint, on_failure)
         self.logs: dict[str, Log] = {}
         self.meta: MetaProperties | None = None
         self.was_clean = False

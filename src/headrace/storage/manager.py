@@ -32,7 +32,7 @@ class LogManager:
     """Opens, creates, finds and deletes logs.
 
     `new_id` gives 16 random bytes; ids of clusters, directories and deleted partitions come
-    from it.
+    from it. `on_failure` hears of every directory that goes offline, in any thread.
     """
 
     def __init__(
@@ -45,6 +45,7 @@ class LogManager:
         node_id: int = 0,
         cluster_id: str | None = None,
         max_open_files: int | None = None,
+        on_failure: Callable[[], None] = lambda: None,
     ) -> None:
         if not dirs:
             raise ValueError("a broker needs at least one log directory")
@@ -55,7 +56,9 @@ class LogManager:
         self.cluster_id = cluster_id
         self._files = OpenFiles(fs, max_open_files or default_open_files())
         self._trash = Trash(fs)
-        self.homes = [LogHome(path.rstrip("/"), self._files, self._trash) for path in dirs]
+        self.homes = [
+            LogHome(path.rstrip("/"), self._files, self._trash, on_failure) for path in dirs
+        ]
         self._logs: dict[tuple[str, int], Log] = {}
         self._preferred: dict[tuple[str, int], LogHome] = {}
 
@@ -79,10 +82,18 @@ class LogManager:
         for home in self.homes:
             self._find_logs(home, config_of)
         self._remove_unfinished_copies()
-        if not any(home.is_online for home in self.homes):
-            failures = "; ".join(str(home.directory.failure) for home in self.homes)
+        failure = self.failure
+        if failure is not None:
             self.close(clean=False)
-            raise LogDirFailed(f"no log directory works: {failures}")
+            raise failure
+
+    @property
+    def failure(self) -> LogDirFailed | None:
+        """Why nothing can be kept any more; None while a directory works."""
+        if any(home.is_online for home in self.homes):
+            return None
+        failures = "; ".join(str(home.directory.failure) for home in self.homes)
+        return LogDirFailed(f"no log directory works: {failures}")
 
     def _remove_unfinished_copies(self) -> None:
         """A copy whose original is there is made again by whoever wants it."""

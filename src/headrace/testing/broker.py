@@ -4,13 +4,15 @@
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
 
 It is the broker that `headrace up` runs, over real sockets and real files. What goes wrong while
-it starts is raised where it was started.
+it starts is raised where it was started. One whose log directories have all failed ends, as its
+process would: it is not running any more, and `failure` says why.
 """
 
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from random import Random, SystemRandom
@@ -22,6 +24,7 @@ from headrace.broker.world import World
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
 from headrace.runtime import loop_factory
+from headrace.storage.errors import LogDirFailed
 from headrace.testing.lifetime import Lifetime
 from headrace.testing.virtual_clock import VirtualClock
 
@@ -92,7 +95,8 @@ class Broker(Lifetime):
 
     def start(self) -> Self:
         """Returns when clients can connect; raises what kept the broker from starting."""
-        if self._running is None:
+        if self._serving is None:
+            self._end("kill")
             running = _Running(self._make, self._loops)
             self._port = running.broker.endpoints[0].port
             self._running = running
@@ -116,8 +120,8 @@ class Broker(Lifetime):
 
     def resume(self) -> None:
         """Goes on where it stood still; no matter if it did not."""
-        if self._running is not None:
-            self._running.resume()
+        if self._serving is not None:
+            self._serving.resume()
 
     def restart(self) -> Self:
         """Stops if need be and starts again with the same data on the same port."""
@@ -168,18 +172,23 @@ class Broker(Lifetime):
 
     def on_loop(self, call: Callable[[], T]) -> T:
         """The result of `call`, made on the broker's own loop; right here while it is stopped."""
-        return call() if self._running is None else self._running.on_loop(call)
+        return call() if self._serving is None else self._serving.on_loop(call)
 
     @property
     def node(self) -> Node | None:
         """The broker inside, for use on its loop; None while it is stopped."""
-        return None if self._running is None else self._running.broker
+        return None if self._serving is None else self._serving.broker
 
     # --- what a test wants to know --------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
-        return self._running is not None
+        return self._serving is not None
+
+    @property
+    def failure(self) -> LogDirFailed | None:
+        """Why it ended by itself; None if it did not, and after the next start or stop."""
+        return None if self._running is None else self._running.failure
 
     def now_ms(self) -> int:
         """The time on the broker's clock, which it stamps records with."""
@@ -208,10 +217,16 @@ class Broker(Lifetime):
 
     # --- inside ---------------------------------------------------------------------------------
 
+    @property
+    def _serving(self) -> "_Running | None":
+        """None also for one that has ended by itself."""
+        return None if self.failure is not None else self._running
+
     def _expect_running(self) -> "_Running":
-        if self._running is None:
-            raise NotRunning("the broker does not run")
-        return self._running
+        serving = self._serving
+        if serving is None:
+            raise NotRunning(f"the broker does not run ({self.failure or 'it was stopped'})")
+        return serving
 
     def _make(self) -> Node:
         named = {
@@ -241,6 +256,7 @@ class _Running:
         self._goes_on = threading.Event()
         self._goes_on.set()
         self._is_killed = False
+        self.failure: LogDirFailed | None = None
         self._started: Future[Node] = Future()
         self._ended: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="headrace-broker", daemon=True)
@@ -271,9 +287,14 @@ class _Running:
         if not self._goes_on.is_set():
             self._is_killed = ending == "kill"
             self.resume()
-        self._loop.call_soon_threadsafe(self._ending.set_result, ending)
+        with suppress(RuntimeError):  # the loop of one that has ended by itself is closed
+            self._loop.call_soon_threadsafe(self._tell_end, ending)
         self._thread.join(STOP_TIMEOUT_S + JOIN_MARGIN_S)
         self._ended.result(timeout=0)
+
+    def _tell_end(self, ending: Ending) -> None:
+        if not self._ending.done():
+            self._ending.set_result(ending)
 
     def on_loop(self, call: Callable[[], T]) -> T:
         async def made() -> T:
@@ -283,8 +304,14 @@ class _Running:
 
     def settle(self) -> None:
         """Returns when no timer is due and no chore runs."""
+        if self.failure is not None:
+            return
         settled = asyncio.run_coroutine_threadsafe(self._settled(), self._loop)
-        settled.result(SETTLE_TIMEOUT_S)
+        try:
+            settled.result(SETTLE_TIMEOUT_S)
+        except CancelledError:
+            if self.failure is None:  # else it has ended meanwhile
+                raise
 
     async def _settled(self) -> None:
         quiet = 0
@@ -312,8 +339,11 @@ class _Running:
             self._started.set_exception(error)
             return
         self._started.set_result(broker)
-        ending = await self._ending
-        if ending == "kill":
+        await broker.until(self._ending)
+        if broker.ended.done():
+            self.failure = broker.ended.result()
+            broker.abort()
+        elif self._ending.result() == "kill":
             if not self._is_killed:
                 broker.abort()
             await asyncio.sleep(0)  # the loop closes the sockets before it ends

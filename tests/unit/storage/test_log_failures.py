@@ -1,16 +1,25 @@
 """A disk that fills up, fails or lies: the right error, nothing acknowledged is lost."""
 
 import errno
+from random import Random
 
 import pytest
 
 from headrace.protocol.errors import ErrorCode
 from headrace.storage.config import LogConfig
-from headrace.storage.errors import DiskError, DiskFull, LogDirFailed, OutOfOrderSequence
+from headrace.storage.errors import (
+    DiskError,
+    DiskFull,
+    LogClosed,
+    LogDirFailed,
+    OutOfOrderSequence,
+)
+from headrace.storage.manager import LogManager
 from headrace.testing.memory_files import MemoryFileSystem
 from unit.storage.storage_rig import (
     NOW_MS,
     TOPIC_ID,
+    ManualClock,
     append,
     batch,
     open_log,
@@ -137,6 +146,66 @@ def test_nothing_is_flushed_after_a_failed_fsync() -> None:
         append(log, batch(b"y"))
 
 
+def test_a_flush_without_room_for_the_leader_epochs_is_refused_and_tried_again() -> None:
+    """The records are on disk, and nothing is in doubt: the directory goes on."""
+    fs = MemoryFileSystem()
+    _, log = open_log(fs, LogConfig(flush_messages=1))
+    append(log, batch(b"x"))
+    fs.capacity_bytes = fs.used_bytes()
+    for _ in range(2):
+        with pytest.raises(DiskFull):
+            log.flush()
+    assert log.recovery_point == 0
+    assert log.owes_flush and log.flush_is_due(NOW_MS)
+    assert values(log) == {0: b"x"}
+    fs.capacity_bytes = None
+    log.flush()
+    assert log.recovery_point == 1
+    assert not log.flush_is_due(NOW_MS)
+    assert fs.stat("data/t-0/leader-epoch-checkpoint").size
+
+
+def test_a_log_that_is_deleted_while_it_is_flushed_takes_no_directory_with_it() -> None:
+    """The flush runs in a thread; the files that it looks for may have another name by then."""
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs, LogConfig(flush_messages=1))
+    append(log, batch(b"x"))
+
+    def delete(operation: str) -> bool:
+        if operation == "fsync" and len(manager):
+            manager.delete("t", 0)
+        return False
+
+    fs.fault_on, fs.fault_at, fs.fault_lasts = delete, 0, True
+    with pytest.raises(LogClosed):
+        log.flush()
+    assert manager.failure is None
+    other = manager.get_or_create("t", 1, TOPIC_ID, LogConfig())
+    append(other, batch(b"y"))
+    other.flush()
+    assert values(other) == {0: b"y"}
+
+
+def test_the_manager_says_when_no_directory_is_left() -> None:
+    fs = MemoryFileSystem()
+    told: list[bool] = []
+    ids = Random(1)
+    manager = LogManager(
+        ("one", "two"),
+        fs,
+        ManualClock(),
+        new_id=lambda: ids.randbytes(16),
+        on_failure=lambda: told.append(manager.failure is not None),
+    )
+    manager.open()
+    for home in manager.homes:
+        home.directory.fail("the disk is gone")
+        home.directory.fail("it is still gone")
+    assert told == [False, True]
+    assert "log directory one is offline: the disk is gone" in str(manager.failure)
+    assert "two" in str(manager.failure)
+
+
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 def test_a_fault_at_any_operation_raises_storage_errors_and_loses_nothing(code: int) -> None:
     """Runs a small script with a fault at each operation in turn."""
@@ -146,10 +215,10 @@ def test_a_fault_at_any_operation_raises_storage_errors_and_loses_nothing(code: 
         fs = MemoryFileSystem()
         manager, log = open_log(fs, LogConfig(segment_bytes=400, flush_messages=1))
         fs.fault_at, fs.fault_errno = fs.operations + point, code
-        acked = {}
+        acked: dict[int, bytes] = {}
         finished = True
-        for number in range(12):
-            value = b"%d" % number * 10
+        while len(acked) < 12:
+            value = b"%d" % len(acked) * 10  # the same again, if it was refused
             try:
                 first = append(log, batch(value, producer_id=1, sequence=len(acked))).first_offset
                 log.flush()

@@ -10,6 +10,8 @@ import headrace.testing
 from headrace.broker.errors import StartupError
 from headrace.cluster.settings import InvalidSetting
 from headrace.testing.broker import NotRunning
+from headrace.testing.virtual_clock import VirtualClock
+from support.waiting import wait_for
 
 CLEAN_MARKER = ".kafka_cleanshutdown"
 
@@ -109,3 +111,32 @@ def test_stopping_twice_is_stopping_once() -> None:
         broker.stop()
         broker.stop()
         broker.kill()
+
+
+def test_one_that_loses_its_last_disk_ends_says_why_and_can_be_started_again() -> None:
+    with headrace.testing.Broker(settings={"broker.id": "7"}) as broker:
+        broker.headrace.produce("orders", b"kept")
+        node = broker.node
+        assert node is not None and broker.failure is None
+        (home,) = node.logs.homes
+        broker.on_loop(lambda: home.directory.fail("a test pulled the plug"))
+        wait_for(lambda: not broker.is_running, "the broker has ended")
+        assert "a test pulled the plug" in str(broker.failure)
+        assert refuses(broker.port)
+        assert broker.node is None
+        with pytest.raises(NotRunning, match="a test pulled the plug"):
+            broker.pause()
+        broker.restart()
+        assert broker.failure is None
+        assert [record.value for record in broker.headrace.consume("orders", count=1)] == [b"kept"]
+
+
+def test_one_that_has_ended_by_itself_is_closed_without_a_complaint() -> None:
+    with headrace.testing.Broker(clock=VirtualClock()) as broker:
+        node = broker.node
+        assert node is not None
+        (home,) = node.logs.homes
+        broker.on_loop(lambda: home.directory.fail("a test pulled the plug"))
+        wait_for(lambda: broker.failure, "the broker has ended")
+        broker.clock.advance(60)
+    assert not broker.is_running

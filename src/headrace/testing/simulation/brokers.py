@@ -1,7 +1,7 @@
 """Simulated brokers: the real `Broker` as the program of a simulated process."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final
 
@@ -34,6 +34,7 @@ class BrokerProcess:
             **settings,
         }
         self._stop: asyncio.Event | None = None
+        self.on_failure: Callable[[], None] | None = None
         self.process: Process = simulation.process(self.host, self._main)
 
     @property
@@ -57,8 +58,13 @@ class BrokerProcess:
         broker = Broker(BrokerSettings.parse(self._named), world=life.world)
         await broker.start()
         life.thing = broker
-        await stop.wait()
-        await broker.stop()
+        await broker.until(asyncio.create_task(stop.wait()))
+        if not broker.ended.done():
+            await broker.stop()
+        if broker.ended.done():
+            if self.on_failure is not None:
+                self.on_failure()
+            raise broker.ended.result()
 
 
 async def idle(_life: Life) -> None:

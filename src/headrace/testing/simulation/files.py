@@ -49,6 +49,17 @@ class Disk:
         used = self._files.used_bytes()
         self._files.capacity_bytes = None if room_bytes is None else used + room_bytes
 
+    def fail_syncs(self, fails: bool = True) -> None:
+        """Every sync of the process that runs now is refused, or none any more."""
+        files = self._files
+        files.fault_on = lambda operation: operation.startswith("fsync")
+        files.fault_at, files.fault_lasts = (0, True) if fails else (None, False)
+
+    @property
+    def is_in_trouble(self) -> bool:
+        """Whether it may be the end of its process."""
+        return self._files.capacity_bytes is not None or self._files.fault_at is not None
+
     def write_s(self) -> float:
         return WRITE_S * self.slowness
 

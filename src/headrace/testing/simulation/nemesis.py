@@ -60,9 +60,12 @@ class Nemesis:
             (1, self._restart_zookeeper),
             (1, self._slow_disk),
             (1, self._full_disk),
+            (1, self._break_disk),
         ]
         if weather is Weather.STORM:
             self._deeds.append((3, self._black_out))
+        for broker in cluster.brokers.values():
+            broker.on_failure = lambda broker=broker: self._failed(broker)
 
     def start(self) -> None:
         self._schedule.after(self._random.expovariate(1 / MEAN_CALM_S), self._act)
@@ -78,6 +81,7 @@ class Nemesis:
             cluster.resume(broker.id)
             broker.process.host.disk.slowness = 1.0
             broker.process.host.disk.limit(None)
+            broker.process.host.disk.fail_syncs(False)
         self._keep_running()
 
     def _keep_running(self) -> None:
@@ -122,13 +126,19 @@ class Nemesis:
         cluster = self._cluster
         for id_ in list(self._damaged):
             other = cluster.brokers[id_]
-            if other.node is not None and cluster.in_sync_everywhere(id_):
+            fine = other.node is not None and not other.process.host.disk.is_in_trouble
+            if fine and cluster.in_sync_everywhere(id_):
                 del self._damaged[id_]
         return self._weather is Weather.STORM or not (self._damaged.keys() - {broker.id})
 
     def _crash(self, broker: BrokerProcess, end: Callable[[], None]) -> None:
         self._damaged[broker.id] = None
         end()
+        self._later(LONGEST_DOWN_S, lambda: self._start(broker))
+
+    def _failed(self, broker: BrokerProcess) -> None:
+        """It has ended by itself, because of its disk."""
+        self._damaged[broker.id] = None
         self._later(LONGEST_DOWN_S, lambda: self._start(broker))
 
     def _kill(self) -> str | None:
@@ -280,9 +290,23 @@ class Nemesis:
         self._later(LONGEST_SLOW_S, lambda: setattr(disk, "slowness", 1.0))
         return f"slow-disk {broker.id}"
 
-    def _full_disk(self) -> str:
+    def _full_disk(self) -> str | None:
         broker = self._any()
+        if not self._may_damage(broker):
+            return None
+        self._damaged[broker.id] = None
         disk = broker.process.host.disk
         disk.limit(int(self._random.random() * LITTLE_ROOM_BYTES))
         self._later(LONGEST_SLOW_S, lambda: disk.limit(None))
         return f"full-disk {broker.id}"
+
+    def _break_disk(self) -> str | None:
+        """It refuses to sync, until its broker has ended or it thinks better of it."""
+        broker = self._running()
+        if broker is None or not self._may_damage(broker):
+            return None
+        self._damaged[broker.id] = None
+        disk = broker.process.host.disk
+        disk.fail_syncs()
+        self._later(LONGEST_SLOW_S, lambda: disk.fail_syncs(False))
+        return f"bad-disk {broker.id}"
