@@ -9,6 +9,10 @@
 - A leader counts no follower further than that one's log goes.
 - Nothing is acknowledged to a producer before it is committed.
 - The metadata that a broker knows never goes back.
+
+A broker has ten thousands of turns, and most of them change nothing here. So a look compares
+first: a rule is worked out again for a leader or a follower when anything has changed that it is
+about, on this broker since its last look, or on another (`_moves` counts what matters there).
 """
 
 from bisect import bisect_left
@@ -24,6 +28,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Partition, Topic
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
+from headrace.replication.progress import Progress
 from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.errors import StorageError
 from headrace.storage.log import Log
@@ -76,12 +81,53 @@ class Committed:
 class _Seen:
     """A leader as it was at the last look."""
 
-    leader: Leader
     epoch: int
     watermark: int
     enough: bool
     partition_epoch: int
     verified: bool = False
+    moves: int = -1  # of other brokers
+    partition: Partition | None = None
+    counts: list[tuple[Progress, int, int]] = field(default_factory=list)
+
+    def is_as_it_was(self, leader: Leader, moves: int) -> bool:
+        """Whether no rule can say anything else than it did at the last look."""
+        if (
+            self.moves != moves
+            or not self.verified
+            or self.watermark != leader.high_watermark
+            or self.epoch != leader.epoch
+        ):
+            return False
+        if isinstance(leader, ReplicatedLeader):
+            if leader.partition is not self.partition:
+                return False
+            for progress, log_end, broker_epoch in self.counts:
+                if progress.log_end != log_end or progress.broker_epoch != broker_epoch:
+                    return False
+        self.enough = leader.enough_in_sync
+        return True
+
+    def note(self, leader: Leader, moves: int) -> None:
+        """The counts of this leader have been looked at."""
+        self.moves = moves
+        if isinstance(leader, ReplicatedLeader):
+            self.partition = leader.partition
+            self.counts = [
+                (each, each.log_end, each.broker_epoch) for each in leader.progress.values()
+            ]
+
+
+@dataclass(slots=True)
+class _Mark:
+    """A follower as it was at the last look."""
+
+    epoch: int
+    log_end: int
+    image: MetadataImage
+    committed: Committed | None = None
+    batches: int = 0  # that were committed then
+    least_end: int = 0  # what it has to have
 
 
 class Watch:
@@ -95,8 +141,11 @@ class Watch:
         self._committed: dict[tuple[bytes, int], Committed] = {}
         self._by_name: dict[Place, tuple[bytes, int]] = {}
         self._leaders: dict[tuple[bytes, int, int], int] = {}
-        self._seen: dict[tuple[str, bytes, int], _Seen] = {}
+        self._seen: dict[Leader, _Seen] = {}
+        self._marks: dict[Follower, _Mark] = {}
+        self._moves = 0  # of followers: to other epochs and lives, and back
         self._images: dict[str, MetadataImage] = {}
+        self._broker_epochs: dict[str, int] = {}
         self._newest: dict[tuple[bytes, int], Partition] = {}
 
     def look(self, broker: BrokerProcess) -> None:
@@ -104,18 +153,27 @@ class Watch:
         node, life = broker.node, broker.process.life
         if node is None or life is None:
             return
-        image = node.metadata.image
-        if life.name not in self._images:
-            node.on_roles_changed(partial(self._role_changed, life.name, node))
-        if image is not self._images.get(life.name):
-            self._look_at_image(life.name, image)
-        for leader in node.partitions:
-            if leader.is_open and not leader.closed:
-                self._look_at_leader(life.name, node, leader)
+        name, image = life.name, node.metadata.image
+        if name not in self._images:
+            node.on_roles_changed(partial(self._role_changed, name, node))
+        if image is not self._images.get(name):
+            self._look_at_image(name, image)
+        broker_epoch = node.broker_epoch
+        moved = broker_epoch != self._broker_epochs.get(name)
+        if moved:
+            self._broker_epochs[name] = broker_epoch
+            self._moves += 1
+        seen_at = self._seen.get
         for topic in node.partitions.by_name.values():
+            for leader in topic.leaders:
+                if leader is None or not leader.is_open or leader.closed:
+                    continue
+                seen = seen_at(leader)
+                if seen is None or not seen.is_as_it_was(leader, self._moves):
+                    self._look_at_leader(name, node, leader)
             for follower in topic.followers.values():
                 if follower.is_open and not follower.closed:
-                    self._look_at_follower(life.name, node, follower)
+                    self._look_at_follower(name, node, follower, moved=moved)
 
     def _role_changed(
         self, life: str, node: Broker, _topic: str, _index: int, before: Role | None, _: object
@@ -207,26 +265,22 @@ class Watch:
     # --- leaders --------------------------------------------------------------------------------
 
     def _look_at_leader(self, life: str, node: Broker, leader: Leader) -> None:
-        key = (life, leader.topic_id, leader.index)
-        seen = self._seen.get(key)
+        seen = self._seen.get(leader)
         watermark = leader.high_watermark
         if isinstance(leader, ReplicatedLeader):
             self._look_at_counts(life, leader)
-        if seen is not None and seen.leader is leader and seen.epoch == leader.epoch:
-            if seen.verified and seen.watermark == watermark:
-                seen.enough = leader.enough_in_sync
-                seen.partition_epoch = _partition_epoch(leader)
-                return
-        else:
+        if seen is None or seen.epoch != leader.epoch:
             place = f"{life}: {leader.topic}-{leader.index}"
             self._leads(place, (leader.topic_id, leader.index, leader.epoch), node.node_id)
-            seen = self._seen[key] = _Seen(
-                leader, leader.epoch, watermark, leader.enough_in_sync, _partition_epoch(leader)
+            seen = self._seen[leader] = _Seen(
+                leader.epoch, watermark, leader.enough_in_sync, _partition_epoch(leader)
             )
-        try:
-            self._look_closely(life, leader, seen)
-        except StorageError:
-            return  # its disk is gone; nobody hears from this leader
+        seen.note(leader, self._moves)
+        if not seen.verified or seen.watermark != watermark:
+            try:
+                self._look_closely(life, leader, seen)
+            except StorageError:
+                return  # its disk is gone; nobody hears from this leader
         seen.watermark, seen.enough = watermark, leader.enough_in_sync
         seen.partition_epoch = _partition_epoch(leader)
 
@@ -268,29 +322,35 @@ class Watch:
         committed.batches.extend(added)
         committed.epochs.extend([leader.epoch] * len(added))
 
-    def _look_at_follower(self, life: str, node: Broker, follower: Follower) -> None:
+    def _look_at_follower(
+        self, life: str, node: Broker, follower: Follower, *, moved: bool
+    ) -> None:
         """Whoever is in sync when an epoch begins has what was committed before it, and keeps it.
 
         By the metadata that the follower itself knows: it has the follower's present life.
         """
-        committed = self._committed.get((follower.topic_id, follower.index))
+        log_end, image = follower.log.log_end_offset, node.metadata.image
+        mark = self._marks.get(follower)
+        if mark is None or mark.epoch != follower.epoch:
+            mark = self._marks[follower] = _Mark(follower.epoch, log_end, image)
+            self._moves += 1
+        elif log_end < mark.log_end:
+            self._moves += 1
+        mark.log_end = log_end
+        committed = mark.committed
         if committed is None:
-            return
-        image = node.metadata.image
-        topic, me = image.topics_by_id.get(follower.topic_id), image.brokers.get(node.node_id)
-        partition = topic.partition(follower.index) if topic is not None else None
-        if (
-            partition is None
-            or partition.leader_epoch != follower.epoch
-            or node.node_id not in partition.isr
-            or me is None
-            or me.epoch != node.broker_epoch
-        ):
-            return
-        end = committed.end_before(follower.epoch)
-        if follower.log.log_end_offset < end:
+            committed = self._committed.get((follower.topic_id, follower.index))
+            if committed is None:
+                return
+            mark.committed, moved = committed, True
+        if moved or mark.image is not image or mark.batches != len(committed.batches):
+            mark.image, mark.batches = image, len(committed.batches)
+            mark.least_end = 0
+            if _is_in_sync(node, follower):
+                mark.least_end = committed.end_before(follower.epoch)
+        if log_end < mark.least_end:
             where = f"{life}: {follower.topic}-{follower.index} epoch {follower.epoch}"
-            raise Violation(IN_SYNC, f"{where}: ends at {follower.log.log_end_offset}, not {end}")
+            raise Violation(IN_SYNC, f"{where}: ends at {log_end}, not {mark.least_end}")
 
     def _look_at_counts(self, life: str, leader: ReplicatedLeader) -> None:
         """A log is cut back only where the leader says so, and that one does not count it then."""
@@ -374,3 +434,17 @@ class Watch:
 
 def _partition_epoch(leader: Leader) -> int:
     return leader.partition.partition_epoch if isinstance(leader, ReplicatedLeader) else 0
+
+
+def _is_in_sync(node: Broker, follower: Follower) -> bool:
+    """By what its own broker knows."""
+    image = node.metadata.image
+    topic, me = image.topics_by_id.get(follower.topic_id), image.brokers.get(node.node_id)
+    partition = topic.partition(follower.index) if topic is not None else None
+    return (
+        partition is not None
+        and partition.leader_epoch == follower.epoch
+        and node.node_id in partition.isr
+        and me is not None
+        and me.epoch == node.broker_epoch
+    )
