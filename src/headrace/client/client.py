@@ -31,6 +31,7 @@ from headrace.client.errors import (
     RequestTimedOut,
     code_of_number,
 )
+from headrace.client.frames import Room
 from headrace.client.metadata import NO_BROKER, MetadataCache, metadata_request
 from headrace.client.pool import ConnectionPool, Session
 from headrace.client.retry import Backoff, Deadline
@@ -130,7 +131,9 @@ class ClusterClient:
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         security: Security = PLAINTEXT,
+        room: Room = bytearray,
     ) -> None:
+        """`room` makes the memory for large answers; theirs to keep."""
         self.metadata = MetadataCache()
         self._coordinators: CoordinatorCache = {}
         self._bootstrap = parse_servers(bootstrap_servers)
@@ -144,6 +147,7 @@ class ClusterClient:
             connect_timeout_s=connect_timeout_s,
             random=random,
             security=security,
+            room=room,
         )
 
     async def __aenter__(self) -> Self:

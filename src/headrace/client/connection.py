@@ -24,7 +24,7 @@ from headrace.client.errors import (
     TlsFailed,
     UnsupportedByBroker,
 )
-from headrace.client.frames import Frame, FrameReader
+from headrace.client.frames import Frame, FrameReader, Room
 from headrace.protocol.api import APIS, ApiSpec
 from headrace.protocol.errors import MalformedMessage, ProtocolError
 from headrace.protocol.header import RequestHeader, ResponseHeader
@@ -68,15 +68,21 @@ class _Pending(NamedTuple):
     answer: asyncio.Future[Frame]
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """Use `connect` to get one that is open."""
 
     def __init__(
-        self, address: Address, *, client_id: str, max_in_flight: int, max_silence_s: float
+        self,
+        address: Address,
+        *,
+        client_id: str,
+        max_in_flight: int,
+        max_silence_s: float,
+        room: Room = bytearray,
     ) -> None:
         self.address = address
         self._client_id = client_id
-        self._frames = FrameReader(MAX_RESPONSE_BYTES)
+        self._frames = FrameReader(MAX_RESPONSE_BYTES, room)
         self._pending: deque[_Pending] = deque()
         self._slots = asyncio.Semaphore(max_in_flight)
         self._max_silence_s = max_silence_s
@@ -98,10 +104,13 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._frames.writable()
+
+    def buffer_updated(self, nbytes: int) -> None:
         self._heard_at = asyncio.get_running_loop().time()
         try:
-            for frame in self._frames.feed(data):
+            for frame in self._frames.received(nbytes):
                 self._answered(frame)
         except BadResponse as error:
             self._end(error)
@@ -279,6 +288,7 @@ async def connect(
     tls: ssl.SSLContext | None = None,
     max_in_flight: int = MAX_IN_FLIGHT,
     max_silence_s: float = MAX_SILENCE_S,
+    room: Room = bytearray,
 ) -> Connection:
     """An open connection, encrypted with `tls`; or `ConnectionFailed`, or `TlsFailed`."""
     loop = asyncio.get_running_loop()
@@ -290,6 +300,7 @@ async def connect(
                     client_id=client_id,
                     max_in_flight=max_in_flight,
                     max_silence_s=max_silence_s,
+                    room=room,
                 ),
                 address.host,
                 address.port,

@@ -8,6 +8,7 @@ from random import Random
 from headrace.client.authentication import authenticate, tls_context
 from headrace.client.connection import Address, Connection, connect
 from headrace.client.errors import ClientClosed
+from headrace.client.frames import Room
 from headrace.client.security import PLAINTEXT, Security
 from headrace.client.versions import VersionRanges, negotiate
 
@@ -31,12 +32,14 @@ class ConnectionPool:
         connect_timeout_s: float,
         random: Random,
         security: Security = PLAINTEXT,
+        room: Room = bytearray,
     ) -> None:
         self._client_id = client_id
         self._software_version = software_version
         self._connect_timeout_s = connect_timeout_s
         self._random = random
         self._security = security
+        self._room = room
         self._tls: ssl.SSLContext | None = None
         self._attempts: dict[Address, asyncio.Task[Session]] = {}
         self._closed = False
@@ -81,6 +84,7 @@ class ConnectionPool:
             client_id=self._client_id,
             timeout_s=self._connect_timeout_s,
             tls=self._tls,
+            room=self._room,
         )
         try:
             versions = await negotiate(

@@ -86,7 +86,7 @@ class _Gate(asyncio.Protocol):
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         inner = factory()
-        assert isinstance(inner, asyncio.Protocol)
+        assert isinstance(inner, asyncio.BufferedProtocol)
         self.inner = inner
         self._links = links
         self._ends = (source, target)
@@ -115,6 +115,15 @@ class _Gate(asyncio.Protocol):
                 return
             call()
 
+    def _receive(self, data: bytes) -> None:
+        left = memoryview(data)
+        while left and not self.shown.is_closing():
+            room = memoryview(self.inner.get_buffer(len(left))).cast("B")
+            count = min(len(room), len(left))
+            room[:count] = left[:count]
+            self.inner.buffer_updated(count)
+            left = left[count:]
+
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -123,7 +132,7 @@ class _Gate(asyncio.Protocol):
         self.inner.connection_made(self.shown)
 
     def data_received(self, data: bytes) -> None:
-        self.do(partial(self.inner.data_received, data))
+        self.do(partial(self._receive, data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._links.discard(self)

@@ -5,13 +5,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.client.errors import BadResponse
-from headrace.client.frames import FrameReader
+from headrace.client.frames import READ_BYTES, ROOM_BYTES, Frame, FrameReader
 
 MAX_BYTES = 1000
 
 
 def framed(body: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
+
+
+def fed(reader: FrameReader, data: bytes) -> list[Frame]:
+    """What comes out when a transport puts `data` where the reader wants it."""
+    frames: list[Frame] = []
+    left = memoryview(data)
+    while left:
+        room = reader.writable()
+        count = min(len(room), len(left))
+        room[:count] = left[:count]
+        frames += reader.received(count)
+        left = left[count:]
+    return frames
 
 
 @given(
@@ -25,15 +38,15 @@ def test_frames_are_the_same_however_their_bytes_are_cut(
     ends = sorted({min(cut, len(stream)) for cut in cuts} | {len(stream)})
     reader, start, frames = FrameReader(MAX_BYTES), 0, []
     for end in ends:
-        frames += reader.feed(stream[start:end])
+        frames += fed(reader, stream[start:end])
         start = end
     assert [bytes(frame) for frame in frames] == bodies
 
 
 def test_a_frame_that_came_in_pieces_cannot_be_written_to() -> None:
     reader = FrameReader(MAX_BYTES)
-    assert reader.feed(framed(b"x" * 10)[:8]) == []
-    (frame,) = reader.feed(b"x" * 6)
+    assert fed(reader, framed(b"x" * 10)[:8]) == []
+    (frame,) = fed(reader, b"x" * 6)
     assert memoryview(frame).readonly
     assert bytes(frame) == b"x" * 10
 
@@ -41,4 +54,42 @@ def test_a_frame_that_came_in_pieces_cannot_be_written_to() -> None:
 @pytest.mark.parametrize("size", [-1, 3, MAX_BYTES + 1])
 def test_a_size_outside_the_limits_is_refused_before_its_bytes_are_kept(size: int) -> None:
     with pytest.raises(BadResponse, match="claims"):
-        FrameReader(MAX_BYTES).feed(size.to_bytes(4, "big", signed=True) + b"rest")
+        fed(FrameReader(MAX_BYTES), size.to_bytes(4, "big", signed=True) + b"rest")
+
+
+def test_a_large_frame_is_received_where_it_stays_and_the_next_does_not_touch_it() -> None:
+    rooms: list[bytearray] = []
+
+    def room(size: int) -> bytearray:
+        rooms.append(bytearray(size))
+        return rooms[-1]
+
+    reader = FrameReader(10 * READ_BYTES, room)
+    bodies = [bytes([number]) * (3 * READ_BYTES) for number in (1, 2)]
+    frames = fed(reader, b"".join(map(framed, bodies)))
+    assert [bytes(frame) for frame in frames] == bodies
+    assert list(map(len, rooms)) == [3 * READ_BYTES] * 2
+
+
+def test_room_follows_what_arrived_and_not_what_a_frame_claims() -> None:
+    made: list[int] = []
+
+    def room(size: int) -> bytearray:
+        made.append(size)
+        return bytearray(size)
+
+    size = 3 * ROOM_BYTES
+    reader = FrameReader(size, room)
+    body = bytes(range(256)) * (size // 256)
+    assert fed(reader, framed(body)[:-1]) == []
+    assert made == [ROOM_BYTES, 2 * ROOM_BYTES, size]
+    (frame,) = fed(reader, body[-1:])
+    assert frame == body
+
+
+def test_there_is_always_room_for_a_byte() -> None:
+    reader = FrameReader(READ_BYTES)
+    stream = framed(b"head" * 5) * 3
+    for at in range(len(stream)):
+        assert reader.writable()
+        fed(reader, stream[at : at + 1])

@@ -36,6 +36,8 @@ STATIC_CONF: Final[Mapping[str, str]] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.faulthandler.enabled": "true",
+    # Java and its Python workers are on one machine: a tenth less time than over TCP.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 LOCAL_CONF: Final[Mapping[str, str]] = {
     # Names of this machine may lead to an address that nobody listens at.
