@@ -50,7 +50,11 @@ class Member:
         self._broker = broker
         self._store = store
         self.metadata = MemberMetadata(settings.controller(), broker.publish)
-        self.peers = Peers(broker.node_id, lambda id_: self.membership.address_of(id_))
+        self.peers = Peers(
+            broker.node_id,
+            lambda id_: self.membership.address_of(id_),
+            lambda id_: self.membership.life_of(id_),
+        )
         self.forwarding = self.metadata.forwarding = Forwarding(broker)
         self.membership = Membership(
             store,
@@ -62,6 +66,7 @@ class Member:
             listener=settings.string("inter.broker.listener.name"),
             detect_crashes=settings.boolean("headrace.fast.failure.detection"),
         )
+        self.metadata.on_news(self.peers.drop_earlier_lives)
 
     @property
     def broker_epoch(self) -> int:

@@ -104,11 +104,13 @@ class Membership:
 
     def address_of(self, broker_id: int) -> Address | None:
         """Where a broker listens for its peers, by its latest life that is known."""
-        known = self._metadata.image.brokers.get(broker_id)
-        seen = self._seen.get(broker_id)
-        if seen is not None and (known is None or seen.epoch > known.epoch):
-            known = seen
+        known = self._latest(broker_id)
         return None if known is None else self._address(known)
+
+    def life_of(self, broker_id: int) -> bytes | None:
+        """The latest life of a broker that is known."""
+        known = self._latest(broker_id)
+        return None if known is None else known.incarnation_id
 
     def _address(self, broker: Broker) -> Address | None:
         endpoint = broker.endpoint(self._listener) if self._listener else None

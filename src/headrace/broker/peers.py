@@ -3,6 +3,10 @@
 Each peer has one connection for each `channel`, made when it is first needed and again after it
 ended: requests on one channel never wait behind those on another. Peers speak the newest version of
 each API that they know: ApiVersions is silent about what brokers say among themselves.
+
+A connection belongs to one life of its peer. A machine that has lost its power says nothing, and
+who waits for an answer of its earlier life would wait until a timeout: so such connections end
+when the next life is known.
 """
 
 import asyncio
@@ -27,6 +31,7 @@ class _Line(NamedTuple):
     """A connection to a peer, or the attempt to make one."""
 
     address: Address
+    life: bytes | None
     attempt: "asyncio.Task[Connection]"
 
     @property
@@ -39,11 +44,21 @@ class _Line(NamedTuple):
 
 
 class Peers:
-    """Requests to other brokers, by their ids. `address_of` says where one listens now."""
+    """Requests to other brokers, by their ids.
 
-    def __init__(self, node_id: int, address_of: Callable[[int], Address | None]) -> None:
+    `address_of` says where one listens now, `life_of` which of its lives it is in: None if nobody
+    knows.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        address_of: Callable[[int], Address | None],
+        life_of: Callable[[int], bytes | None] = lambda _broker_id: None,
+    ) -> None:
         self._client_id = f"{CLIENT_ID_PREFIX}{node_id}"
         self._address_of = address_of
+        self._life_of = life_of
         self._lines: dict[tuple[int, str], _Line] = {}
         self._closed = False
         self.on_lost: Callable[[int], None] = lambda broker_id: None
@@ -74,6 +89,7 @@ class Peers:
         address = self._address_of(broker_id)
         if address is None:
             raise UnknownBroker(f"no address of broker {broker_id} is known")
+        self.drop_earlier_lives()
         line = self._lines.get((broker_id, channel))
         if line is None or line.address != address or not line.is_usable:
             if line is not None:
@@ -81,7 +97,8 @@ class Peers:
             loop = asyncio.get_running_loop()
             timeout_s = min(timeout_s, CONNECT_TIMEOUT_S)
             attempt = loop.create_task(self._connect(broker_id, address, timeout_s))
-            line = self._lines[broker_id, channel] = _Line(address, attempt)
+            line = _Line(address, self._life_of(broker_id), attempt)
+            self._lines[broker_id, channel] = line
         try:
             # Callers share one attempt: a cancelled one must not end it for the others.
             return await asyncio.shield(line.attempt)
@@ -89,6 +106,14 @@ class Peers:
             if line.attempt.cancelled():
                 raise ClientClosed(f"the connection to {address} was closed") from None
             raise
+
+    def drop_earlier_lives(self) -> None:
+        """Ends connections to peers that have begun another life; whoever waits is told."""
+        for (broker_id, channel), line in list(self._lines.items()):
+            life = self._life_of(broker_id)
+            if life is not None and line.life is not None and life != line.life:
+                del self._lines[broker_id, channel]
+                self._drop(line)
 
     def hang_up(self) -> None:
         """Ends all connections at once; whoever waits is told."""
@@ -110,4 +135,6 @@ class Peers:
         attempt = line.attempt
         attempt.cancel()
         if attempt.done() and not attempt.cancelled() and attempt.exception() is None:
-            attempt.result().abort()
+            connection = attempt.result()
+            connection.on_end = lambda: None  # our own hanging up is no sign of a crash
+            connection.abort()
