@@ -447,6 +447,23 @@ def test_metadata_is_loaded_before_it_is_changed(world: World) -> None:
 # -- connections that break ----------------------------------------------------------------------
 
 
+def test_a_commit_that_is_under_way_when_the_store_closes_ends(linked: LinkedWorld) -> None:
+    """It must not be tried for ever by a process that ends, as one does whose disk has failed."""
+
+    async def test() -> None:
+        one = await linked.store("one")
+        office = await elected(one)
+        await one.load()
+        committing = asyncio.create_task(one.commit([topic()], office))
+        await asyncio.sleep(0)
+        await one.close()
+        with contextlib.suppress(StoreError):  # or it was quicker
+            await committing
+        assert committing.done()
+
+    run(linked, test())
+
+
 def test_a_restart_replaces_the_registration_of_its_own_disk_at_once(linked: LinkedWorld) -> None:
     """A process that was killed meets its own znode: its session is still there."""
 

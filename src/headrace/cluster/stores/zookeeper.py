@@ -60,6 +60,7 @@ class ZooKeeperStore:
         self._loaded = False  # whether the caller knows what is stored
         self._lost: list[Callable[[], None]] = []
         self._connected = asyncio.Event()
+        self._closed = False
         self._registered_epoch: int | None = None
         self._guard: asyncio.Task[None] | None = None
         client.on_state(self._state_changed)
@@ -71,6 +72,7 @@ class ZooKeeperStore:
         await self._create_skeleton()
 
     async def close(self) -> None:
+        self._closed = True
         self._registered_epoch = None
         self._stop_guard()
         await self._client.close()
@@ -348,6 +350,8 @@ class ZooKeeperStore:
 
     async def _reconnected(self) -> None:
         """Waits for the connection as long as a session lasts; then the caller must decide."""
+        if self._closed:  # also if the last that was heard of the session is that it works
+            raise ConnectionSuspended("the store is closed")
         try:
             async with asyncio.timeout(self._client.session_timeout_s):
                 await self._connected.wait()

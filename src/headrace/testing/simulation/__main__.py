@@ -11,7 +11,7 @@ from typing import Final
 
 from headrace.testing.simulation.planted import PLANTED, planted
 from headrace.testing.simulation.scenario import DEFAULT_SECONDS, Outcome, run
-from headrace.testing.simulation.seeds import end_with_parent, run_some
+from headrace.testing.simulation.seeds import end_with_parent, limited, run_some
 
 SEEDS: Final = 1000
 PLANTED_SEEDS: Final = 200
@@ -59,7 +59,7 @@ def _say(line: str) -> None:
 
 
 def _replay(seed: int, seconds: float, bug: str | None) -> int:
-    with planted(bug):
+    with planted(bug), limited():
         outcome = run(seed, seconds)
     for line in outcome.recent[-TRACE_LINES:]:
         _say(line)
