@@ -43,13 +43,19 @@ def order(number: int) -> tuple[str, ...]:
 
 
 def run_rounds(run: Run, rounds: int, *, warm_ups: int) -> Samples:
-    """What `run` returned for each side, round by round; warm-ups are not kept."""
+    """What `run` returned for each side, round by round; warm-ups are not kept.
+
+    The connector's two sides share a session, so Headrace's gets a run more in each warm-up: both
+    sessions begin the rounds with as many runs behind them.
+    """
     samples: dict[str, list[Sample]] = {side: [] for side in SIDES}
     for number in range(-warm_ups, rounds):
         for side in order(number):
             sample = run(side)
             if number >= 0:
                 samples[side].append(sample)
+        if number < 0:
+            run(OURS)
     return samples
 
 

@@ -15,8 +15,9 @@ whose parts are all on Maven Central and runs with a Spark of its own version. M
 """
 
 METHOD = """\
-- Rounds are interleaved (A B C, C B A, ...); two that do not count come first. One session a side
-  on `local[2]` stays warm; all read from one Headrace broker on the same two cores; six partitions.
+- Rounds are interleaved (A B C, C B A, ...); three that do not count come first. One session for
+  Headrace and one for both sides of the connector on `local[2]` stay warm, with as many runs behind
+  them; all read from one Headrace broker on the same two cores; six partitions.
 - *Tuned* is the connector with `max.partition.fetch.bytes` 4 MB, `max.poll.records` 10000 and
   `fetch.max.wait.ms` 20; *defaults* is the connector as it comes. Headrace has its own defaults.
 - Topic to noop: a batch read and an AvailableNow stream, from the call to its return.

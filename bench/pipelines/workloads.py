@@ -23,8 +23,9 @@ from bench.results import Figure
 from bench.workload import Goal, Metric
 
 SMALL, LARGE = 100, 1000
-WARM_UPS = 2
-"""A JVM compiles what it runs often: the first runs of a session are slow."""
+WARM_UPS = 3
+"""Rounds at the beginning of a workload that do not count. A JVM compiles what it runs often: the
+first runs of a session are slow."""
 BATCH = Rate("batch", "batch", 1.2)
 STREAM = Rate("stream", "streaming", 1.0)
 TABLE = Rate("json", "to Parquet", 1.5)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow]
 
-DELAY_S = 1.2
+DELAY_S = 0.25
 ALL = (
     "Metadata",
     "ListOffsets",
@@ -30,7 +30,7 @@ ALL = (
     "EndTxn",
 )
 RECORDS = 60
-IMPATIENT_MS = 700
+IMPATIENT_MS = 150
 """A client that gives up before the broker answers, and asks again."""
 
 

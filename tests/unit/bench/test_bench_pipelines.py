@@ -61,9 +61,20 @@ def test_warm_ups_run_and_are_not_kept() -> None:
         return Sample(float(len(ran)), 1.0)
 
     samples = run_rounds(run, 2, warm_ups=1)
-    assert len(ran) == 9
+    assert len(ran) == 10
     assert {side: len(kept) for side, kept in samples.items()} == dict.fromkeys(SIDES, 2)
-    assert min(sample.rate for kept in samples.values() for sample in kept) == 4.0
+    assert min(sample.rate for kept in samples.values() for sample in kept) == 5.0
+
+
+def test_both_sessions_have_run_as_often_when_the_rounds_begin() -> None:
+    ran: list[str] = []
+
+    def run(side: str) -> Sample:
+        ran.append(side)
+        return Sample(1.0, 1.0)
+
+    run_rounds(run, 0, warm_ups=3)
+    assert ran.count("headrace") == len(ran) / 2
 
 
 def test_the_tuned_connector_is_what_the_goal_is_about() -> None:

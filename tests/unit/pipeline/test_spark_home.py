@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.runner.spark_home import HOME, PYTHON, linked_home, own_spark_home
+from headrace.pipeline.runner.spark_home import (
+    HOME,
+    PYTHON,
+    THREADS,
+    linked_home,
+    one_thread_for_algebra,
+    own_spark_home,
+)
 
 
 @pytest.fixture
@@ -76,3 +83,19 @@ def test_a_cluster_and_another_python_have_homes_of_their_own(
     monkeypatch.setenv(PYTHON, "/opt/other/bin/python")
     with own_spark_home("local[2]"):
         assert HOME not in os.environ
+
+
+def test_only_what_is_started_inside_is_kept_from_threads_for_algebra(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(THREADS, raising=False)
+    with one_thread_for_algebra():
+        assert os.environ[THREADS] == "1"
+    assert THREADS not in os.environ
+
+
+def test_a_number_of_threads_that_somebody_chose_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(THREADS, "4")
+    with one_thread_for_algebra():
+        assert os.environ[THREADS] == "4"
+    assert os.environ[THREADS] == "4"

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from headrace.pipeline.runner.spark_home import own_spark_home
+from headrace.pipeline.runner.spark_home import one_thread_for_algebra, own_spark_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,12 @@ def open_session(
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        with own_spark_home(target), _stderr_to(log), _out_of_reach_of_ctrl_c():
+        with (
+            own_spark_home(target),
+            one_thread_for_algebra(),
+            _stderr_to(log),
+            _out_of_reach_of_ctrl_c(),
+        ):
             session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         where = f"; see {log}" if log is not None else ""

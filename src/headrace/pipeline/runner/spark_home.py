@@ -1,9 +1,13 @@
-"""A home for Spark whose Python processes start at once.
+"""A home and an environment for Spark in which its Python processes start at once.
 
 Spark puts `python/lib/pyspark.zip` of its home before everything else on the path of its Python
 processes. Python keeps nothing compiled of a zip: each new process compiles PySpark from source,
 half a second of it, and reads the zip's directory again for each task. In a home without that zip
 they take the PySpark that is installed beside Headrace, which is the same one, and compiled.
+
+numpy's algebra starts a thread for each core when it is loaded, and they spin. Spark keeps that
+from the workers that run tasks, but not from the processes that plan: there it costs 50 ms for
+each streaming query, and as much of the other cores.
 """
 
 import hashlib
@@ -18,6 +22,7 @@ from typing import Final
 
 HOME: Final = "SPARK_HOME"
 PYTHON: Final = "PYSPARK_PYTHON"
+THREADS: Final = "OMP_NUM_THREADS"
 LINKED: Final = ("bin", "conf", "jars", "sbin")
 """What Java and the start scripts look for in a home; all but `python`."""
 
@@ -37,6 +42,19 @@ def own_spark_home(master: str) -> Iterator[None]:
         yield
     finally:
         del os.environ[HOME]
+
+
+@contextmanager
+def one_thread_for_algebra() -> Iterator[None]:
+    """For what is started inside, unless somebody chose a number."""
+    if THREADS in os.environ:
+        yield
+        return
+    os.environ[THREADS] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[THREADS]
 
 
 def linked_home(installed: Path, cache: Path) -> Path | None:
