@@ -191,7 +191,12 @@ class Dispatcher:
     ) -> Parts | Pipelined | Serial | Held | None:
         """Starts one request; raises ProtocolError for what cannot be answered."""
         last = connection.remembered
-        if last is not None and not connection.waiting and last.again(frame):
+        if (
+            last is not None
+            and len(frame) == last.size_bytes
+            and not connection.waiting
+            and last.again(frame, 0)
+        ):
             return HELD
         if len(frame) < _HEAD.size:
             msg = f"a request of {len(frame)} bytes has no header"

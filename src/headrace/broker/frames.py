@@ -22,24 +22,28 @@ class FrameRefused(ProtocolError):
 
 
 class ReceiveBuffer:
-    """One connection's receive buffer; grows with what arrives, shrinks when frames are small."""
+    """One connection's receive buffer; grows with what arrives, shrinks when frames are small.
+
+    What was received and not handed out is `bytes[start:end]`. Both are 0 where `writable` has
+    found nothing of that kind. `frames` counts those handed out.
+    """
 
     __slots__ = (
-        "_bytes",
         "_capacity",
-        "_end",
-        "_frames",
         "_largest",
         "_max_frame",
-        "_start",
         "_view",
+        "bytes",
+        "end",
+        "frames",
+        "start",
     )
 
     def __init__(self, max_frame_bytes: int) -> None:
         self._max_frame = max_frame_bytes
-        self._start = 0
-        self._end = 0
-        self._frames = 0
+        self.start = 0
+        self.end = 0
+        self.frames = 0
         self._largest = 0
         self._allocate(BASE_CAPACITY_BYTES)
 
@@ -47,60 +51,55 @@ class ReceiveBuffer:
     def capacity(self) -> int:
         return self._capacity
 
-    @property
-    def has_bytes(self) -> bool:
-        """Whether anything has come that was not handed out."""
-        return self._start != self._end
-
     def writable(self) -> memoryview:
         """Where the next bytes go; ends the life of the frames handed out before."""
-        if self._start == self._end:
-            self._start = self._end = 0
-            if self._frames >= FRAMES_BETWEEN_SHRINKS:
+        if self.start == self.end:
+            self.start = self.end = 0
+            if self.frames >= FRAMES_BETWEEN_SHRINKS:
                 self._shrink()
             return self._view
-        if self._end == self._capacity:
+        if self.end == self._capacity:
             self._make_room()
-        return self._view[self._end :]
+        return self._view[self.end :]
 
     def received(self, count: int) -> None:
-        self._end += count
+        self.end += count
 
     def next_frame(self) -> memoryview | None:
         """The next whole frame without its size, or None until more bytes arrive."""
-        start = self._start
-        available = self._end - start
+        start = self.start
+        available = self.end - start
         if available < SIZE_BYTES:
             return None
-        (size,) = _SIZE.unpack_from(self._bytes, start)
+        (size,) = _SIZE.unpack_from(self.bytes, start)
         if size < 0 or size > self._max_frame:
             msg = f"frame of {size} bytes; this listener takes 0 to {self._max_frame}"
             raise FrameRefused(msg)
         if available < SIZE_BYTES + size:
             return None
         start += SIZE_BYTES
-        self._start = start + size
-        self._frames += 1
+        self.start = start + size
+        self.frames += 1
         if size > self._largest:
             self._largest = size
         return self._view[start : start + size]
 
     def release(self) -> None:
         """Gives memory back while the connection is idle."""
-        if self._start == self._end and self._capacity > BASE_CAPACITY_BYTES:
-            self._start = self._end = 0
+        if self.start == self.end and self._capacity > BASE_CAPACITY_BYTES:
+            self.start = self.end = 0
             self._allocate(BASE_CAPACITY_BYTES)
 
     def _allocate(self, capacity: int) -> None:
         self._capacity = capacity
-        self._bytes = bytearray(capacity)
-        self._view = memoryview(self._bytes)
+        self.bytes = bytearray(capacity)
+        self._view = memoryview(self.bytes)
 
     def _make_room(self) -> None:
         """The buffer is full to its end and the last frame is not whole."""
-        pending = self._end - self._start
+        pending = self.end - self.start
         if pending >= SIZE_BYTES:
-            (size,) = _SIZE.unpack_from(self._bytes, self._start)
+            (size,) = _SIZE.unpack_from(self.bytes, self.start)
             wanted = (SIZE_BYTES + size) * ROOM_FOR_FRAMES
         else:
             wanted = SMALL_READS_CAPACITY_BYTES
@@ -108,15 +107,15 @@ class ReceiveBuffer:
         # At least half full: doubling keeps the buffer within twice of what has arrived.
         if capacity < wanted and (pending * 2 > capacity or capacity < SMALL_READS_CAPACITY_BYTES):
             capacity *= 2
-        old = self._view[self._start : self._end]
+        old = self._view[self.start : self.end]
         if capacity != self._capacity:
             self._allocate(capacity)
         # A slice of a bytearray copies first, so the regions may overlap.
         self._view[:pending] = bytes(old)
-        self._start, self._end = 0, pending
+        self.start, self.end = 0, pending
 
     def _shrink(self) -> None:
         fitting = max(BASE_CAPACITY_BYTES, self._largest * ROOM_FOR_FRAMES * 2)
         if self._capacity > fitting:
             self._allocate(max(BASE_CAPACITY_BYTES, self._capacity // 2))
-        self._frames = self._largest = 0
+        self.frames = self._largest = 0

@@ -10,6 +10,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context, encode
+from headrace.broker.frames import SIZE_BYTES
 from headrace.groups.offsets.recommitting import Recommit, Repeatable
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -34,9 +35,11 @@ class RepeatedCommit(Recommit):
         "_gathering",
         "_head",
         "_layout",
-        "_size",
         "_start",
         "_tail",
+        "packet_bytes",
+        "packet_start",
+        "size_bytes",
         "was_of_use",
     )
 
@@ -61,7 +64,9 @@ class RepeatedCommit(Recommit):
         self._start = frame[: _CORRELATION_ID.start]
         self._head = frame[_CORRELATION_ID.stop : offset_at]
         self._tail = frame[behind:]
-        self._size = len(frame)
+        self.size_bytes = len(frame)
+        self.packet_start = self.size_bytes.to_bytes(SIZE_BYTES, "big")
+        self.packet_bytes = SIZE_BYTES + self.size_bytes
         self._layout = struct.Struct(f">4s4s{len(self._head)}sq{len(self._tail)}s")
         self._answer_start = answer[: _CORRELATION_ID.start]
         self._answer_end = answer[_CORRELATION_ID.stop :]
@@ -93,12 +98,10 @@ class RepeatedCommit(Recommit):
         gathering = broker.coordinators.commits
         return cls(gathering, context, request, asked, framed, size - len(body) + before)
 
-    def again(self, frame: memoryview) -> bool:
-        """Whether it is this commit, with another offset. It is gathered then, and the connection
-        must be held until `answer` or `start_again`."""
-        if len(frame) != self._size:
-            return False
-        start, correlation_id, head, offset, tail = self._layout.unpack_from(frame)
+    def again(self, buffer: bytearray | memoryview, at: int) -> bool:
+        """Whether the frame at `at` is this commit, with another offset. It is gathered then, and
+        the connection must be held until `answer` or `start_again`."""
+        start, correlation_id, head, offset, tail = self._layout.unpack_from(buffer, at)
         if head != self._head or tail != self._tail or start != self._start:
             return False
         self.offset = offset
@@ -122,8 +125,10 @@ class NeverAgain:
     """Stands where a commit would: the connection's commits differ, and none is remembered."""
 
     was_of_use = False
+    size_bytes = packet_bytes = -1  # no frame has it
+    packet_start = b""
 
-    def again(self, frame: memoryview) -> bool:
+    def again(self, buffer: bytearray | memoryview, at: int) -> bool:
         return False
 
 
