@@ -35,7 +35,7 @@ from headrace.protocol.struct import Struct
 from headrace.records.batch import headers
 from headrace.replication.leader import Leader
 from headrace.storage.errors import DiskFull
-from headrace.storage.log import AppendResult, Log
+from headrace.storage.log import Log
 from support.wire import address_of, request_frame
 
 TOPIC = "read"
@@ -189,7 +189,7 @@ def test_no_answer_leaves_between_the_appends_of_one_turn(
     done: list[str] = []
     append, answer = Log.append_own, Connection.answer_held
 
-    def appended(log: Log, *args: Any) -> AppendResult:
+    def appended(log: Log, *args: Any) -> tuple[int, bool]:
         done.append("append")
         return append(log, *args)
 

@@ -10,10 +10,10 @@ has work until the last answer is there.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.coordinator_seat import Seat
+from headrace.broker.coordinator_seat import Seat, coordinator_error
 from headrace.broker.repeated_commit import RepeatedCommit
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.errors import CoordinatorError
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # One batch has a largest size, and one turn of a shard a longest time.
 MAX_COMMITS_A_BATCH: Final = 500
-
-Refused = Sequence[RepeatedCommit]
 
 
 class CommitGathering:
@@ -68,11 +66,12 @@ class CommitGathering:
             else:
                 others.append(commit)
         topics = self._image().topics
+        now_ms = self._groups.now_ms()
         for seat, commits in by_seat.items():
             while len(commits) > MAX_COMMITS_A_BATCH:
-                self._store_in(seat, commits[:MAX_COMMITS_A_BATCH], topics)
+                self._store_in(seat, commits[:MAX_COMMITS_A_BATCH], topics, now_ms)
                 commits = commits[MAX_COMMITS_A_BATCH:]
-            self._store_in(seat, commits, topics)
+            self._store_in(seat, commits, topics, now_ms)
         self._answer()
 
     def _store_in(
@@ -80,38 +79,43 @@ class CommitGathering:
         seat: "Seat[GroupShard]",
         commits: Sequence[RepeatedCommit],
         topics: Mapping[str, Topic],
+        now_ms: int,
     ) -> None:
-        outcome = seat.run(lambda shard, now_ms: commit_again(commits, topics, shard, now_ms))
-        if isinstance(outcome, Deferred):
-            outcome.listen(lambda refused: self._committed_later(commits, refused))
+        try:
+            records, timers, refused = commit_again(commits, topics, seat.shard, now_ms)
+        except Exception as error:
+            coordinator_error(error)  # into the log; whoever asked is told when it happens again
+            _start_again(commits)
+            return
+        if refused:
+            commits = [commit for commit in commits if commit not in refused]
+        outcome = None if records is None else seat.store(records, timers, now_ms)
+        if outcome is None:
+            self._stored += commits
+        elif isinstance(outcome, Deferred):
+            stored = commits
+            outcome.listen(lambda error: self._committed_later(stored, error))
         else:
-            self._done(commits, outcome)
+            _start_again(commits)
+        _start_again(refused)
 
     def _committed_later(
-        self,
-        commits: Sequence[RepeatedCommit],
-        refused: Sequence[RepeatedCommit] | CoordinatorError,
+        self, commits: Sequence[RepeatedCommit], error: CoordinatorError | None
     ) -> None:
         """Replicas have the records. One answer of theirs often tells this of many partitions."""
+        if error is not None:
+            _start_again(commits)
+            return
         if not self._stored:
             self._loop.call_soon(self._answer)
-        self._done(commits, refused)
-
-    def _done(
-        self,
-        commits: Sequence[RepeatedCommit],
-        refused: Sequence[RepeatedCommit] | CoordinatorError,
-    ) -> None:
-        if not refused:
-            self._stored += commits
-            return
-        if not isinstance(refused, CoordinatorError):
-            self._stored += [commit for commit in commits if commit not in refused]
-            commits = refused
-        for commit in commits:
-            commit.start_again()
+        self._stored += commits
 
     def _answer(self) -> None:
         stored, self._stored = self._stored, []
         for commit in stored:
             commit.answer()
+
+
+def _start_again(commits: Iterable[RepeatedCommit]) -> None:
+    for commit in commits:
+        commit.start_again()

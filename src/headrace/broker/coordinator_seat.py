@@ -16,7 +16,7 @@ from headrace.broker.flusher import Flusher
 from headrace.broker.timers import KeyedTimers, Timer, Timers
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.shard import Shard
-from headrace.coordinator.turn import CancelTimer, Deferred, Producer, SetTimer, Turn
+from headrace.coordinator.turn import CancelTimer, Deferred, Prepared, Producer, SetTimer, Turn
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from headrace.records.codec import Codec
@@ -24,7 +24,6 @@ from headrace.records.plain import plain_records, seal_plain
 from headrace.records.record import recompress
 from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
-from headrace.storage.log import AppendResult
 from headrace.storage.producers import Origin
 
 log = logging.getLogger(__name__)
@@ -58,6 +57,12 @@ def coordinator_error(error: BaseException) -> CoordinatorError:
     log.error("a coordinator failed", exc_info=error)
     return CoordinatorError(
         ErrorCode.UNKNOWN_SERVER_ERROR, "the coordinator met an unexpected error; see its log"
+    )
+
+
+def _too_few_in_sync() -> CoordinatorError:
+    return CoordinatorError(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas of its log are in sync"
     )
 
 
@@ -128,9 +133,9 @@ class Seat(Generic[S]):
             return error
         except Exception as error:
             return coordinator_error(error)
-        # Taken apart once: this is run for every commit.
-        answer, changes, completions, timers, effects, _, _, prepared = turn
-        if changes or prepared is not None:
+        # Taken apart once: this is run for every heartbeat.
+        answer, changes, completions, timers, effects, _, _ = turn
+        if changes:
             failed = self._write(turn, now_ms)
             if failed is not None:
                 return failed
@@ -141,48 +146,66 @@ class Seat(Generic[S]):
         if timers:
             self._set(timers)
         if uncommitted or self._uncommitted:
-            return self._promise(turn)
+            return self._promise(turn, flush=bool(changes))
         if completions or effects:
             self._finish(turn)
         return answer
+
+    def store(
+        self, records: Prepared, timers: Sequence[SetTimer], now_ms: int
+    ) -> CoordinatorError | Deferred[None] | None:
+        """A turn that is nothing but its records: None if they are committed, else the promise of
+        it; an error changed nothing."""
+        leader = self.leader
+        count = records.count
+        try:
+            if not leader.enough_in_sync:
+                return _too_few_in_sync()
+            if self._codec is NOT_COMPRESSED:
+                offset = leader.append_own(records.payload, count, now_ms)
+            else:
+                offset = self._append_compressed(records.payload, count, now_ms, None)
+        except Exception as error:
+            return coordinator_error(error)
+        try:
+            records.replay(offset)
+        except Exception as error:
+            self._owner.broken(leader.index)
+            return coordinator_error(error)
+        if timers:
+            self._set(timers)
+        if self._uncommitted or leader.high_watermark < offset + count:
+            return self._promise(Turn[None](None), flush=True)
+        return None
 
     def _write(self, turn: Turn[R], now_ms: int) -> CoordinatorError | None:
         """Appends and replays the changes; after an error the turn has not happened."""
         leader = self.leader
         if not leader.enough_in_sync:
-            refused = CoordinatorError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas of its log are in sync"
-            )
+            refused = _too_few_in_sync()
             self._take_back(turn, refused)
             return refused
-        _, changes, _, _, _, producer, _, prepared = turn
+        _, changes, _, _, _, producer, _ = turn
         try:
-            if prepared is not None:
-                payload, count = prepared.payload, prepared.count
-            else:
-                encode = self.shard.format.encode
-                payload, count = plain_records([encode(one) for one in changes]), len(changes)
+            encode = self.shard.format.encode
+            payload, count = plain_records([encode(one) for one in changes]), len(changes)
             if self._codec is not NOT_COMPRESSED:
-                result = self._append_compressed(payload, count, now_ms, producer)
+                offset = self._append_compressed(payload, count, now_ms, producer)
             elif producer is None:
-                result = leader.append_own(payload, count, now_ms)
+                offset = leader.append_own(payload, count, now_ms)
             else:
-                result = leader.append_own(
+                offset = leader.append_own(
                     payload, count, now_ms, producer.producer_id, producer.epoch
                 )
         except Exception as error:
             refused = coordinator_error(error)
             self._take_back(turn, refused)
             return refused
-        offset = result.first_offset
         try:
-            if prepared is not None:
-                prepared.replay(offset)
-            else:
-                replay = self.shard.replay
-                for change in changes:
-                    replay(offset, change, producer)
-                    offset += 1
+            replay = self.shard.replay
+            for change in changes:
+                replay(offset, change, producer)
+                offset += 1
         except Exception as error:
             failed = coordinator_error(error)
             for completion in turn.completions:
@@ -193,7 +216,7 @@ class Seat(Generic[S]):
 
     def _append_compressed(
         self, payload: bytes, count: int, now_ms: int, producer: Producer | None
-    ) -> AppendResult:
+    ) -> int:
         """For the few who ask for it (`offsets.topic.compression.codec`)."""
         plain = seal_plain(
             payload,
@@ -203,7 +226,8 @@ class Seat(Generic[S]):
             producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.epoch,
         )
         batch = recompress(plain, self._codec, max_bytes=len(plain))
-        return self.leader.append(memoryview(bytearray(batch)), now_ms, Origin.COORDINATOR)
+        writable = memoryview(bytearray(batch))
+        return self.leader.append(writable, now_ms, Origin.COORDINATOR).first_offset
 
     def _take_back(self, turn: Turn[R], error: CoordinatorError) -> None:
         for completion in turn.completions:
@@ -238,10 +262,11 @@ class Seat(Generic[S]):
     def settle(self) -> None:
         """The log holds what is not committed yet and is in the shard: answers wait for it."""
         if self.leader.high_watermark < self.leader.log.log_end_offset:
-            self._promise(Turn[object](None))
+            self._promise(Turn[object](None), flush=False)
 
-    def _promise(self, turn: Turn[R]) -> Deferred[R]:
-        """Keeps the answer until the high watermark has passed all that it may rest on."""
+    def _promise(self, turn: Turn[R], *, flush: bool) -> Deferred[R]:
+        """Keeps the answer until the high watermark has passed all that it may rest on. `flush`:
+        the turn has written, which may wait for the disk."""
         if not self._uncommitted:
             # An effect of the turn that `advanced` has just finished may come here: watch once.
             self.leader.unwatch(self)
@@ -258,7 +283,7 @@ class Seat(Generic[S]):
         )
         if self._deadline is None:
             self._deadline = timers.call_later(self._owner.commit_timeout_s, self._too_late)
-        if (turn.changes or turn.prepared) and self.leader.flush_pending:
+        if flush and self.leader.flush_pending:
             self._flusher.flush(self.leader).add_done_callback(self._flushed)
         return answer
 

@@ -79,7 +79,10 @@ class CancelTimer(NamedTuple):
 
 
 class Prepared(Protocol):
-    """Records that the shard has at hand, and what their replay comes to."""
+    """Records that are at hand as bytes, and what their replay comes to.
+
+    Where many small turns must be cheap, this is a turn that has nothing to say but its records.
+    """
 
     @property
     def count(self) -> int:
@@ -109,5 +112,3 @@ class Turn(NamedTuple, Generic[R]):
     producer: Producer | None = None
     undo: Callable[[CoordinatorError], None] | None = None
     """Takes back soft state (waiting members, not records) if the append failed."""
-    prepared: Prepared | None = None
-    """Stands for `changes`, which are empty then, where many small turns must be cheap."""

@@ -65,7 +65,7 @@ class Leader(Replica):
         result = log.append(
             batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, looked=looked
         )
-        self._appended(log, result, len(batches))
+        self._appended(log, len(batches), result.duplicate, result.needs_flush)
         return result
 
     def append_own(
@@ -75,29 +75,32 @@ class Leader(Replica):
         now_ms: int,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> AppendResult:
-        """Appends `count` records of this broker's own coordinator, as one batch."""
+    ) -> int:
+        """Appends `count` records of this broker's own coordinator, as one batch; returns the
+        first one's offset."""
         if self.closed:
             raise self._ended()
         log = self._log or self.log
-        result = log.append_own(payload, count, self.epoch, now_ms, producer_id, producer_epoch)
-        if self._unflushed or self._waiters or result.needs_flush:
-            self._appended(log, result, HEADER_SIZE + len(payload))
+        first_offset, needs_flush = log.append_own(
+            payload, count, self.epoch, now_ms, producer_id, producer_epoch
+        )
+        if needs_flush or self._unflushed or self._waiters:
+            self._appended(log, HEADER_SIZE + len(payload), False, needs_flush)
         else:
-            self.high_watermark = result.last_offset + 1
-        return result
+            self.high_watermark = first_offset + count
+        return first_offset
 
     def _ended(self) -> RoleEnded:
         return RoleEnded(f"{self.topic}-{self.index} is no longer led in epoch {self.epoch}")
 
-    def _appended(self, log: Log, result: AppendResult, size_bytes: int) -> None:
-        if result.needs_flush or self._unflushed:
+    def _appended(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
+        if needs_flush or self._unflushed:
             # Also a duplicate waits for the flush that its first copy was promised.
             if self._unflushed is None:
                 self._unflushed = []
-            size = 0 if result.duplicate else size_bytes
+            size = 0 if duplicate else size_bytes
             self._unflushed.append((log.log_end_offset, size))
-        elif not result.duplicate:
+        elif not duplicate:
             self.high_watermark = log.log_end_offset
             if self._waiters:
                 self._tell(size_bytes)

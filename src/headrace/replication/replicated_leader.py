@@ -15,7 +15,7 @@ from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_I
 from headrace.replication.leader import Leader
 from headrace.replication.progress import Progress
 from headrace.replication.replica import Replica, Waiter
-from headrace.storage.log import AppendResult, Log
+from headrace.storage.log import Log
 
 
 class IsrProposal(NamedTuple):
@@ -108,22 +108,24 @@ class ReplicatedLeader(Leader):
         now_ms: int,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> AppendResult:
+    ) -> int:
         if self.closed:
             raise self._ended()
         log = self._log or self.log
-        result = log.append_own(payload, count, self.epoch, now_ms, producer_id, producer_epoch)
-        self._appended(log, result, HEADER_SIZE + len(payload))
-        return result
+        first_offset, needs_flush = log.append_own(
+            payload, count, self.epoch, now_ms, producer_id, producer_epoch
+        )
+        self._appended(log, HEADER_SIZE + len(payload), False, needs_flush)
+        return first_offset
 
-    def _appended(self, log: Log, result: AppendResult, size_bytes: int) -> None:
+    def _appended(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
         end = log.log_end_offset
-        if not result.duplicate:
+        if not duplicate:
             self._uncommitted.append((end, size_bytes))
-        if result.needs_flush or self._unflushed:
+        if needs_flush or self._unflushed:
             if self._unflushed is None:
                 self._unflushed = []
-            self._unflushed.append((end, 0 if result.duplicate else size_bytes))
+            self._unflushed.append((end, 0 if duplicate else size_bytes))
         else:
             self._safe_end = end
             if len(self._maximal) == 1:

@@ -127,9 +127,10 @@ class Log(CompactableLog):
         now_ms: int,
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
-    ) -> AppendResult:
+    ) -> tuple[int, bool]:
         """Appends `count` records of this broker's own, as `plain_records` writes them, as one
-        batch; only its size is in question."""
+        batch; only its size is in question. Returns the first offset and whether a flush must
+        come before anyone is told."""
         if self._failure or self.directory.failure or not self._loaded:
             self._ready()
         first_offset = self.log_end_offset
@@ -139,9 +140,10 @@ class Log(CompactableLog):
         size = len(batch)
         rules = self._rules
         if size > rules.max_own_bytes or producer_id >= 0:
-            return self.append(
+            result = self.append(
                 bytearray(batch), leader_epoch=leader_epoch, now_ms=now_ms, origin=COORDINATOR
             )
+            return result.first_offset, result.needs_flush
         last_offset = first_offset + count - 1
         segment, position = self._write(batch, now_ms, last_offset, now_ms)
         entries = self._epochs.entries
@@ -150,7 +152,7 @@ class Log(CompactableLog):
         segment.note(position, size, last_offset, now_ms, rules.index_interval_bytes)
         self.log_end_offset = last_offset + 1
         needs_flush = last_offset - self._durability.recovery_point >= rules.flush_messages - 1
-        return AppendResult(first_offset, last_offset, -1, False, needs_flush)
+        return first_offset, needs_flush
 
     def _append_plain(
         self, buf: WritableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int
