@@ -11,6 +11,7 @@ has work until the last answer is there.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.coordinator_seat import Seat, coordinator_error
@@ -93,11 +94,11 @@ class CommitGathering:
         if outcome is None:
             self._stored += commits
         elif isinstance(outcome, Deferred):
-            stored = commits
-            outcome.listen(lambda error: self._committed_later(stored, error))
+            outcome.listen(partial(self._committed_later, commits))
         else:
             _start_again(commits)
-        _start_again(refused)
+        if refused:
+            _start_again(refused)
 
     def _committed_later(
         self, commits: Sequence[RepeatedCommit], error: CoordinatorError | None

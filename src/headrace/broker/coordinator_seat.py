@@ -172,8 +172,8 @@ class Seat(Generic[S]):
         except Exception as error:
             self._owner.broken(leader.index)
             return coordinator_error(error)
-        if timers:
-            self._set(timers)
+        for key, delay_ms in timers:
+            self._timers.set(key, delay_ms / 1000)
         if self._uncommitted or leader.high_watermark < offset + count:
             return self._promise(Turn[None](None), flush=True)
         return None

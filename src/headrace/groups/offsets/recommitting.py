@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headrace.groups.shard import GroupShard
 
 _NO_RETENTION: Final = -1
+_NOT_STORED: Final = -1
 
 
 class Repeatable(NamedTuple):
@@ -51,13 +52,13 @@ class Recommit:
     """
 
     __slots__ = (
+        "_committed",
         "_generation",
         "_instance_id",
         "_now_ms",
         "_partition",
         "_record",
         "_table",
-        "_value",
         "_version",
         "group_id",
         "member_id",
@@ -78,17 +79,18 @@ class Recommit:
         self._instance_id = request.group_instance_id
         self._generation = request.generation_id_or_member_epoch
         self._partition = partition.partition_index
-        # Nobody keeps what the table holds, so one value serves all commits.
-        self._value = OffsetCommitValue(
+        value = OffsetCommitValue(
             offset=self.offset,
             leader_epoch=partition.committed_leader_epoch,
             metadata=partition.committed_metadata or "",
             topic_id=topic.topic_id,
         )
+        # Nobody keeps what the table holds, so that one serves all commits.
+        self._committed = Committed(_NOT_STORED, value)
         key = OffsetCommitKey(
             group_id=request.group_id, topic=topic.name, partition=self._partition
         )
-        self._record = RepeatedOffset(key, self._value)
+        self._record = RepeatedOffset(key, value)
         self.payload = b""
 
     def admit(
@@ -123,12 +125,12 @@ class Recommit:
 
     def replay(self, record_offset: int) -> None:
         """What the replay of the commit's record would do."""
-        value = self._value
+        committed = self._committed
+        committed.record_offset = record_offset
+        value = committed.value
         value.offset = self.offset
         value.commit_timestamp = self._now_ms
-        self._table.put(
-            self.group_id, self.topic.name, self._partition, Committed(record_offset, value)
-        )
+        self._table.put(self.group_id, self.topic.name, self._partition, committed)
 
 
 R = TypeVar("R", bound=Recommit)

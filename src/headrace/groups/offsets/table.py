@@ -1,13 +1,18 @@
 """Offsets by group, topic and partition."""
 
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.groups.records.offsets import OffsetCommitValue
 
 
-class Committed(NamedTuple):
-    """An offset and where its record is in the log: of two, the later one counts."""
+@dataclass(slots=True)
+class Committed:
+    """An offset and where its record is in the log: of two, the later one counts.
+
+    Who asks the table for it does not keep it: a commit that is made again changes it in place.
+    """
 
     record_offset: int
     value: OffsetCommitValue
