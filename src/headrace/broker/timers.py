@@ -132,6 +132,16 @@ class Timers:
         return callback
 
 
+class _Deadline:
+    """When a key runs out, and its entry in the heap, which is not later than that."""
+
+    __slots__ = ("at", "entry")
+
+    def __init__(self, at: float) -> None:
+        self.at = at
+        self.entry = at
+
+
 class KeyedTimers:
     """One deadline a key; `expired(key)` is called when it has passed."""
 
@@ -139,10 +149,9 @@ class KeyedTimers:
         self._timers = timers
         self._monotonic = timers.monotonic
         self._expired = expired
-        self._deadlines: dict[Hashable, float] = {}
-        # For each key that has a deadline, an entry that is not later than it.
+        self._deadlines: dict[Hashable, _Deadline] = {}
+        # An entry that is not its key's is left over from a deadline that was moved or cancelled.
         self._heap: list[tuple[float, int, Hashable]] = []
-        self._entries: dict[Hashable, float] = {}
         self._count = 0  # keys need not be comparable
         self._timer: Timer | None = None
 
@@ -152,10 +161,14 @@ class KeyedTimers:
     def set(self, key: Hashable, delay_s: float) -> None:
         """Sets or moves the key's deadline."""
         at = self._monotonic() + delay_s
-        self._deadlines[key] = at
-        entry = self._entries.get(key)
-        if entry is None or at < entry:
-            self._enter(key, at)
+        deadline = self._deadlines.get(key)
+        if deadline is None:
+            deadline = self._deadlines[key] = _Deadline(at)
+            self._enter(key, deadline)
+            return
+        deadline.at = at
+        if at < deadline.entry:
+            self._enter(key, deadline)
 
     def cancel(self, key: Hashable) -> None:
         """Forgets the key, if it is known."""
@@ -164,24 +177,25 @@ class KeyedTimers:
     def clear(self) -> None:
         self._deadlines.clear()
         self._heap.clear()
-        self._entries.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _enter(self, key: Hashable, at: float) -> None:
-        self._entries[key] = at
+    def _enter(self, key: Hashable, deadline: _Deadline) -> None:
+        deadline.entry = deadline.at
         self._count += 1
         heap = self._heap
-        heapq.heappush(heap, (at, self._count, key))
+        heapq.heappush(heap, (deadline.at, self._count, key))
         if len(heap) > MIN_STALE_ENTRIES and len(heap) > 2 * len(self._deadlines):
             self._rebuild()
-        if self._timer is None or heap[0][0] < self._timer.at:
+        if self._timer is None or self._heap[0][0] < self._timer.at:
             self._arm()
 
     def _rebuild(self) -> None:
-        self._entries = dict(self._deadlines)
-        self._heap = [(at, n, key) for n, (key, at) in enumerate(self._entries.items())]
+        self._heap = []
+        for number, (key, deadline) in enumerate(self._deadlines.items()):
+            deadline.entry = deadline.at
+            self._heap.append((deadline.at, number, key))
         self._count = len(self._heap)
         heapq.heapify(self._heap)
 
@@ -199,13 +213,10 @@ class KeyedTimers:
         try:
             while self._heap and self._heap[0][0] <= now:
                 entry, _, key = heapq.heappop(self._heap)
-                if self._entries.get(key) != entry:
-                    continue  # a nearer entry of the same key has taken its place
-                del self._entries[key]
                 deadline = self._deadlines.get(key)
-                if deadline is None:
-                    continue
-                if deadline > now:
+                if deadline is None or deadline.entry != entry:
+                    continue  # cancelled, or a nearer entry of the same key has taken its place
+                if deadline.at > now:
                     self._enter(key, deadline)
                     continue
                 del self._deadlines[key]

@@ -28,6 +28,7 @@ from headrace.storage.errors import (
     DiskFull,
     OffsetOutOfRange,
     OutOfOrderSequence,
+    StorageError,
     UnexpectedOffset,
 )
 from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
@@ -144,15 +145,32 @@ class Log(CompactableLog):
                 bytearray(batch), leader_epoch=leader_epoch, now_ms=now_ms, origin=COORDINATOR
             )
             return result.first_offset, result.needs_flush
-        last_offset = first_offset + count - 1
-        segment, position = self._write(batch, now_ms, last_offset, now_ms)
+        next_offset = first_offset + count
+        items = self._segments.items
+        segment = items[-1] if items else None
+        try:
+            # What `_segment_for` asks, in place: coordinators append much and little at a time.
+            if (
+                segment is None
+                or not 0 < segment.size <= rules.segment_bytes - size
+                or not 0 <= now_ms - segment.since_ms <= self._roll_after_ms
+                or next_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+                or segment.index_entries >= rules.max_index_entries
+            ):
+                segment = self._segment_for(size, now_ms, next_offset - 1, now_ms)
+            position = segment.write(batch)
+        except OSError as error:
+            raise self._not_written(error) from error
+        recovery_point = self._durability.recovery_point
+        if recovery_point >= first_offset:
+            self._unflushed_since_ms = now_ms
+        self._out_of_room = False
         entries = self._epochs.entries
         if not entries or leader_epoch != entries[-1].epoch:
             self._epochs.assign(leader_epoch, first_offset)
-        segment.note(position, size, last_offset, now_ms, rules.index_interval_bytes)
-        self.log_end_offset = last_offset + 1
-        needs_flush = last_offset - self._durability.recovery_point >= rules.flush_messages - 1
-        return first_offset, needs_flush
+        segment.note(position, size, next_offset - 1, now_ms, rules.index_interval_bytes)
+        self.log_end_offset = next_offset
+        return first_offset, next_offset - recovery_point >= rules.flush_messages
 
     def _append_plain(
         self, buf: WritableBuffer, header: BatchHeader, leader_epoch: int, now_ms: int
@@ -177,13 +195,16 @@ class Log(CompactableLog):
             segment = self._segment_for(len(buf), max_timestamp, last_offset, now_ms)
             position = segment.write(buf)
         except OSError as error:
-            fault = self.directory.fault(error, f"appending to {self.name}")
-            self._out_of_room = isinstance(fault, DiskFull)
-            raise fault from error
+            raise self._not_written(error) from error
         self._out_of_room = False
         if self._durability.recovery_point >= self.log_end_offset:
             self._unflushed_since_ms = now_ms
         return segment, position
+
+    def _not_written(self, error: OSError) -> StorageError:
+        fault = self.directory.fault(error, f"appending to {self.name}")
+        self._out_of_room = isinstance(fault, DiskFull)
+        return fault
 
     def _take_in(
         self,

@@ -54,7 +54,6 @@ class Segment:
         "_bytes_since_index",
         "_created_ms",
         "_files",
-        "_first_timestamp",
         "_max_timestamp",
         "_max_timestamp_offset",
         "_notes_in_memory",
@@ -66,6 +65,7 @@ class Segment:
         "index_entries",
         "path",
         "removed",
+        "since_ms",
         "size",
         "times",
         "txns",
@@ -94,7 +94,7 @@ class Segment:
         self.removed = False
         self._bytes_since_index = 0
         self._created_ms = -1
-        self._first_timestamp = UNKNOWN if size else NO_TIMESTAMP
+        self.since_ms = UNKNOWN if size else NO_TIMESTAMP  # of its first batch, if that is known
         self._prepared = False
         self._notes_in_memory = 0
         self.index_entries = 0  # counted when the segment is prepared for writing
@@ -146,7 +146,7 @@ class Segment:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
         if position == 0:
-            self._first_timestamp = max_timestamp
+            self.since_ms = max_timestamp
         if self._bytes_since_index > interval_bytes:
             base_offset = self.base_offset
             self.index.append(last_offset - base_offset, position)
@@ -164,7 +164,7 @@ class Segment:
 
     def waited_ms(self, timestamp: int, now_ms: int) -> int:
         """How long the segment has been filling: by its records' time if they have one."""
-        first = self._first_timestamp
+        first = self.since_ms
         if first == UNKNOWN:
             first = self.first_timestamp
         if first >= 0 <= timestamp:
@@ -204,12 +204,12 @@ class Segment:
     @property
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, from which segment.ms counts."""
-        if self._first_timestamp == UNKNOWN:
+        if self.since_ms == UNKNOWN:
             if self.size < HEADER_SIZE:
                 return NO_TIMESTAMP
             header = read_exactly(self._files.fs, self.file.acquire(), HEADER_SIZE, 0)
-            self._first_timestamp = int.from_bytes(header[35:43], "big", signed=True)
-        return self._first_timestamp
+            self.since_ms = int.from_bytes(header[35:43], "big", signed=True)
+        return self.since_ms
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -324,7 +324,7 @@ class Segment:
         self._bytes_since_index = 0
         self._max_timestamp = UNKNOWN
         self._prepared = False
-        self._first_timestamp = UNKNOWN
+        self.since_ms = UNKNOWN
         self._find_max_timestamp()
 
     def _find_max_timestamp(self) -> None:
@@ -346,7 +346,7 @@ class Segment:
         self._max_timestamp_offset = self.base_offset
         self._notes_in_memory = 0
         self.index_entries = 0  # counted when the segment is prepared for writing
-        self._first_timestamp = UNKNOWN
+        self.since_ms = UNKNOWN
 
     def open_files(self) -> list[OpenFile]:
         return [self.file, self.index.file, self.times.file, self.txns.file]
