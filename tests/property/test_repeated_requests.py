@@ -215,12 +215,12 @@ def test_a_part_of_a_longer_request_is_not_taken_for_a_known_one() -> None:
 
 def test_a_packet_of_the_right_size_that_ends_one_request_and_begins_another_is_not_one() -> None:
     async def scenario() -> None:
-        stream = framed(SAME) * 2
+        stream = framed(SAME) + framed(b"other")
         client = Client()
         for packet in (stream[:6], stream[6 : 6 + Known.packet_bytes]):
             client.send(packet)
         client.connection.answer_held(SAME)
         client.send(stream[6 + Known.packet_bytes :])
-        assert client.owner.started == [SAME, SAME]
+        assert client.owner.started == [SAME, b"other"]
 
     asyncio.run(scenario())
