@@ -10,6 +10,7 @@ import pytest
 import headrace.testing
 from headrace.broker.connection import HELD, Connection, Held, Parts, Pipelined, Serial
 from headrace.broker.dispatch import Dispatcher
+from headrace.broker.repeated_commit import RepeatedCommit
 from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.delete_topics import (
@@ -65,17 +66,24 @@ def wire(taken: list[bool]) -> Iterator[Wire]:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each commit took the shortcut."""
     taken: list[bool] = []
-    dispatch = Dispatcher.dispatch
+    dispatch, again = Dispatcher.dispatch, RepeatedCommit.again
 
     def counted(
         dispatcher: Dispatcher, connection: Connection, frame: memoryview
     ) -> Parts | Pipelined | Serial | Held | None:
         answer = dispatch(dispatcher, connection, frame)
-        if frame[:2] == OFFSET_COMMIT:
-            taken.append(answer is HELD)
+        if frame[:2] == OFFSET_COMMIT and answer is not HELD:
+            taken.append(False)
         return answer
 
+    def counted_again(commit: RepeatedCommit, buffer: bytearray | memoryview, at: int) -> bool:
+        is_it = again(commit, buffer, at)
+        if is_it:
+            taken.append(True)
+        return is_it
+
     monkeypatch.setattr(Dispatcher, "dispatch", counted)
+    monkeypatch.setattr(RepeatedCommit, "again", counted_again)
     return taken
 
 
