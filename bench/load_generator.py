@@ -113,6 +113,10 @@ class BackgroundLoad:
             self.kill()
             raise LoadError(f"{self._call}: {self._said.text[-MAX_SAID_CHARACTERS:] or 'no ack'}")
 
+    def count_from_now(self) -> None:
+        """Forgets the latencies so far, in a mode that measures some."""
+        self._process.send_signal(signal.SIGUSR1)
+
     def finish(self, timeout_s: float) -> Mapping[str, float]:
         """Ends the load, and returns its figures when everything that it sent was answered."""
         self._process.send_signal(signal.SIGINT)

@@ -80,10 +80,11 @@ class CatchUp:
     def _return(self, cluster: Cluster, away: Node) -> tuple[float, Mapping[str, float]]:
         """From the first byte that reaches the broker to its place in sync everywhere."""
         size = _bytes_of(away)
-        away.launch()
-        cluster.wait(lambda: _bytes_of(away) > size, "the broker fetches", CATCH_UP_TIMEOUT_S)
-        began = time.monotonic()
         with _paced(cluster) as load:
+            away.launch()
+            cluster.wait(lambda: _bytes_of(away) > size, "the broker fetches", CATCH_UP_TIMEOUT_S)
+            load.count_from_now()
+            began = time.monotonic()
             cluster.await_in_sync(CATCH_UP_TIMEOUT_S)
             seconds = time.monotonic() - began
             copied = _bytes_of(away) - size

@@ -1,6 +1,8 @@
 /* A paced producer that goes on through whatever happens to the brokers, until SIGINT.
  *
- * It says {"ready":1} at the first acknowledgement. Latencies are of acknowledgements. Sends are paced by the clock and never wait for an answer; a thread of its own takes reports. */
+ * It says {"ready":1} at the first acknowledgement. Latencies are of acknowledgements; after a
+ * SIGUSR1 only those of messages that were sent later. Sends are paced by the clock and never wait
+ * for an answer; a thread of its own takes reports. */
 #include "load.h"
 
 #include <pthread.h>
@@ -13,11 +15,13 @@
 enum { MAX_SAMPLES = 4000000 };
 
 static volatile sig_atomic_t interrupted;
+static _Atomic int64_t counted_from_ns;
 
 typedef struct {
         const options_t *options;
         rd_kafka_t *client;
         samples_t samples;
+        int64_t since_ns; /* of the samples */
         int64_t acked;
         int64_t failed;
         atomic_bool stop;
@@ -26,6 +30,21 @@ typedef struct {
 static void on_interrupt(int number) {
         (void)number;
         interrupted = 1;
+}
+
+static void on_restart(int number) {
+        (void)number;
+        counted_from_ns = now_ns();
+}
+
+static void count(steady_t *steady, int64_t sent_ns, int64_t now) {
+        const int64_t from_ns = counted_from_ns;
+        if (from_ns != steady->since_ns) {
+                steady->since_ns = from_ns;
+                steady->samples.count = 0;
+        }
+        if (sent_ns >= from_ns)
+                samples_add(&steady->samples, now - sent_ns);
 }
 
 static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *opaque) {
@@ -39,7 +58,7 @@ static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, v
                 return;
         }
         memcpy(&sent_ns, message->payload, sizeof sent_ns);
-        samples_add(&steady->samples, now - sent_ns);
+        count(steady, sent_ns, now);
         if (!steady->acked++) {
                 puts("{\"ready\":1}");
                 fflush(stdout);
@@ -76,6 +95,7 @@ int run_steady(const options_t *options) {
         rd_kafka_conf_t *conf = producer_conf(options);
         pthread_t collector;
         signal(SIGINT, on_interrupt);
+        signal(SIGUSR1, on_restart);
         rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
         rd_kafka_conf_set_opaque(conf, &steady);
         steady.client = new_client(RD_KAFKA_PRODUCER, conf);
