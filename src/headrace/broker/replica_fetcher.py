@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 
 from headrace.broker.flusher import Flusher
 from headrace.broker.leader_line import FIRST_BACKOFF_S, LeaderLine, Line, LineUser
+from headrace.broker.replica_turns import TURN_COST, Turn, turns
 from headrace.broker.timers import Timers
 from headrace.client.errors import ClientError, code_of_number
 from headrace.client.frames import Frame
@@ -33,6 +34,7 @@ from headrace.protocol.messages.fetch import (
     FetchResponse,
     FetchTopic,
 )
+from headrace.records.buffer import Buffer
 from headrace.replication.follower import Follower
 from headrace.storage.errors import LogDirFailed, StorageError
 
@@ -42,9 +44,11 @@ FETCH_VERSION: Final = 17
 RESPONSE_HEADER_VERSION: Final = 1
 MAX_UNDER_WAY: Final = 2  # the one that waits, and the one that ends its wait
 NAMED_PER_FETCH: Final = 256  # logs may have to be opened first; others are served between fetches
-SLICE_BYTES: Final = 1024 * 1024  # taken in one turn of the loop
+
+NEVER: Final = -1
 
 Key = tuple[bytes, int]
+Part = tuple[bytes, FetchPartitionData, Turn, bool]  # the last: whether it is the partition's last
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +93,7 @@ class _Copy:
         self.key = key
         self.follower = follower
         self.backoff_s = 0.0
-        self.named_in = -1  # the number of the fetch that last named it
+        self.named_in = NEVER  # the number of the fetch that last named it
         self.in_session = False
         self.gone = False
 
@@ -307,7 +311,12 @@ class ReplicaFetcher:
             self._begin_session()
             return
         self._session_id = answer.session_id
-        parts = [(topic.topic_id, data) for topic in answer.responses for data in topic.partitions]
+        parts: list[Part] = []
+        for topic in answer.responses:
+            for data in topic.partitions:
+                *more, last = turns(data.records or b"")
+                parts += [(topic.topic_id, data, turn, False) for turn in more]
+                parts.append((topic.topic_id, data, last, True))
         self._take_slice(line, number, parts, 0)
 
     def _begin_session(self) -> None:
@@ -320,28 +329,28 @@ class ReplicaFetcher:
             self._due[copy.key] = copy
         self._poke()
 
-    def _take_slice(
-        self, line: Line, number: int, parts: list[tuple[bytes, FetchPartitionData]], first: int
-    ) -> None:
-        """Takes what was fetched; much of it in slices, so that others are served between."""
+    def _take_slice(self, line: Line, number: int, parts: list[Part], first: int) -> None:
+        """Takes what was fetched; if it is much, in turns, so that others are served between."""
         if self._closed or line is not self._line.current:
             return
-        taken = 0
+        cost = 0
         for at in range(first, len(parts)):
-            topic_id, data = parts[at]
+            topic_id, data, turn, is_last = parts[at]
             copy = self._copies.get((topic_id, data.partition_index))
             if copy is None or copy.named_in > number or copy.named_in < self._session_began:
                 continue  # the role has changed, or the position has, since it was asked
-            taken += len(data.records or b"")
-            self._take(copy, data)
-            if taken >= SLICE_BYTES and at + 1 < len(parts):
-                self._host.loop.call_soon(self._take_slice, line, number, parts, at + 1)
+            if cost + turn.cost > TURN_COST and cost:
+                self._host.loop.call_soon(self._take_slice, line, number, parts, at)
                 return
+            cost += turn.cost
+            self._take(copy, data, turn.records, is_last=is_last)
         self._under_way -= 1
         if not self._poked:
             self._fetch()
 
-    def _take(self, copy: _Copy, data: FetchPartitionData) -> None:
+    def _take(
+        self, copy: _Copy, data: FetchPartitionData, records: Buffer, *, is_last: bool
+    ) -> None:
         follower = copy.follower
         if follower.closed:
             return
@@ -350,7 +359,6 @@ class ReplicaFetcher:
             return
         copy.backoff_s = 0.0
         diverging = data.diverging_epoch
-        records = data.records or b""
         try:
             if diverging.end_offset >= 0:
                 end = follower.cut_back(diverging.epoch, diverging.end_offset)
@@ -368,6 +376,8 @@ class ReplicaFetcher:
             return
         except StorageError as error:
             self._hold(copy, str(error))
+            return
+        if not is_last:
             return
         if result is not None and result.needs_flush:
             self._flush(copy)
@@ -422,7 +432,8 @@ class ReplicaFetcher:
         )
 
     def _hold(self, copy: _Copy, reason: str) -> None:
-        """Names the partition again after a pause that grows."""
+        """Names the partition again after a pause that grows; until then nothing of it is taken."""
+        copy.named_in = NEVER
         if copy.gone:
             return
         most_s = self._rules.fetch_backoff_s

@@ -2,25 +2,29 @@
 
 A follower's session lives between its fetches: it names a partition again only when its position
 has moved. So that a fetch over thousands of partitions costs what has changed, each position
-listens to its leader, and only those with news are looked at. Pure: who waits is told by a call.
+listens to its leader, and only those with news are looked at. Where a follower lags behind, it is
+sent turn after turn at a pace that leaves room for others. Pure: who waits is told by a call.
 
 Guarantees: a follower counts as far as its log is known to agree with the leader's: a position
 that diverges, or that another epoch asks for, is answered and never counted. No watermark is told
 before the leader has it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final, NamedTuple, Protocol
 
+from headrace.broker.catch_up_pace import CatchUpPace
 from headrace.broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_SESSION_ID
 from headrace.broker.partitions import PartitionTable
+from headrace.broker.replica_turns import BATCH_COST, turns
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import FetchEpochEndOffset, FetchPartitionData
 from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.errors import OffsetOutOfRange, StorageError
 
 UNKNOWN: Final = -1
+CATCH_UP_BYTES: Final = 256 * 1024  # read at once for a follower that lags; one batch at least
 MAX_EPOCH: Final = 2**31 - 1
 NONE: Final = ErrorCode.NONE
 
@@ -72,7 +76,7 @@ class Position:
         self.told_start = UNKNOWN
 
     def advanced(self, size_bytes: int) -> None:
-        self.session.has_news(self)
+        self.session.appended(self, size_bytes)
 
     def interrupted(self) -> None:
         """The log start moved, or this broker no longer leads: the follower must hear of it."""
@@ -91,9 +95,15 @@ class ReplicaSession:
     """One follower's positions, and which of them have something to be told."""
 
     def __init__(
-        self, session_id: int, replica_id: int, broker_epoch: int, throttle: SendThrottle
+        self,
+        session_id: int,
+        replica_id: int,
+        broker_epoch: int,
+        throttle: SendThrottle,
+        pace: CatchUpPace,
     ) -> None:
         self._throttle = throttle
+        self._pace = pace
         self.session_id = session_id
         self.replica_id = replica_id
         self.broker_epoch = broker_epoch
@@ -101,6 +111,8 @@ class ReplicaSession:
         self.heard_at = float("-inf")
         self._positions: dict[Key, Position] = {}
         self._ready: dict[Position, None] = {}
+        # Where the follower lags behind, and must wait for its next share.
+        self._held: dict[Position, None] = {}
         # Told of records that were not committed then: they get a watermark with what comes next.
         self._behind: dict[Position, None] = {}
         self.waiting: Waiting | None = None  # the fetch that waits for news
@@ -111,7 +123,14 @@ class ReplicaSession:
     def next_epoch(self) -> None:
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
+    def appended(self, position: Position, size_bytes: int) -> None:
+        if position in self._held:
+            self._pace.appended(size_bytes + BATCH_COST)
+        else:
+            self.has_news(position)
+
     def has_news(self, position: Position) -> None:
+        self._held.pop(position, None)
         self._ready[position] = None
         if self.waiting is not None:
             self.waiting.wake()
@@ -125,6 +144,7 @@ class ReplicaSession:
             if position is not None:
                 position.listen(None)
                 self._ready.pop(position, None)
+                self._held.pop(position, None)
                 self._behind.pop(position, None)
 
     def finish(self) -> None:
@@ -151,6 +171,7 @@ class ReplicaSession:
                 position = self._positions[key] = Position(self, where)
             else:
                 position.where = where
+            self._held.pop(position, None)
             self._ready[position] = None
             leader = self._count(table, position, now)
             if leader is not None:
@@ -181,8 +202,28 @@ class ReplicaSession:
 
     # --- answering ------------------------------------------------------------------------------
 
-    def is_due(self, table: PartitionTable) -> bool:
+    def held_s(self, now: float) -> float | None:
+        """In how long there may be something for a follower that lags behind; None if nothing."""
+        return self._pace.wait_s(now) if self._held else None
+
+    def _resume(self, now: float) -> None:
+        """The one that has waited longest is next, as soon as the pace allows one."""
+        if self._held and not self._pace.wait_s(now):
+            position = next(iter(self._held))
+            del self._held[position]
+            self._ready[position] = None
+
+    def _must_wait(self, position: Position, leader: ReplicatedLeader, now: float) -> bool:
+        """Whether the follower lags there and has had its share; it is set aside then."""
+        if leader.awaits(self.replica_id) or not self._pace.wait_s(now):
+            return False
+        del self._ready[position]
+        self._held[position] = None
+        return True
+
+    def is_due(self, table: PartitionTable, now: float) -> bool:
         """Whether an answer now would hold records or an error, and not only watermarks."""
+        self._resume(now)
         for position in list(self._ready):
             leader = _leader(table, position)
             if not isinstance(leader, ReplicatedLeader):
@@ -197,6 +238,8 @@ class ReplicaSession:
                     return True
                 if where.offset != leader.log.log_end_offset:
                     if self._throttle.holds_back(leader, self.replica_id):
+                        continue
+                    if self._must_wait(position, leader, now):
                         continue
                     return True
             except StorageError:
@@ -215,9 +258,10 @@ class ReplicaSession:
             self._behind[position] = None
 
     def answer(
-        self, table: PartitionTable, max_bytes: int
+        self, table: PartitionTable, max_bytes: int, now: float
     ) -> list[tuple[bytes, FetchPartitionData]]:
         """What the follower is told now, by topic id."""
+        self._resume(now)
         told: list[tuple[bytes, FetchPartitionData]] = []
         remaining = max_bytes
         for position in list(self._ready):
@@ -229,7 +273,11 @@ class ReplicaSession:
             elif self._throttle.holds_back(leader, self.replica_id):
                 continue
             else:
-                data = self._read(position, leader, remaining, first=remaining == max_bytes)
+                first = remaining == max_bytes
+                read = self._read(position, leader, remaining, now, first=first)
+                if read is None:
+                    continue
+                data = read
             size = len(data.records or b"")
             remaining -= size
             if size and isinstance(leader, ReplicatedLeader):
@@ -250,8 +298,15 @@ class ReplicaSession:
         return told
 
     def _read(
-        self, position: Position, leader: ReplicatedLeader, remaining: int, *, first: bool
-    ) -> FetchPartitionData:
+        self,
+        position: Position,
+        leader: ReplicatedLeader,
+        remaining: int,
+        now: float,
+        *,
+        first: bool,
+    ) -> FetchPartitionData | None:
+        """None if the follower must wait for it."""
         where = position.where
         fenced = leader.check_epoch(where.current_epoch)
         if fenced:
@@ -265,15 +320,23 @@ class ReplicaSession:
                 data.diverging_epoch = diverging
                 return data
             end = leader.log.log_end_offset
-            if where.offset != end:
+            if where.offset == end:
+                self._ready.pop(position, None)
+            elif leader.awaits(self.replica_id):
                 read = leader.log.read(
                     where.offset,
                     max_bytes=max(0, min(where.max_bytes, remaining)),
                     min_one_message=first,
                 )
                 data.records = read.data
+            elif self._must_wait(position, leader, now):
+                return None
             else:
-                self._ready.pop(position, None)
+                most = min(where.max_bytes, CATCH_UP_BYTES)
+                read = leader.log.read(where.offset, max_bytes=most, min_one_message=True)
+                turn = next(turns(read.data))
+                self._pace.spend(turn.cost, now)
+                data.records = turn.records
         except StorageError as error:
             return _failed(position, error.code)
         position.listen(leader)
@@ -359,9 +422,12 @@ def _failed(position: Position, error: ErrorCode) -> FetchPartitionData:
 class ReplicaSessions:
     """The sessions of all followers: one for each, the one that it began last."""
 
-    def __init__(self, random: Random, throttle: SendThrottle) -> None:
+    def __init__(
+        self, random: Random, throttle: SendThrottle, new_pace: Callable[[], CatchUpPace]
+    ) -> None:
         self._random = random
         self._throttle = throttle
+        self._new_pace = new_pace
         self._by_replica: dict[int, ReplicaSession] = {}
 
     def begin(
@@ -377,7 +443,9 @@ class ReplicaSessions:
             if known is not None:
                 self._end(known)
             session_id = self._random.randint(1, MAX_SESSION_ID)
-            session = ReplicaSession(session_id, replica_id, broker_epoch, self._throttle)
+            session = ReplicaSession(
+                session_id, replica_id, broker_epoch, self._throttle, self._new_pace()
+            )
             if epoch == INITIAL_EPOCH:
                 self._by_replica[replica_id] = session
             return session

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headrace.broker.catch_up_pace import CatchUpPace
 from headrace.broker.isr_keeper import AskController, IsrKeeper
 from headrace.broker.isr_leaving import IsrLeaving
 from headrace.broker.peers import Peers
@@ -23,7 +24,7 @@ class Replication:
 
     def __init__(self, broker: Broker) -> None:
         throttles = Throttles(broker)
-        self.sessions = ReplicaSessions(broker.random, throttles)
+        self.sessions = ReplicaSessions(broker.random, throttles, self._pace)
         self.waiting: dict[Waiting, None] = {}  # in the order in which they came
         self._broker = broker
         self._throttles = throttles
@@ -41,6 +42,11 @@ class Replication:
         for replica in self._broker.partitions.replicas:
             if isinstance(replica, Follower):
                 fetchers.follow(replica)
+
+    def _pace(self) -> CatchUpPace:
+        rate = self._broker.effective.broker_value("headrace.replica.catch.up.rate")
+        assert isinstance(rate, int)
+        return CatchUpPace(rate)
 
     def followers_fetched(self, replica_id: int, leaders: Sequence[ReplicatedLeader]) -> None:
         """These leaders have heard how far a follower is."""

@@ -95,6 +95,10 @@ class ReplicatedLeader(Leader):
     def known_watermark(self) -> int:
         return self.high_watermark if self.is_open else self._known_watermark
 
+    def awaits(self, replica_id: int) -> bool:
+        """Whether records are committed only when this replica has them."""
+        return replica_id in self._maximal
+
     # --- writing --------------------------------------------------------------------------------
 
     def _count_in_sync(self) -> None:
@@ -273,7 +277,10 @@ class ReplicatedLeader(Leader):
             self.epoch,
             self.partition.partition_epoch,
         )
-        self._maximal = frozenset(isr) | frozenset(self.partition.isr)
+        before, self._maximal = self._maximal, frozenset(isr) | frozenset(self.partition.isr)
+        if not self._maximal <= before:
+            for waiter in tuple(self._end_waiters):
+                waiter.interrupted()  # who joins is waited for from now on
         return proposal
 
     def _epoch_of(self, broker_id: int, live: Mapping[int, int]) -> int:

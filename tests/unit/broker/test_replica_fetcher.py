@@ -18,9 +18,16 @@ from headrace.clock import SystemClock
 from headrace.protocol.api import APIS
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.header import ResponseHeader
-from headrace.protocol.messages.fetch import FetchRequest, FetchResponse
+from headrace.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchPartitionData,
+    FetchRequest,
+    FetchResponse,
+)
 from headrace.protocol.struct import Struct
+from headrace.records.record import Record, build_batch
 from headrace.replication.follower import Follower, Position
+from headrace.storage.errors import DiskFull
 
 RULES = FetchRules(
     fetch_max_bytes=1 << 20,
@@ -84,7 +91,9 @@ def run(story: Callable[[ReplicaFetcher, Leader], Coroutine[Any, Any, None]]) ->
         async def out_of_range(_follower: Follower) -> None:
             raise AssertionError
 
-        throttle = SimpleNamespace(fetch_wait_s=lambda _follower: 0.0)
+        throttle = SimpleNamespace(
+            fetch_wait_s=lambda _follower: 0.0, fetched=lambda _follower, _size: None
+        )
         fetcher = ReplicaFetcher(
             cast("Host", host), 1, connect, out_of_range, RULES, cast("FetchThrottle", throttle)
         )
@@ -122,5 +131,66 @@ def test_a_session_that_ends_with_two_fetches_under_way_is_followed_by_another()
         again = leader.asked[3][0]
         assert (again.session_id, again.session_epoch) == (0, 0)
         assert {each.partition for topic in again.topics for each in topic.partitions} == {0, 1}
+
+    run(story)
+
+
+class TakingFollower:
+    """Notes in which turn of the loop it was given what; one write may fail."""
+
+    def __init__(self, failing: int | None = None) -> None:
+        self.taken: list[tuple[int, int]] = []  # (turn of the loop, bytes)
+        self.turn = 0
+        self._failing = failing
+
+    def take(self, records: memoryview, *_told: int) -> None:
+        if len(self.taken) == self._failing:
+            self._failing = None
+            raise DiskFull("no room")
+        self.taken.append((self.turn, len(records)))
+
+
+def a_taking_follower(noted: TakingFollower) -> Follower:
+    follower = a_follower(0)
+    cast("Any", follower).take = noted.take
+    cast("Any", follower).log.log_start_offset = 0
+    return follower
+
+
+async def take_small_batches(fetcher: ReplicaFetcher, leader: Leader, noted: TakingFollower) -> int:
+    """A thousand batches are fetched at once; returns their bytes."""
+    fetcher.add(a_taking_follower(noted))
+    await turns()
+    leader.answer(0, FetchResponse(session_id=5, responses=[]))
+    await turns()
+    records = bytes(build_batch([Record(0, 0, None, b"x", ())])) * 1000
+    data = FetchPartitionData(
+        partition_index=0, high_watermark=0, log_start_offset=0, records=records
+    )
+    topic = FetchableTopicResponse(topic_id=b"t" * 16, partitions=[data])
+    leader.answer(1, FetchResponse(session_id=5, responses=[topic]))
+    for _ in range(20):
+        await asyncio.sleep(0)
+        noted.turn += 1
+    return len(records)
+
+
+def test_many_batches_are_taken_in_several_turns_before_more_is_fetched() -> None:
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        noted = TakingFollower()
+        size = await take_small_batches(fetcher, leader, noted)
+        turns_used, sizes = zip(*noted.taken, strict=True)
+        assert sum(sizes) == size
+        assert len(set(turns_used)) == len(noted.taken) > 4
+        assert len(leader.asked) == 3  # and goes on
+
+    run(story)
+
+
+def test_what_follows_a_failed_write_is_not_taken() -> None:
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        noted = TakingFollower(failing=2)
+        await take_small_batches(fetcher, leader, noted)
+        assert len(noted.taken) == 2
 
     run(story)

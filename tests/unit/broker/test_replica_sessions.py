@@ -1,7 +1,9 @@
 """A follower's fetch session lasts as long as the registration that it began under."""
 
+from functools import partial
 from random import Random
 
+from headrace.broker.catch_up_pace import CatchUpPace
 from headrace.broker.partitions import PartitionTable
 from headrace.broker.replica_session import Fetched, ReplicaSession, ReplicaSessions
 from headrace.protocol.errors import ErrorCode
@@ -28,7 +30,7 @@ def no_log(_replica: Replica, _config: LogConfig) -> Log:
 def test_a_follower_that_registered_anew_names_all_its_partitions_again() -> None:
     # Found by the simulator: an idle partition stayed out of sync after its follower's session
     # with the store had expired, because no fetch named it under the new broker epoch.
-    sessions = ReplicaSessions(Random(1), Unthrottled())
+    sessions = ReplicaSessions(Random(1), Unthrottled(), partial(CatchUpPace, 1 << 20))
     first = sessions.begin(2, broker_epoch=10, session_id=0, epoch=0)
     assert isinstance(first, ReplicaSession)
     assert sessions.begin(2, 10, first.session_id, 1) is first
@@ -42,7 +44,7 @@ def test_a_follower_is_heard_as_long_as_its_session_goes_on() -> None:
     # Found by the simulator: a follower that fetched an idle partition while it was still in sync,
     # and was then put out of the set by older news, never joined again.
     table = PartitionTable(no_log)
-    sessions = ReplicaSessions(Random(1), Unthrottled())
+    sessions = ReplicaSessions(Random(1), Unthrottled(), partial(CatchUpPace, 1 << 20))
     session = sessions.begin(2, 10, session_id=0, epoch=0)
     assert isinstance(session, ReplicaSession)
     session.ask(table, [Fetched(TOPIC_ID, 0, 0, -1, 0, 0, 1)], now=100.0)

@@ -30,16 +30,18 @@ def handle(
     if not isinstance(session, ReplicaSession):
         return FetchResponse(error_code=session, session_id=0, responses=[])
     session.forget(_forgotten(request))
-    counted = session.ask(broker.partitions, _wanted(request), broker.clock.monotonic())
+    now = broker.clock.monotonic()
+    counted = session.ask(broker.partitions, _wanted(request), now)
     replication.followers_fetched(replica_id, counted)
-    if request.max_wait_ms <= 0 or broker.stopping or session.is_due(broker.partitions):
+    if request.max_wait_ms <= 0 or broker.stopping or session.is_due(broker.partitions, now):
         return answer(broker, session, request.max_bytes)
     return _Wait(broker, session, request).future
 
 
 def answer(broker: Broker, session: ReplicaSession, max_bytes: int) -> FetchResponse:
     topics: dict[bytes, FetchableTopicResponse] = {}
-    for topic_id, data in session.answer(broker.partitions, max_bytes):
+    now = broker.clock.monotonic()
+    for topic_id, data in session.answer(broker.partitions, max_bytes, now):
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = FetchableTopicResponse(topic_id=topic_id, partitions=[])
@@ -50,7 +52,15 @@ def answer(broker: Broker, session: ReplicaSession, max_bytes: int) -> FetchResp
 class _Wait:
     """A fetch that waits for records, an error, or the end of its time."""
 
-    __slots__ = ("_broker", "_max_bytes", "_scheduled", "_session", "_timer", "future")
+    __slots__ = (
+        "_broker",
+        "_max_bytes",
+        "_pace_timer",
+        "_scheduled",
+        "_session",
+        "_timer",
+        "future",
+    )
 
     def __init__(self, broker: Broker, session: ReplicaSession, request: FetchRequest) -> None:
         self.future: asyncio.Future[Struct | None] = broker.loop.create_future()
@@ -59,10 +69,12 @@ class _Wait:
         self._max_bytes = request.max_bytes
         self._scheduled = False
         self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self.finish)
+        self._pace_timer: asyncio.TimerHandle | None = None
         session.waiting = self
         broker.replication.waiting[self] = None
         # A follower that goes away cancels the future.
         self.future.add_done_callback(lambda _: self._forget())
+        self._await_pace()
 
     def wake(self) -> None:
         # In the loop's next turn: what else is appended in this one goes with it.
@@ -70,10 +82,22 @@ class _Wait:
             self._scheduled = True
             self._broker.loop.call_soon(self._look)
 
+    def _await_pace(self) -> None:
+        """Looks again when a follower that lags behind may have more."""
+        held_s = self._session.held_s(self._broker.clock.monotonic())
+        if held_s is not None:
+            if self._pace_timer is not None:
+                self._pace_timer.cancel()
+            self._pace_timer = self._broker.loop.call_later(held_s, self.wake)
+
     def _look(self) -> None:
         self._scheduled = False
-        if not self.future.done() and self._session.is_due(self._broker.partitions):
+        if self.future.done():
+            return
+        if self._session.is_due(self._broker.partitions, self._broker.clock.monotonic()):
             self.finish()
+        else:
+            self._await_pace()
 
     def finish(self) -> None:
         if self.future.done():
@@ -86,6 +110,8 @@ class _Wait:
 
     def _forget(self) -> None:
         self._timer.cancel()
+        if self._pace_timer is not None:
+            self._pace_timer.cancel()
         self._broker.replication.waiting.pop(self, None)
         if self._session.waiting is self:
             self._session.waiting = None
