@@ -10,8 +10,8 @@ from multiprocessing import get_context
 from typing import Final
 
 from headrace.testing.simulation.planted import PLANTED, planted
-from headrace.testing.simulation.scenario import DEFAULT_SECONDS, Outcome, run
-from headrace.testing.simulation.seeds import end_with_parent, limited, run_some
+from headrace.testing.simulation.scenario import DEFAULT_SECONDS, Outcome
+from headrace.testing.simulation.seeds import end_with_parent, run_limited, run_some
 
 SEEDS: Final = 1000
 PLANTED_SEEDS: Final = 200
@@ -59,8 +59,8 @@ def _say(line: str) -> None:
 
 
 def _replay(seed: int, seconds: float, bug: str | None) -> int:
-    with planted(bug), limited():
-        outcome = run(seed, seconds)
+    with planted(bug):
+        outcome = run_limited(seed, seconds)
     for line in outcome.recent[-TRACE_LINES:]:
         _say(line)
     _say(describe(outcome))

@@ -4,13 +4,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from types import FrameType
 from typing import Final
 
+from headrace.testing.simulation.history import Violation
 from headrace.testing.simulation.planted import planted
-from headrace.testing.simulation.scenario import Outcome, run
+from headrace.testing.simulation.scenario import NO_CIRCLES, Outcome, run
 from headrace.testing.simulation.schedule import RunsInCircles
 
 WATCH_S: Final = 1.0  # between looks whether the command is still there
@@ -32,20 +32,24 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-@contextmanager
-def limited(cpu_s: float = MOST_CPU_S) -> Iterator[None]:
-    """Ends a seed whose code never comes back to its loop; in the main thread only."""
+def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome:
+    """How it ends, also if its code never comes back to its loop; in the main thread only."""
+    late: list[Violation] = []
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        raise RunsInCircles(f"{cpu_s:g} s of processor time")
+        late.append(Violation(NO_CIRCLES, f"{cpu_s:g} s of processor time"))
+        raise RunsInCircles(late[0].what)
 
     before = signal.signal(signal.SIGVTALRM, end)
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s, AGAIN_CPU_S)
     try:
-        yield
+        outcome = run(seed, seconds)
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+    if late and outcome.violation is None:  # somebody took what was raised in him, and went on
+        outcome.violation = late[0]
+    return outcome
 
 
 def run_some(seeds: Sequence[int], seconds: float, bug: str | None) -> list[Outcome]:
@@ -53,8 +57,7 @@ def run_some(seeds: Sequence[int], seconds: float, bug: str | None) -> list[Outc
     outcomes = []
     with planted(bug):
         for seed in seeds:
-            with limited():
-                outcomes.append(run(seed, seconds))
+            outcomes.append(run_limited(seed, seconds))
             if bug is not None and outcomes[-1].violation is not None:
                 break
     return outcomes
