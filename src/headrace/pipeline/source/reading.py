@@ -177,7 +177,7 @@ class _Fetching:
 
 
 def _room(size_bytes: int) -> memoryview:
-    """Memory as it is: to clear it first costs half as much as to copy into it."""
+    """Memory as it is: a `bytearray` would be cleared first."""
     return np.empty(size_bytes, np.uint8).data
 
 
