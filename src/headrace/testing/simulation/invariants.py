@@ -384,7 +384,8 @@ class Watch:
                 or progress.broker_epoch != node.broker_epoch
             ):
                 continue
-            compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
+            with suppress(StorageError):  # it stops, or its disk is gone, since it has fetched
+                compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
 
     def _compare(self, where: str, rule: str, expected: Sequence[Batch], log: Log) -> None:
         """Of a compacted log only the end is known: how it was rewritten is its replica's own."""
