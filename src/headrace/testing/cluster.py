@@ -224,9 +224,16 @@ class Cluster(Lifetime):
         return self.headrace.leader(topic, partition)
 
     def wait_until_healthy(self, *, timeout_s: float = HEALTHY_TIMEOUT_S) -> None:
-        """Returns when every broker that runs is in the cluster and every replica of theirs in
-        sync; raises `DeadlineMissed`."""
+        """Returns when every broker that runs is in the cluster, every replica of theirs in sync,
+        and what one of them knows all know; raises `DeadlineMissed`."""
+        deadline = time.monotonic() + timeout_s
         self.headrace.wait_until_healthy(self._serving(), timeout_s=timeout_s)
+        left_s = deadline - time.monotonic()
+        self.headrace.wait_for(self._agree, "all brokers know the same", timeout_s=left_s)
+
+    def _agree(self) -> bool:
+        nodes = [self.brokers[id_].node for id_ in self._serving()]
+        return len({node and node.metadata.image.version for node in nodes}) == 1
 
     def _serving(self) -> frozenset[int]:
         return frozenset(

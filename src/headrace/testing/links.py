@@ -86,7 +86,7 @@ class _Gate(asyncio.Protocol):
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         inner = factory()
-        assert isinstance(inner, asyncio.BufferedProtocol)
+        assert isinstance(inner, asyncio.Protocol | asyncio.BufferedProtocol)
         self.inner = inner
         self._links = links
         self._ends = (source, target)
@@ -116,12 +116,16 @@ class _Gate(asyncio.Protocol):
             call()
 
     def _receive(self, data: bytes) -> None:
+        inner = self.inner
+        if isinstance(inner, asyncio.Protocol):
+            inner.data_received(data)
+            return
         left = memoryview(data)
         while left and not self.shown.is_closing():
-            room = memoryview(self.inner.get_buffer(len(left))).cast("B")
+            room = memoryview(inner.get_buffer(len(left))).cast("B")
             count = min(len(room), len(left))
             room[:count] = left[:count]
-            self.inner.buffer_updated(count)
+            inner.buffer_updated(count)
             left = left[count:]
 
     # What the transport calls.
