@@ -11,6 +11,7 @@ from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
 from headrace.pipeline.inflow.files import Found, list_files, next_files
 from headrace.pipeline.inflow.intent import Intent
 from headrace.pipeline.inflow.lines import csv_rows, json_rows, whole_rows
+from headrace.pipeline.inflow.schema_text import ddl_of
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sources import DeltaSource, FileSource, TopicSource
 
@@ -145,7 +146,7 @@ class Folder:
     def _explanation(self, schema: "StructType") -> Explanation | None:
         own_times = any(name.lower().endswith("format") for name in self._source.options)
         try:
-            return Explanation(parse_ddl(schema.toDDL()), judges_times=not own_times)
+            return Explanation(parse_ddl(ddl_of(schema)), judges_times=not own_times)
         except FormatError:
             return None  # Spark knows more types
 
