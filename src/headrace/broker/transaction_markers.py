@@ -39,12 +39,6 @@ _TOO_LATE: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
 )
-# The shard has moved or is loading: it will ask again. Not so one whose log has too few replicas
-# in sync for the moment: it is here, and knows of nothing that it could ask for.
-_ASKS_AGAIN: Final = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-)
 
 
 def append_marker(
@@ -202,12 +196,14 @@ class TransactionMarkers:
     def _completed(self, job: MarkerJob, done: asyncio.Future[None]) -> None:
         if done.cancelled() or self.superseded(job):
             return
-        error = done.exception()
-        if isinstance(error, CoordinatorError) and error.code not in _ASKS_AGAIN:
-            if not self._broker.stopping:
-                self._broker.timers.call_later(RETRY_S, lambda: self._complete(job))
-        else:
+        refused = isinstance(done.exception(), CoordinatorError)
+        if not refused or self._coordinator_epoch(job.index) is None:
+            # It knows; or another broker leads it now, where the shard asks again when it loads.
             del self._jobs[job.index, job.wanted.transactional_id]
+        elif not self._broker.stopping:
+            # Too few replicas in sync, no room on the disk: it is here, and would never ask. One
+            # that loads asks, but may be told twice.
+            self._broker.timers.call_later(RETRY_S, lambda: self._complete(job))
 
     def superseded(self, job: MarkerJob) -> bool:
         """A shard that was loaded anew has asked for the same, or for a later transaction."""
