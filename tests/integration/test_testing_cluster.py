@@ -241,20 +241,6 @@ def test_the_fixture_gives_a_clean_cluster_again(headrace_cluster: Cluster) -> N
     assert headrace_cluster.headrace.topics() == {}
 
 
-def test_no_broker_of_a_clean_cluster_knows_of_topics_that_are_gone(
-    headrace_cluster: Cluster,
-) -> None:
-    # A test that asked another broker than the one that had deleted them could still see them.
-    helper = headrace_cluster.headrace
-    for _ in range(20):
-        helper.create_topic("orders")
-        helper.clean()
-        helper.begin()
-        for broker in headrace_cluster.brokers.values():
-            assert broker.node is not None
-            assert "orders" not in broker.node.metadata.image.topics
-
-
 def test_a_cluster_serves_asynchronous_code_too() -> None:
     async def use() -> int | None:
         async with Cluster(1) as cluster:
