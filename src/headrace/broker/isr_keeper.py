@@ -261,12 +261,13 @@ class IsrKeeper:
     ) -> None:
         if answer.leader_epoch != leader.epoch or answer.leader_id != self._broker.node_id:
             return  # the metadata will say who leads
-        leader.partition_changed(
-            leader.partition._replace(
-                isr=tuple(answer.isr), partition_epoch=answer.partition_epoch
-            ),
-            self._broker.clock.monotonic(),
-        )
+        known = leader.partition
+        if not known.eligible_leaders and set(known.isr) <= set(answer.isr):
+            leader.partition_changed(
+                known._replace(isr=tuple(answer.isr), partition_epoch=answer.partition_epoch),
+                self._broker.clock.monotonic(),
+            )
+        # Else who may be elected has changed, too, and only the metadata says who that is now.
         if leader.pending is proposal and answer.partition_epoch == proposal.partition_epoch:
             leader.refused(proposal)  # it was so already
 

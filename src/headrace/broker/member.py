@@ -111,6 +111,7 @@ class Member:
                 broker.endpoints,
                 broker.settings.string("broker.rack"),
                 broker.random.randbytes(16),
+                directories=broker.logs.directory_ids,
             ),
             storage_id=home.meta.directory_id if home.meta is not None else "",
             last_epoch=broker.logs.clean_epoch,

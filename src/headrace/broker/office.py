@@ -20,7 +20,13 @@ from headrace.cluster.features import initial_features
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.membership_control import Arrival, brokers_changed, fence
 from headrace.cluster.outcome import Outcome
-from headrace.cluster.partition_control import first_states, rebalance, settle
+from headrace.cluster.partition_control import (
+    Rules,
+    enough_again,
+    first_states,
+    rebalance,
+    settle,
+)
 from headrace.cluster.records import ConfigChanged, MetadataRecord
 from headrace.cluster.store import (
     ClusterStore,
@@ -47,6 +53,7 @@ FIRST_REBALANCE_S: Final = 5.0
 """Kafka's: a new controller looks soon, and then in the rhythm that is set."""
 
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 class Decided(NamedTuple, Generic[T]):
@@ -162,7 +169,10 @@ class Office:
     ) -> Outcome[None]:
         image = controller.image
         records: list[MetadataRecord] = [] if image.features else list(initial_features())
-        return Outcome((*records, *self._reconciled(controller, registered)), ())
+        records += self._reconciled(controller, registered)
+        # This broker's file may name another minimum than that of the controller before.
+        records += enough_again(image.apply(records) if records else image, controller.rules)
+        return Outcome(tuple(records), ())
 
     def _reconciled(
         self, controller: Controller, registered: Mapping[int, Registration]
@@ -326,11 +336,20 @@ class Office:
         names = {each.name for each in records if isinstance(each, ConfigChanged)}
         if UNCLEAN_ELECTION in names:
             # Partitions that had nobody to lead them may have somebody now.
-            settled = _Turn(
-                lambda controller: Outcome(settle(controller.image, controller.rules), ()),
+            self._add_turn(settle)
+        if MIN_IN_SYNC in names:
+            # Leaders acknowledge again when nobody out of sync may be elected any more.
+            self._add_turn(enough_again)
+
+    def _add_turn(
+        self, decide: Callable[[MetadataImage, Rules], tuple[MetadataRecord, ...]]
+    ) -> None:
+        self._turns.append(
+            _Turn(
+                lambda controller: Outcome(decide(controller.image, controller.rules), ()),
                 self._loop.create_future(),
             )
-            self._turns.append(settled)
+        )
 
     def _fail_turns(self, turns: Sequence[_Turn]) -> None:
         for turn in turns:
@@ -346,13 +365,15 @@ def _fail(turn: _Turn, error: Exception) -> None:
 def _arrival(image: MetadataImage, now: Registration) -> Arrival:
     """Whether the broker's log is known to be what it was (KIP-966)."""
     before = image.brokers.get(now.broker.broker_id)
+    if before is None:
+        return Arrival(now.broker)
+    kept = set(before.directories) <= set(now.broker.directories)
     intact = (
-        before is None
-        or now.clean_shutdown_epoch == before.epoch
+        (kept and now.clean_shutdown_epoch == before.epoch)
         # The same process under a new epoch: its session ended, not its memory.
         or now.broker.incarnation_id == before.incarnation_id
     )
-    return Arrival(now.broker, intact)
+    return Arrival(now.broker, intact, kept)
 
 
 def _fenced(controller: Controller, broker_id: int, broker_epoch: int) -> Outcome[None]:

@@ -25,10 +25,15 @@ from headrace.protocol.errors import ErrorCode
 
 
 class Arrival(NamedTuple):
-    """A broker that is registered now; `intact` says that no acknowledged record was lost."""
+    """A broker that is registered now.
+
+    `intact` says that its logs are what they were; if not, `kept_disks` that they are, at least, on
+    the disks on which they were: what was flushed is there.
+    """
 
     broker: Broker
     intact: bool = True
+    kept_disks: bool = True
 
 
 class LeavingStep(NamedTuple):
@@ -69,7 +74,8 @@ def brokers_changed(
     for arrival in arrived:
         steps.take(BrokerRegistered(arrival.broker))
         if not arrival.intact:
-            steps.take(*distrust(steps.image, rules, arrival.broker.broker_id))
+            id_, kept = arrival.broker.broker_id, arrival.kept_disks
+            steps.take(*distrust(steps.image, rules, id_, kept_disks=kept))
     if arrived:
         steps.take(*settle(steps.image, rules))
     return tuple(steps.records)

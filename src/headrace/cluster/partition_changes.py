@@ -78,9 +78,14 @@ class PartitionChange:
         self._isr = tuple(id_ for id_ in self._isr if id_ in origin)
 
     @property
-    def nobody_in_sync(self) -> bool:
-        """Whether what has happened leaves nobody in sync."""
-        return not self._isr
+    def leaves_nobody(self) -> bool:
+        """Whether what has happened takes away the last ones that have all that is acknowledged."""
+        before = self._before
+        if before.isr:
+            return not self._isr
+        return bool(before.eligible_leaders) and not any(
+            id_ in self._replicas for id_ in self._eligible
+        )
 
     # --- what follows ---------------------------------------------------------------------------
 

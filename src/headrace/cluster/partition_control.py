@@ -92,6 +92,18 @@ def _settled(topic: Topic, live: frozenset[int], rules: TopicRules) -> Iterator[
             yield PartitionChanged(topic.topic_id, index, after)
 
 
+def enough_again(image: MetadataImage, rules: Rules) -> tuple[MetadataRecord, ...]:
+    """Partitions with enough in sync since a setting was changed: nobody else may lead them."""
+    records: list[MetadataRecord] = []
+    for topic in image.topics.values():
+        for index, partition in enumerate(topic.partitions):
+            if partition.eligible_leaders:
+                after = PartitionChange(partition, standing(image, rules, topic.name)).result()
+                if after is not None:
+                    records.append(PartitionChanged(topic.topic_id, index, after))
+    return tuple(records)
+
+
 def first_states(image: MetadataImage) -> tuple[MetadataRecord, ...]:
     """States of partitions whose creation was cut short: nobody has written to them yet."""
     live = live_ids(image)
@@ -103,13 +115,18 @@ def first_states(image: MetadataImage) -> tuple[MetadataRecord, ...]:
     )
 
 
-def distrust(image: MetadataImage, rules: Rules, broker_id: int) -> tuple[MetadataRecord, ...]:
-    """The broker is back without what its page cache held: it leads only after catching up."""
+def distrust(
+    image: MetadataImage, rules: Rules, broker_id: int, *, kept_disks: bool = True
+) -> tuple[MetadataRecord, ...]:
+    """The broker is back without what its page cache held: it leads only after catching up.
+
+    Unless all that it acknowledged was flushed, and is still there.
+    """
     live = live_ids(image)
     records: list[MetadataRecord] = []
     for topic in image.topics.values():
         of_topic = rules(topic.name)
-        if of_topic.flushes_each_ack:
+        if of_topic.flushes_each_ack and kept_disks:
             continue
         where = Standing(live, of_topic.min_isr, of_topic.unclean)
         for index, partition in enumerate(topic.partitions):

@@ -98,14 +98,15 @@ def _reassigned(
         if not under_way:
             raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         change.cancel_reassignment()
-        if change.nobody_in_sync:
-            raise Refused(
-                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                "The reassignment cannot be cancelled: none of the old replicas is in sync.",
-            )
     else:
         _check_target(image, partition, item.replicas, allow_factor_change)
         change.reassign(item.replicas)
+    if change.leaves_nobody:
+        what = "cancelled" if item.replicas is None else "changed"
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The reassignment cannot be {what}: no replica that would stay is in sync.",
+        )
     after = change.result()
     return None if after is None else PartitionChanged(topic.topic_id, item.index, after)
 

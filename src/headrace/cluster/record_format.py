@@ -60,6 +60,7 @@ class _Broker(Struct, versions=(0, 0), flexible_since=0):
     incarnation_id: uuid = bytes(16)
     fenced: boolean = False
     leaving: boolean = False
+    directories: list[string] = field(tag=0, default=[])
 
 
 class _Partition(Struct, versions=(0, 0), flexible_since=0):
@@ -149,6 +150,7 @@ def _of_broker(broker: Broker) -> _Broker:
         incarnation_id=broker.incarnation_id,
         fenced=broker.fenced,
         leaving=broker.leaving,
+        directories=list(broker.directories),
     )
 
 
@@ -165,6 +167,7 @@ def _to_broker(stored: _Broker) -> Broker:
         stored.incarnation_id,
         stored.fenced,
         stored.leaving,
+        tuple(stored.directories),
     )
 
 

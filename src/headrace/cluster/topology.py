@@ -78,6 +78,7 @@ class Broker(NamedTuple):
     incarnation_id: bytes = ZERO_UUID
     fenced: bool = False
     leaving: bool = False  # in a controlled shutdown: it leads nothing new
+    directories: tuple[str, ...] = ()  # ids of its log directories; none where it did not say
 
     @property
     def is_available(self) -> bool:

@@ -1,9 +1,10 @@
 """A partition that this broker leads and others follow.
 
 Guarantees: a record is below the high watermark only when every in-sync replica has it; while
-fewer replicas are in sync than `min.insync.replicas` asks for, the watermark stands still; a
-follower that is about to join the set counts at once, one that is about to leave counts until that
-is committed; only one change of the set is under way. Time is passed in; nothing here waits.
+fewer replicas are in sync than `min.insync.replicas` asks for, or one that is out of sync may be
+elected, the watermark stands still; a follower that is about to join the set counts at once, one
+that is about to leave counts until that is committed; only one change of the set is under way. Time
+is passed in; nothing here waits.
 """
 
 from collections import deque
@@ -103,7 +104,11 @@ class ReplicatedLeader(Leader):
 
     def _count_in_sync(self) -> None:
         partition = self.partition
-        self.enough_in_sync = len(partition.isr) >= min(self._min_isr, len(partition.replicas))
+        # Whom the controller would elect though it is out of sync must miss nothing: as long as
+        # there is one, the set is too small, whatever minimum this broker knows of.
+        self.enough_in_sync = not partition.eligible_leaders and len(partition.isr) >= min(
+            self._min_isr, len(partition.replicas)
+        )
 
     def append_own(
         self,

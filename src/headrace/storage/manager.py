@@ -359,6 +359,15 @@ class LogManager:
         return len(self._files)
 
     @property
+    def directory_ids(self) -> tuple[str, ...]:
+        """Of the directories that work: a new disk has a new one."""
+        return tuple(
+            home.meta.directory_id
+            for home in self.homes
+            if home.meta is not None and home.meta.directory_id and home.is_online
+        )
+
+    @property
     def clean_epoch(self) -> int | None:
         """The epoch of the broker's last life, if all directories say that it stopped cleanly."""
         epochs = {home.clean_epoch if home.was_clean else NO_BROKER_EPOCH for home in self.homes}

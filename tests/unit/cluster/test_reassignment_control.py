@@ -85,3 +85,26 @@ def test_another_number_of_replicas_can_be_forbidden() -> None:
         cluster(STILL), rules, [Reassignment("t", 0, (1, 2, 3))], allow_factor_change=False
     )
     assert outcome.results[0].error.code is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_second_target_does_not_take_away_the_last_replica_in_sync() -> None:
+    # 1 and 2 are gone; 3, which is being added, holds what was acknowledged since.
+    half = Partition(replicas=(3, 4, 1, 2), isr=(3,), leader=3, adding=(3, 4), removing=(1, 2))
+    for target in ((4, 1), (1, 2)):
+        outcome = alter_reassignments(cluster(half), rules, [Reassignment("t", 0, target)])
+        assert outcome.results[0].error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert outcome.records == ()
+    assert moved(cluster(half), 3, 1).partition("t", 0) is not None
+
+
+def test_a_second_target_does_not_take_away_the_last_that_may_lead() -> None:
+    dark = Partition(
+        replicas=(3, 4, 1, 2),
+        isr=(),
+        leader=-1,
+        adding=(3, 4),
+        removing=(1, 2),
+        eligible_leaders=(3,),
+    )
+    outcome = alter_reassignments(cluster(dark), rules, [Reassignment("t", 0, (1, 2))])
+    assert outcome.results[0].error.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT

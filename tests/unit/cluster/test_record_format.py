@@ -35,6 +35,7 @@ BROKER = Broker(
     TOPIC_ID,
     True,
     True,
+    ("one", "two"),
 )
 EVERY_RECORD: list[MetadataRecord] = [
     ClusterNamed("abc"),

@@ -40,6 +40,7 @@ def batches() -> list[list[MetadataRecord]]:
     return [
         [ClusterNamed("cluster"), ControllerElected(1, 4), FeatureSet("share.version", 1)],
         [BrokerRegistered(Broker(1, 2, (Endpoint("PLAIN", "héllo", 9092),), "rack"))],
+        [BrokerRegistered(Broker(2, 3, (), directories=("one", "two")))],
         [TopicCreated("a", A, (ONE, ONE)), ConfigChanged(topic_resource("a"), "x", "1")],
         [TopicCreated("b", B, (wide,)), ConfigChanged(topic_resource("b"), "y", "2")],
         [PartitionsAdded(A, (ONE, wide)), PartitionChanged(A, 1, wide), LeaderReturned(1)],

@@ -172,3 +172,11 @@ def test_what_is_not_on_disk_yet_is_not_committed_where_that_was_promised() -> N
     log.flush()
     again.flushed(end)
     assert again.high_watermark == end
+
+
+def test_nothing_is_committed_while_one_that_is_out_of_sync_may_be_elected() -> None:
+    leader = led(ALL._replace(isr=(1,), eligible_leaders=(2,)), min_isr=1)
+    end = append(leader)
+    assert (leader.enough_in_sync, leader.high_watermark) == (False, 0)
+    leader.partition_changed(ALL._replace(isr=(1,), partition_epoch=1), now=1.0)
+    assert (leader.enough_in_sync, leader.high_watermark) == (True, end)

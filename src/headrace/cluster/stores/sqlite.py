@@ -205,13 +205,22 @@ class SqliteStore:
             yield ConfigChanged(ConfigResource(ResourceType(type_), resource), name, value)
 
     def _stored_brokers(self) -> Iterator[MetadataRecord]:
+        directories = dict(
+            self._db.execute(
+                "SELECT name, value FROM meta WHERE name LIKE ?", (_directories_of("%"),)
+            )
+        )
         for id_, epoch, endpoints, rack, incarnation, fenced in self._db.execute(
             "SELECT id, epoch, endpoints, rack, incarnation, fenced FROM broker"
         ):
             addresses = tuple(Endpoint(*fields) for fields in json.loads(endpoints))
             broker = Broker(id_, epoch, addresses, rack, incarnation)
             yield BrokerRegistered(
-                broker._replace(fenced=bool(fenced & _FENCED), leaving=bool(fenced & _LEAVING))
+                broker._replace(
+                    fenced=bool(fenced & _FENCED),
+                    leaving=bool(fenced & _LEAVING),
+                    directories=tuple(json.loads(directories.get(_directories_of(id_), "[]"))),
+                )
             )
 
     def _stored_topics(self) -> Iterator[MetadataRecord]:
@@ -342,15 +351,29 @@ class SqliteStore:
                         _FENCED * broker.fenced | _LEAVING * broker.leaving,
                     ),
                 )
+                self._put_directories(broker)
             case BrokerFenced(broker_id):
                 self._mark_broker(broker_id, _FENCED)
             case BrokerLeaving(broker_id):
                 self._mark_broker(broker_id, _LEAVING)
             case BrokerUnregistered(broker_id):
                 self._db.execute("DELETE FROM broker WHERE id = ?", (broker_id,))
+                self._put_directories(Broker(broker_id, -1, ()))
+
+    def _put_directories(self, broker: Broker) -> None:
+        name = _directories_of(broker.broker_id)
+        if broker.directories:
+            self._put_meta(name, json.dumps(broker.directories))
+        else:
+            self._db.execute("DELETE FROM meta WHERE name = ?", (name,))
 
     def _mark_broker(self, broker_id: int, bit: int) -> None:
         self._db.execute("UPDATE broker SET fenced = fenced | ? WHERE id = ?", (bit, broker_id))
+
+
+def _directories_of(broker_id: int | str) -> str:
+    """Where a broker's directories are noted: beside its row, which older versions wrote, too."""
+    return f"directories of broker {broker_id}"
 
 
 def _ids(text: str) -> tuple[int, ...]:

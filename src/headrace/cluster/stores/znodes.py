@@ -373,6 +373,7 @@ def write_registration(
         "incarnation": broker.incarnation_id.hex(),
         "clean_shutdown_epoch": clean_shutdown_epoch,
         "storage": storage_id,
+        "directories": broker.directories,
     }
     return write_json({**_broker_document(broker, wall_ms), _OURS: ours})
 
@@ -433,13 +434,15 @@ def _read_broker(path: str, broker_id: int, document: Mapping[str, Any]) -> Brok
     try:
         protocols = document.get("listener_security_protocol_map", {})
         endpoints = tuple(_endpoint(text, protocols) for text in document["endpoints"])
-        incarnation = document.get(_OURS, {}).get("incarnation")
+        ours = document.get(_OURS, {})
+        incarnation = ours.get("incarnation")
         return Broker(
             broker_id,
             epoch=0,
             endpoints=endpoints,
             rack=document.get("rack"),
             incarnation_id=bytes.fromhex(incarnation) if incarnation else ZERO_UUID,
+            directories=tuple(ours.get("directories", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptStore(f"ZooKeeper: {path} is no broker: {error!r}") from error

@@ -1,0 +1,193 @@
+"""Who is elected has what was acknowledged, also where settings or disks changed meanwhile."""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.members import Members, run, until
+
+from headrace.cluster.topology import NO_LEADER
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsAlterableConfig,
+    IncrementalAlterConfigsAlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from headrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from support.batches import batch, values_of
+
+MAX_BYTES = 1 << 20
+TOPIC, BROKER = 2, 4
+WHOLE_CLUSTER = ""
+DEFAULT_MIN = {"min.insync.replicas": "2"}
+QUICK_LAG = {"replica.lag.time.max.ms": "600", "replica.fetch.wait.max.ms": "100"}
+
+
+async def create(
+    members: Members, replicas: list[int], configs: Mapping[str, str] | None = None
+) -> None:
+    new = CreatableTopic(
+        name="orders",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)],
+        configs=[
+            CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()
+        ],
+    )
+    answer = await members.ask(3, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
+    assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
+    await until(members.agree, "everybody knows")
+
+
+async def set_min_insync(members: Members, type_: int, name: str, value: str) -> None:
+    request = IncrementalAlterConfigsRequest(
+        resources=[
+            IncrementalAlterConfigsAlterConfigsResource(
+                resource_type=type_,
+                resource_name=name,
+                configs=[
+                    IncrementalAlterConfigsAlterableConfig(name="min.insync.replicas", value=value)
+                ],
+            )
+        ]
+    )
+    answer = await members.ask(3, request, IncrementalAlterConfigsResponse)
+    assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
+
+
+async def produce(members: Members, at: int, value: bytes) -> PartitionProduceResponse:
+    data = TopicProduceData(
+        name="orders", partition_data=[PartitionProduceData(records=batch(value))]
+    )
+    request = ProduceRequest(acks=-1, timeout_ms=2_000, topic_data=[data])
+    answer = await members.ask(at, request, ProduceResponse, version=12)
+    return answer.responses[0].partition_responses[0]
+
+
+async def acknowledged(members: Members, at: int, value: bytes) -> None:
+    """Tried until it is taken."""
+    taken: list[bytes] = []
+
+    async def once() -> bool:
+        if (await produce(members, at, value)).error_code == ErrorCode.NONE:
+            taken.append(value)
+        return bool(taken)
+
+    for _ in range(100):
+        if await once():
+            return
+        await until(members.agree, "everybody knows")
+    raise AssertionError(f"{value!r} is not taken")
+
+
+def stop_copying(members: Members, id_: int) -> None:
+    """The broker lives on, and its copies stay as they are."""
+    fetchers = members.brokers[id_].replication._fetchers
+    assert fetchers is not None
+    fetchers.close()
+
+
+def values(members: Members, id_: int) -> list[bytes | None]:
+    replica = members.brokers[id_].partitions.replica("orders", 0)
+    assert replica is not None
+    return values_of(replica.log.read(0, max_bytes=MAX_BYTES).data)
+
+
+async def _min_insync_is_lowered(tmp_path: Path, type_: int, name: str) -> None:
+    """KIP-966 lets 2 lead, which left while nothing could be acknowledged. Then something could."""
+    async with Members(tmp_path, settings=DEFAULT_MIN | QUICK_LAG) as members:
+        await create(members, [1, 2])
+        assert (await produce(members, 1, b"before")).error_code == ErrorCode.NONE
+        stop_copying(members, 2)
+        await produce(members, 1, b"not acknowledged")
+        await until(lambda: members.partition(3).isr == (1,), "2 is out of sync")
+        assert members.partition(3).eligible_leaders == (2,)
+        await set_min_insync(members, type_, name, "1")
+        await acknowledged(members, 1, b"acknowledged")
+        members.kill(1)
+        await until(lambda: members.partition(3).leader != 1, "1 is gone")
+        assert members.partition(3).leader == NO_LEADER  # 2 misses a record
+        members.kill(2)
+        await until(lambda: members.brokers[3].metadata.image.brokers[2].fenced, "2 is gone")
+        await members.start(2)
+        await members.start(1)
+        await until(lambda: members.partition(3).isr == (1, 2), "both are in sync")
+        assert values(members, 1) == values(members, 2)
+        assert values(members, 1)[-1] == b"acknowledged"
+
+
+def test_nobody_leads_without_what_a_lower_minimum_let_the_last_one_acknowledge(
+    tmp_path: Path,
+) -> None:
+    run(_min_insync_is_lowered(tmp_path, TOPIC, "orders"))
+
+
+def test_nobody_leads_without_what_a_lower_default_let_the_last_one_acknowledge(
+    tmp_path: Path,
+) -> None:
+    run(_min_insync_is_lowered(tmp_path, BROKER, WHOLE_CLUSTER))
+
+
+def test_a_leader_with_a_lower_minimum_of_its_own_acknowledges_nothing_that_another_misses(
+    tmp_path: Path,
+) -> None:
+    """Brokers are started one after the other with a new default: leader and controller differ."""
+
+    async def test() -> None:
+        async with Members(tmp_path, settings=DEFAULT_MIN) as members:
+            await members.stop(1)
+            await until(lambda: members.controller, "another is in office")
+            await members.start(1, {"min.insync.replicas": "1"})
+            assert members.controller != 1
+            await create(members, [1, 2])
+            assert (await produce(members, 1, b"before")).error_code == ErrorCode.NONE
+            if members.controller == 2:
+                await members.stop(2)
+                await until(lambda: members.controller, "another is in office")
+                await members.start(2)
+                await until(lambda: members.partition(1).isr == (1, 2), "2 is in sync")
+            members.kill(2)
+            await until(lambda: members.partition(1).isr == (1,), "2 is out of sync")
+            refused = await produce(members, 1, b"refused")
+            assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+
+    run(test())
+
+
+def test_a_broker_with_an_empty_disk_does_not_lead_though_others_flush_what_they_acknowledge(
+    tmp_path: Path,
+) -> None:
+    """`flush.messages=1` saves a log from a crash, not from somebody who changes the disk."""
+
+    async def test() -> None:
+        async with Members(tmp_path, settings=DEFAULT_MIN) as members:
+            await create(members, [1, 2], {"flush.messages": "1"})
+            assert (await produce(members, 1, b"acknowledged")).error_code == ErrorCode.NONE
+            members.kill(2)
+            await until(lambda: members.partition(3).isr == (1,), "2 is out of sync")
+            members.kill(1)
+            await until(lambda: members.partition(3).leader == NO_LEADER, "nobody leads")
+            shutil.rmtree(tmp_path / "1")
+            await members.start(1)
+            await until(members.agree, "everybody knows")
+            assert members.partition(3).leader == NO_LEADER
+            await members.start(2)
+            await until(lambda: set(members.partition(3).isr) == {1, 2}, "both are in sync")
+            assert values(members, 1) == values(members, 2) == [b"acknowledged"]
+
+    run(test())
