@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,14 @@ from headrace.broker.peers import Peers
 from headrace.broker.replica_fetchers import ReplicaFetchers
 from headrace.broker.replica_session import ReplicaSessions, Waiting
 from headrace.broker.throttles import Throttles
+from headrace.cluster.topology import NO_LEADER
 from headrace.replication.follower import Follower
 from headrace.replication.replicated_leader import ReplicatedLeader
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
 
 
 class Replication:
@@ -54,30 +58,55 @@ class Replication:
             self._keeper.followers_fetched(replica_id, leaders)
 
     def resign_from_failed(self) -> None:
-        """Gives up what is in a log directory that does not work any more.
+        """Gives up what is in a log directory that does not work any more, or in a damaged log.
 
-        Others are to lead what was led there, and nobody is to wait for what was copied there.
+        Others are to lead what was led there, and nobody is to wait for what was copied there. A
+        damaged log is then cut back to what holds, and the rest is copied again.
         """
         keeper, leaving = self._keeper, self._leaving
         if keeper is None or leaving is None:
             return
-        if all(home.is_online for home in self._broker.logs.homes):
+        homes = self._broker.logs.homes
+        if all(home.is_online and not home.directory.damaged for home in homes):
             return
         for leader in self._broker.partitions:
             if isinstance(leader, ReplicatedLeader) and self._has_failed(leader):
                 keeper.resign(leader)
         replicas = self._broker.partitions.replicas
         followers = [each for each in replicas if isinstance(each, Follower)]
-        leaving.leave([each for each in followers if self._is_on_failed_disk(each)])
+        leaving.leave([each for each in followers if self._cannot_be_kept(each)])
+        for follower in followers:
+            self._copy_again_if_damaged(follower)
 
     def _has_failed(self, leader: ReplicatedLeader) -> bool:
-        log = self._broker.logs.get(leader.topic, leader.index)
-        return log is None or log.directory.failure is not None
+        found = self._broker.logs.get(leader.topic, leader.index)
+        return found is None or found.is_damaged or found.directory.failure is not None
 
-    def _is_on_failed_disk(self, follower: Follower) -> bool:
+    def _cannot_be_kept(self, follower: Follower) -> bool:
         """One that has no log yet may get it on a disk that works."""
-        log = self._broker.logs.get(follower.topic, follower.index)
-        return log is not None and log.directory.failure is not None
+        found = self._broker.logs.get(follower.topic, follower.index)
+        return found is not None and (found.is_damaged or found.directory.failure is not None)
+
+    def _copy_again_if_damaged(self, follower: Follower) -> None:
+        """Only where another leads, and nobody counts on what is here: that is no loss."""
+        damaged = self._broker.logs.get(follower.topic, follower.index)
+        if damaged is None or not damaged.is_damaged:
+            return
+        topic = self._broker.metadata.image.topics_by_id.get(follower.topic_id)
+        partition = topic.partition(follower.index) if topic is not None else None
+        node_id = self._broker.node_id
+        if (
+            partition is None
+            or partition.leader in (NO_LEADER, node_id)
+            or node_id in partition.isr
+            or node_id in partition.eligible_leaders
+        ):
+            return
+        log.warning(
+            "a damaged log is cut back to what holds, and the rest is copied from its leader",
+            extra={"log": damaged.name, "leader": partition.leader},
+        )
+        damaged.give_up_damaged()
 
     def finish_waits(self) -> None:
         """Answers every follower that waits."""

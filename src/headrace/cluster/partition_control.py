@@ -205,7 +205,8 @@ def _check_isr_change(
         raise Refused(ErrorCode.FENCED_LEADER_EPOCH)
     ids = [member.broker_id for member in change.isr]
     resigns = broker_id not in ids
-    if resigns and not 0 < len(ids) < len(partition.isr):
+    least = 1 if live_ids(image).isdisjoint(partition.eligible_leaders) else 0
+    if resigns and not least <= len(ids) < len(partition.isr):
         raise Refused(ErrorCode.INVALID_REQUEST)
     if broker_id != partition.leader and set(ids) != set(partition.isr) - {broker_id}:
         raise Refused(ErrorCode.INVALID_REQUEST)  # a follower speaks for itself alone

@@ -255,11 +255,14 @@ class ReplicatedLeader(Leader):
         return self._propose({*self.partition.isr, *may}, live)
 
     def propose_resigning(self, live: Mapping[int, int]) -> IsrProposal | None:
-        """The others alone, because this leader's log has failed: one of them is to lead."""
+        """The others alone, because this leader's log has failed: one of them is to lead.
+
+        Nobody at all where one that is out of sync, and misses nothing, is to lead.
+        """
         if self._pending is not None and self._broker_id not in self._pending.ids:
             return None
         others = {id_ for id_ in self.partition.isr if id_ != self._broker_id and id_ in live}
-        if not others:
+        if not others and live.keys().isdisjoint(self.partition.eligible_leaders):
             return None
         # A change that may be under way does not matter: nothing more is committed here.
         self._pending = None

@@ -25,10 +25,19 @@ class LogDir:
 
     `save_recovery_points` writes this directory's recovery points at once: a log calls it before
     it drops records that were promised to be safe, so that their absence is no damage later.
-    `on_failure` hears when it goes offline, in whichever thread finds out.
+    `on_failure` hears when it goes offline, in whichever thread finds out. `damaged` names the logs
+    that are offline by themselves.
     """
 
-    __slots__ = ("_on_failure", "failure", "files", "path", "save_recovery_points", "trash")
+    __slots__ = (
+        "_on_failure",
+        "damaged",
+        "failure",
+        "files",
+        "path",
+        "save_recovery_points",
+        "trash",
+    )
 
     def __init__(
         self,
@@ -44,6 +53,7 @@ class LogDir:
         self.save_recovery_points = save_recovery_points
         self._on_failure = on_failure
         self.failure: LogDirFailed | None = None
+        self.damaged: set[str] = set()
 
     def fault(self, error: OSError, doing: str) -> DiskError:
         """The storage error for a disk's; takes the directory offline unless it will pass."""

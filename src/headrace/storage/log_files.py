@@ -8,6 +8,7 @@ depends on them.
 
 import logging
 import zlib
+from dataclasses import replace
 
 from headrace.storage import producer_snapshot
 from headrace.storage.checkpoints import LEADER_EPOCHS, encode_epochs
@@ -154,6 +155,7 @@ class LogFiles:
                 self._write_topic_id()
         except LogCorrupt as error:
             self._failure = error
+            self.directory.damaged.add(self.name)
             log.error("a log is offline", extra={"log": self.name, "reason": str(error)})
             raise
         except OSError as error:
@@ -167,6 +169,21 @@ class LogFiles:
         if not self._checkpointed.clean:
             self._durability.name_added()
         self._loaded = True
+        if self._checkpointed.expendable:
+            # What was cut is not promised any more: a crash from now on is one like any other.
+            self.directory.save_recovery_points()
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether it is offline because bytes that were safe on disk do not hold any more."""
+        return isinstance(self._failure, LogCorrupt)
+
+    def give_up_damaged(self) -> None:
+        """Opens at its next use as far as it holds. For who knows that others have the rest."""
+        if self.is_damaged:
+            self._failure = None
+            self._checkpointed = replace(self._checkpointed, expendable=True)
+            self.directory.damaged.discard(self.name)
 
     def _check_usable(self) -> None:
         failure = self._failure or self.directory.failure
@@ -303,6 +320,7 @@ class LogFiles:
                 )
             except OSError as error:
                 raise self.directory.fail(f"closing {self.name}: {error}") from error
+        self.directory.damaged.discard(self.name)
         if self._failure is None:
             self._failure = LogClosed(f"{self.name} is closed")
         self._durability.gone = True

@@ -3,7 +3,8 @@
 After a clean stop the files are taken at their word, with cheap checks. After any other stop, every
 segment that reaches past the recovery point is scanned: the first batch above it that does not
 hold ends the log there, and what follows is removed. A batch *below* it that does not hold was once
-promised to be safe: the log is not cut but refused (`LogCorrupt`).
+promised to be safe: the log is not cut but refused (`LogCorrupt`), unless its owner has said that
+others have it.
 
 Indexes, producers' state and leader epochs of what was scanned are rebuilt. Opening can be
 interrupted anywhere and started again.
@@ -50,6 +51,7 @@ class Checkpointed:
     clean: bool
     recovery_point: int
     log_start_offset: int
+    expendable: bool = False  # what was safe on this disk is so on others': damage ends the log
 
 
 @dataclass(slots=True)
@@ -80,6 +82,7 @@ class _Loader:
         self._recovery_point = checkpointed.recovery_point
         self._log_start = checkpointed.log_start_offset
         self._clean = checkpointed.clean
+        self._expendable = checkpointed.expendable
         self._segments = Segments(files, path)
         self._producers = ProducerStates()
         self._epochs = LeaderEpochs()
@@ -262,14 +265,14 @@ class _Loader:
 
     def _cut(self, segment: Segment, later: list[Segment], end: int, bad: BadBatch) -> None:
         """The log ends at `end`; refuses if more than that was promised."""
-        if end < self._recovery_point:
+        if end < self._recovery_point and not self._expendable:
             raise LogCorrupt(
                 f"{segment.file.path} is damaged at {bad}; offsets from {end} to "
                 f"{self._recovery_point - 1} were safe on disk, so the log is not cut but offline. "
                 "Restore the file, or remove the partition's directory to give them up"
             )
         log.warning(
-            "cut the log's torn end",
+            "cut the log where it does not hold",
             extra={"segment": segment.file.path, "reason": str(bad), "log_end_offset": end},
         )
         if later:
@@ -279,7 +282,7 @@ class _Loader:
     def _settle(self, end: int) -> int:
         """Brings everything else in line with where the log ends, durably where it must be."""
         segments = self._segments
-        if segments.items and end < self._recovery_point:
+        if segments.items and end < self._recovery_point and not self._expendable:
             raise LogCorrupt(
                 f"{self._path} ends at offset {end}, but everything below "
                 f"{self._recovery_point} was safe on disk: the log is offline"

@@ -1,0 +1,130 @@
+"""A replica whose files are damaged: another leads, and the damaged one is copied again."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support.members import Members, run, until
+
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from support.batches import batch, values_of
+
+MAX_BYTES = 1 << 24
+SETTINGS = {
+    "min.insync.replicas": "2",
+    "replica.lag.time.max.ms": "600000",
+    "log.flush.offset.checkpoint.interval.ms": "100",
+}
+VALUES = [b"%04d" % number * 100 for number in range(50)]
+
+
+async def create(members: Members, configs: Mapping[str, str] | None = None) -> None:
+    new = CreatableTopic(
+        name="orders",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])],
+        configs=[
+            CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()
+        ],
+    )
+    answer = await members.ask(1, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
+    assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
+    await until(members.agree, "everybody knows")
+
+
+async def produce(members: Members, at: int, value: bytes) -> PartitionProduceResponse:
+    data = TopicProduceData(
+        name="orders", partition_data=[PartitionProduceData(records=batch(value))]
+    )
+    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
+    answer = await members.ask(at, request, ProduceResponse, version=12)
+    return answer.responses[0].partition_responses[0]
+
+
+def values(members: Members, id_: int) -> list[bytes | None]:
+    replica = members.brokers[id_].partitions.replica("orders", 0)
+    assert replica is not None
+    return values_of(replica.log.read(0, max_bytes=MAX_BYTES).data)
+
+
+def damage(directory: Path, at: float) -> None:
+    """Changes a byte of the log, so far into it."""
+    (segment,) = directory.glob("orders-0/*.log")
+    data = bytearray(segment.read_bytes())
+    data[int(len(data) * at)] ^= 0xFF
+    segment.write_bytes(data)
+    for index in directory.glob("orders-0/*.index"):
+        index.unlink()  # the file is not taken at its word then
+
+
+async def all_alike(members: Members, expected: list[bytes]) -> None:
+    await until(lambda: set(members.partition(1).isr) == {1, 2, 3}, "all are in sync")
+    for id_ in (1, 2, 3):
+        await until(lambda id_=id_: values(members, id_) == expected, f"{id_} has everything")
+
+
+def test_a_damaged_follower_is_copied_again_from_where_it_holds(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members)
+            for value in VALUES:
+                assert (await produce(members, 1, value)).error_code == ErrorCode.NONE
+            await members.stop(3)
+            damage(tmp_path / "3", at=0.5)
+            await members.start(3)
+            assert (await produce(members, 1, b"more")).error_code == ErrorCode.NONE
+            await all_alike(members, [*VALUES, b"more"])
+
+    run(test())
+
+
+def test_a_damaged_leader_makes_room_for_one_that_is_whole(tmp_path: Path) -> None:
+    """All crashed; the first to come back is elected, and finds that its log does not hold."""
+
+    def flushed(members: Members) -> bool:
+        logs = [broker.logs.get("orders", 0) for broker in members.brokers.values()]
+        text = [
+            (tmp_path / str(id_) / "recovery-point-offset-checkpoint").read_text()
+            for id_ in members.brokers
+        ]
+        return all(log is not None for log in logs) and all(
+            f"orders 0 {len(VALUES)}" in each for each in text
+        )
+
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members, {"flush.messages": "1"})
+            for value in VALUES:
+                assert (await produce(members, 1, value)).error_code == ErrorCode.NONE
+            await until(lambda: flushed(members), "recovery points are written")
+            for id_ in (1, 2, 3):
+                members.kill(id_)
+                members.sessions[id_].expire()
+            damage(tmp_path / "1", at=0.5)
+            await members.start(1)
+            assert members.partition(1).leader == 1
+            refused = await produce(members, 1, b"refused")
+            assert refused.error_code != ErrorCode.NONE
+            await members.start(2)
+            await members.start(3)
+            await until(lambda: members.partition(2).leader in (2, 3), "another leads")
+            leader = members.partition(2).leader
+            await until(lambda: len(members.partition(leader).isr) > 1, "two are in sync")
+            assert (await produce(members, leader, b"more")).error_code == ErrorCode.NONE
+            await all_alike(members, [*VALUES, b"more"])
+
+    run(test())
