@@ -47,6 +47,56 @@ def test_a_value_is_all_columns_as_json() -> None:
     }
 
 
+def test_what_python_or_json_cannot_hold_is_written_exactly_all_the_same() -> None:
+    # Digits of a decimal, the keys of a map, numbers that are none, years beyond 9999: in rows
+    # that are a part of a batch, too.
+    kinds = pa.schema(
+        [
+            ("exact", pa.decimal128(38, 10)),
+            ("whole", pa.decimal128(10, 2)),
+            ("counts", pa.map_(pa.string(), pa.list_(pa.decimal128(4, 2)))),
+            ("by_day", pa.map_(pa.date32(), pa.int64())),
+            ("none", pa.float64()),
+            ("far", pa.date32()),
+            ("inner", pa.struct([("at", pa.timestamp("us", "UTC")), ("half", pa.float32())])),
+        ]
+    )
+    day_12001, second_11983 = 3_664_000, 316_000_000_000_000_000
+    arrays = [
+        pa.array([None, Decimal("12345678901234567890.1234567891"), Decimal("-0.5")]),
+        pa.array([None, Decimal("2.00"), Decimal("-30.00")]),
+        pa.array([None, [("a", [Decimal("0.10"), None]), ("b", None)], []], kinds.field(2).type),
+        pa.array([None, [(date(2026, 1, 31), 5)], None], kinds.field(3).type),
+        pa.array([1.0, float("nan"), float("-inf")]),
+        pa.array([0, day_12001, None], pa.int32()).cast(pa.date32()),
+        pa.StructArray.from_arrays(
+            [
+                pa.array([0, second_11983, 0], pa.int64()).cast(pa.timestamp("us", "UTC")),
+                pa.array([0.0, 0.5, 0.0], pa.float32()),
+            ],
+            names=["at", "half"],
+            mask=pa.array([True, False, True]),
+        ),
+    ]
+    rows = pa.RecordBatch.from_arrays(
+        [array.cast(field.type) for array, field in zip(arrays, kinds, strict=True)], schema=kinds
+    )
+    encoding = Encoding()
+    encoding.check(rows.schema)
+
+    first, second = encoding.values(rows.slice(1))
+
+    assert first == (
+        b'{"exact":12345678901234567890.1234567891,"whole":2,"counts":{"a":[0.1,null],"b":null},'
+        b'"by_day":{"2026-01-31":5},"none":"NaN","far":"12001-09-10",'
+        b'"inner":{"at":"11983-08-23T09:46:40.000000Z","half":0.5}}'
+    )
+    assert second == (
+        b'{"exact":-0.5,"whole":-30,"counts":{},"by_day":null,"none":"-Infinity","far":null,'
+        b'"inner":null}'
+    )
+
+
 def test_raw_records_are_the_columns_key_and_value() -> None:
     rows = pa.RecordBatch.from_pydict({"key": ["a", None], "value": [b"\x00", None]})
     encoding = Encoding("raw")
@@ -62,10 +112,11 @@ def test_raw_records_are_the_columns_key_and_value() -> None:
         (Encoding("raw"), {"a": [1]}, "no column value"),
         (Encoding("raw"), {"value": [1]}, "not string or binary"),
         (Encoding(), {"key": [1]}, "rename it"),
+        (Encoding(), {"a": [pa.scalar((1, 2, 3), pa.month_day_nano_interval())]}, "as JSON"),
     ],
 )
 def test_rows_that_cannot_become_records_are_refused(
-    encoding: Encoding, columns: dict[str, list[int]], said: str
+    encoding: Encoding, columns: dict[str, list[object]], said: str
 ) -> None:
     with pytest.raises(SinkError, match=said):
         encoding.check(pa.RecordBatch.from_pydict(columns).schema)

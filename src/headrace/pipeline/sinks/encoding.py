@@ -1,14 +1,11 @@
 """How rows become records: keys and values."""
 
-import base64
-import json
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from typing import Final
 
 import pyarrow as pa
 
+from headrace.pipeline.sinks.json_text import check_type, objects
 from headrace.pipeline.sinks.table import SinkError
 
 KEY: Final = "key"
@@ -33,12 +30,15 @@ class Encoding:
             )
         if self.value == "raw":
             _check_raw(schema, VALUE, "value: raw needs it")
+        written = list(self.key) if self.value == "raw" else schema.names
+        for name in written:
+            check_type(name, schema.field(name).type)
         if not self.key and KEY in schema.names:
             _check_raw(schema, KEY, "it is the record's key; rename it, or name key columns")
 
     def keys(self, rows: pa.RecordBatch) -> list[bytes | None]:
         if self.key:
-            return [_json(row) for row in rows.select(list(self.key)).to_pylist()]
+            return list(objects(rows.select(list(self.key))))
         if KEY in rows.schema.names:
             return _bytes(rows.column(KEY))
         return [None] * rows.num_rows
@@ -48,7 +48,7 @@ class Encoding:
             return _bytes(rows.column(VALUE))
         left_out = () if self.key else (KEY,)
         columns = [name for name in rows.schema.names if name not in left_out]
-        return [_json(row) for row in rows.select(columns).to_pylist()]
+        return list(objects(rows.select(columns)))
 
 
 def _check_raw(schema: pa.Schema, name: str, why: str) -> None:
@@ -65,21 +65,3 @@ def _named(schema: pa.Schema) -> str:
 
 def _bytes(column: pa.Array) -> list[bytes | None]:
     return column.cast(pa.binary()).to_pylist()  # type: ignore[no-any-return]
-
-
-def _json(row: dict[str, object]) -> bytes:
-    return json.dumps(row, default=_plain, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _plain(value: object) -> object:
-    """What JSON has no type for, as Spark's to_json writes it."""
-    match value:
-        case datetime() | date():
-            return value.isoformat()
-        case Decimal():
-            return int(value) if value == value.to_integral_value() else float(value)
-        case bytes():
-            return base64.b64encode(value).decode()
-        case timedelta():
-            return value.total_seconds()
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
