@@ -5,6 +5,7 @@ Spark Connect: DataFrames only.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ from headrace.pipeline.sinks.stores import is_on_disk, path_of
 from headrace.pipeline.sinks.table import SinkError, TaskWriter, WrittenFile
 from headrace.pipeline.source.options import DAMAGE
 from headrace.pipeline.source.ranges import ranges_to_json
-from headrace.pipeline.spec.flow import Flow, PythonStep
+from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.sinks import TableSink
 from headrace.pipeline.spec.sources import TopicSource
 from headrace.pipeline.transform import shape
@@ -48,6 +49,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _NEWEST: Final = "_newest"
+_SEES_HEADERS: Final = re.compile(
+    rf"headers|{RECORD}\b(?!`?\s*\.\s*`?(?:key|value|topic|partition|offset|timestamp|timestampType)\b)",
+    re.IGNORECASE,
+)
+"""By name, or as a part of the whole record."""
 
 
 class BatchResult(NamedTuple):
@@ -110,9 +116,13 @@ def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | No
 
 
 def needs_headers(flow: Flow) -> bool:
-    """Headers cost time; only dead letters and steps that name them look at them."""
-    return flow.dead_letter is not None or any(
-        isinstance(step, PythonStep) or "headers" in step.sql.lower() for step in flow.transform
+    """Headers cost time: only dead letters, Python, and SQL that can see them look at them."""
+    texts = [rule.sql for rule in flow.expect]
+    texts += [step.sql for step in flow.transform if isinstance(step, SqlStep)]
+    return (
+        flow.dead_letter is not None
+        or any(isinstance(step, PythonStep) for step in flow.transform)
+        or any(_SEES_HEADERS.search(text) for text in texts)
     )
 
 

@@ -21,6 +21,12 @@ def carried(sql: str) -> str:
         ),
         ("SELECT * FROM source", "SELECT * FROM v AS source"),
         ("SELECT s.*, 1 AS x FROM `source` AS s", "SELECT s.*, 1 AS x FROM v AS s"),
+        ("SELECT id, `S`.* FROM source S", "SELECT id, `S`.* FROM v AS S"),
+        # The fields of a struct are not all columns.
+        ("SELECT id, a.* FROM source", "SELECT id, a.*, _record FROM v AS source"),
+        ("SELECT _record.* FROM source s", "SELECT _record.*, _record FROM v AS s"),
+        ("SELECT source.a.* FROM source", "SELECT source.a.*, _record FROM v AS source"),
+        ("SELECT b.source.* FROM source", "SELECT b.source.*, _record FROM v AS source"),
         ("SELECT * EXCEPT (a) FROM source", "SELECT * EXCEPT (a) FROM v AS source"),
         ("SELECT a*b AS p FROM source", "SELECT a*b AS p, _record FROM v AS source"),
         (

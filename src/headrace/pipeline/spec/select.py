@@ -167,7 +167,7 @@ def _plain(text: str, tokens: list[_Token]) -> Select:
         end,
         alias,
         where,
-        _takes_all([each for each in top if columns_start <= each.start < columns_end]),
+        _takes_all([each for each in top if columns_start <= each.start < columns_end], alias),
         any(each.word == "LATERAL" or _GENERATORS.fullmatch(each.text) for each in tokens),
     )
 
@@ -177,14 +177,21 @@ def _is_from(tokens: list[_Token], at: int) -> bool:
     return tokens[at].word == "FROM" and (at == 0 or tokens[at - 1].word != "DISTINCT")
 
 
-def _takes_all(columns: list[_Token]) -> bool:
-    """`*`, `s.*`: a star that starts an item or follows a dot, and does not multiply."""
-    previous = ","
-    for each in columns:
-        if each.text == "*" and previous in (",", "."):
-            return True
-        previous = each.text
+def _takes_all(columns: list[_Token], alias: str) -> bool:
+    """`*`, or `s.*` of the source itself: not a star that multiplies, nor the fields of a struct."""
+    before, previous = ",", ","
+    name = _bare(alias)
+    for at, each in enumerate(columns):
+        if each.text == "*":
+            starts = at < 3 or columns[at - 3].text == ","
+            if previous == "," or (previous == "." and starts and _bare(before) == name):
+                return True
+        before, previous = previous, each.text
     return False
+
+
+def _bare(name: str) -> str:
+    return name.strip("`").lower()
 
 
 def _why_lost(tokens: list[_Token]) -> str:
