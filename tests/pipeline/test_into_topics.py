@@ -7,6 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
@@ -55,6 +56,11 @@ def ids(helper: Headrace, topic: str, count: int) -> list[int]:
     helper.consume(topic, count, read_committed=True)
     got = helper.consume(topic, read_committed=True)
     return sorted(json.loads(each.value or b"")["id"] for each in got)
+
+
+def values(helper: Headrace, topic: str, count: int) -> list[str]:
+    helper.consume(topic, count, read_committed=True)
+    return [(each.value or b"").decode() for each in helper.consume(topic, read_committed=True)]
 
 
 def test_a_topic_lands_in_a_topic_once_though_a_run_ends_before_or_after_its_commit(
@@ -168,6 +174,53 @@ def test_a_delta_tables_new_rows_land_in_a_topic_once(
     assert ids(helper, out, 7) == list(range(7))
     values = [json.loads(each.value or b"") for each in helper.consume(out, read_committed=True)]
     assert {value["day"] for value in values} == {"a", "b", "c"}
+
+
+def test_text_that_a_delta_table_is_partitioned_by_stays_text(
+    helper: Headrace,
+    make_topic: MakeTopic,
+    new_name: Callable[[], str],
+    run: Callable[[dict[str, object]], None],
+    tmp_path: Path,
+) -> None:
+    # Folders are named for the values: read by their looks, 007 would be a number.
+    out, table = make_topic(1), str(tmp_path / "lake")
+    write_deltalake(table, pa.table({"id": [0, 1], "p": ["007", "12"]}), partition_by=["p"])
+    run(
+        {
+            "pipeline": new_name(),
+            "source": {"delta": table},
+            "sink": {"format": "topic", "topic": out},
+        }
+    )
+    assert sorted(values(helper, out, 2)) == ['{"id":0,"p":"007"}', '{"id":1,"p":"12"}']
+
+
+def test_files_of_any_name_and_with_columns_of_their_own_land_whole(
+    helper: Headrace,
+    make_topic: MakeTopic,
+    new_name: Callable[[], str],
+    run: Callable[[dict[str, object]], None],
+    tmp_path: Path,
+) -> None:
+    # What Spark takes for patterns are names here; a column that only one file has is no less.
+    out, folder = make_topic(1), tmp_path / "in"
+    folder.mkdir()
+    names = ["a[1]", "a1", "b{x,y}", "st*r", "q?", "back\\slash", "with space", "per%20cent", "hä"]
+    for at, name in enumerate(names):
+        extra = {"last": ["x"]} if at == len(names) - 1 else {}
+        pq.write_table(pa.table({"id": [at], **extra}), folder / f"{name}.parquet")
+    run(
+        {
+            "pipeline": new_name(),
+            "source": {"files": str(folder), "format": "parquet"},
+            "sink": {"format": "topic", "topic": out},
+        }
+    )
+    assert sorted(values(helper, out, len(names))) == [
+        *(f'{{"id":{at},"last":null}}' for at in range(len(names) - 1)),
+        f'{{"id":{len(names) - 1},"last":"x"}}',
+    ]
 
 
 BAD_FILES = {

@@ -6,14 +6,18 @@ its number; one that only rewrites files (compaction) adds nothing.
 
 import json
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from pyarrow import fs
 
-from headrace.pipeline.sinks.stores import open_store
+from headrace.pipeline.sinks.stores import delta_options, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 LOG: Final = "_delta_log"
+MAPPING: Final = "delta.columnMapping.mode"
 
 
 class NotAppended(Exception):
@@ -32,6 +36,7 @@ class DeltaLog:
 
     def __init__(self, location: str, storage_options: Mapping[str, str] | None) -> None:
         self._location = location.rstrip("/")
+        self._options = storage_options
         self._store, self._root = open_store(location, storage_options)
 
     def versions(self) -> list[int]:
@@ -40,6 +45,20 @@ class DeltaLog:
         names = (each.base_name for each in self._store.get_file_info(where))
         found = (name.removesuffix(".json") for name in names if name.endswith(".json"))
         return sorted(int(name) for name in found if name.isdecimal())
+
+    def schema(self) -> "StructType":
+        """The table's columns as they are now, for Spark; raises `NotAppended`."""
+        from deltalake import DeltaTable
+        from pyspark.sql.types import StructType
+
+        options = delta_options(self._location, self._options)
+        table = DeltaTable(self._location, storage_options=options)
+        if table.metadata().configuration.get(MAPPING, "none") != "none":
+            raise NotAppended(
+                f"{self._location} maps its columns to other names ({MAPPING}), which cannot be "
+                "streamed"
+            )
+        return StructType.fromJson(json.loads(table.schema().to_json()))
 
     def added(self, version: int) -> list[AddedFile]:
         """The files that the version has added; raises `NotAppended`."""

@@ -1,5 +1,6 @@
 """The files of a folder, and which of them are the next batch."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Final, NamedTuple
@@ -9,6 +10,7 @@ from pyarrow import fs
 from headrace.pipeline.sinks.stores import open_store
 
 WILD: Final = "*?["
+_GLOB: Final = re.compile(r"([{}\[\]*?\\])")
 
 
 class NoFolder(Exception):
@@ -57,6 +59,11 @@ def split_pattern(location: str) -> tuple[str, str]:
                 parts[at:]
             )
     return location, ""
+
+
+def for_spark(path: str) -> str:
+    """The path of this very file: Spark takes some characters of a name for a pattern."""
+    return _GLOB.sub(r"\\\1", path)
 
 
 def next_files(

@@ -8,7 +8,7 @@ from headrace.pipeline.formats.errors import FormatError
 from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.schema import parse_ddl
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
-from headrace.pipeline.inflow.files import Found, list_files, next_files
+from headrace.pipeline.inflow.files import Found, for_spark, list_files, next_files
 from headrace.pipeline.inflow.intent import Intent
 from headrace.pipeline.inflow.lines import csv_rows, json_rows, whole_rows
 from headrace.pipeline.inflow.schema_text import ddl_of
@@ -128,13 +128,16 @@ class Folder:
         return Intent(batch_id, (), passed=tuple(passed), is_anew=True)
 
     def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> Rows:
-        source, files = self._source, list(intent.files)
+        source, files = self._source, [for_spark(each) for each in intent.files]
         reader = self._reader(spark)
         if source.has_own_lines or source.format == "parquet":
             # What cannot be read stops the flow; Spark would make it a row of nulls.
             reader = reader.option("mode", "FAILFAST")
             if source.schema_ is not None:
                 reader = reader.schema(schema_text(source.schema_))
+            elif source.format == "parquet" and "mergeSchema" not in source.options:
+                # Else Spark takes one file's columns for all, and drops those of the others.
+                reader = reader.option("mergeSchema", "true")
             number = {"number": _ROW_NUMBER} if source.format == "parquet" else {}
             return Rows(whole_rows(reader.load(files), flow, **number))
         schema = self._schema(spark, files)
@@ -266,8 +269,10 @@ class Table:
                 return version
 
     def read(self, spark: "SparkSession", intent: Intent, flow: Flow) -> Rows:
-        reader = spark.read.option("basePath", self._source.delta).option("mergeSchema", "true")
-        return Rows(whole_rows(reader.parquet(*intent.files), flow, _ROW_NUMBER))
+        # By the table's own schema: Spark would guess the types of partition columns (007 is 7).
+        reader = spark.read.option("basePath", self._source.delta).schema(self._log.schema())
+        files = [for_spark(each) for each in intent.files]
+        return Rows(whole_rows(reader.parquet(*files), flow, _ROW_NUMBER))
 
     def explained(self, error: Exception) -> Exception:
         return error
