@@ -148,6 +148,26 @@ def test_bad_lines_of_json_are_set_aside_once_though_a_run_ends_before_or_after_
         sink.close()
 
 
+def test_a_line_with_a_number_where_a_string_or_a_time_belongs_is_set_aside(inflow: Inflow) -> None:
+    bad = [b'{"id":1,"at":5}', b'{"id":2,"s":{"t":7}}', b'{"id":3,"tags":["a",1]}']
+    good = b'{"id":4,"at":"2026-01-31T00:00:00Z","s":{"t":"7"},"tags":["1"]}'
+    (inflow.folder / "a.json").write_bytes(b"\n".join([*bad, good]))
+    source: dict[str, object] = {
+        "files": str(inflow.folder),
+        "format": "json",
+        "schema": "id BIGINT, at TIMESTAMP, s STRUCT<t: STRING>, tags ARRAY<STRING>",
+    }
+    assert inflow.run(source).bad == {"SchemaMismatch": 3}
+    assert inflow.ids(1) == [4]
+    letters = inflow.letters(3)
+    assert [value for value, _ in letters] == bad
+    assert [facts.message.partition("schema: ")[2] for _, facts in letters] == [
+        "at: expected timestamp, found number 5",
+        "s.t: expected string, found number 7",
+        "tags[1]: expected string, found number 1",
+    ]
+
+
 def test_a_batch_of_nothing_but_bad_lines_is_over_with_its_letters(inflow: Inflow) -> None:
     (inflow.folder / "a.json").write_text("nonsense\n")
     source: dict[str, object] = {

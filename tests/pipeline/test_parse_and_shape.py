@@ -23,7 +23,9 @@ COLUMNS = (
 SCHEMA = (
     "id BIGINT NOT NULL, i INT, d DOUBLE, f FLOAT, s STRING, b BOOLEAN, ts TIMESTAMP, dt DATE, "
     "dec DECIMAL(6,2), arr ARRAY<INT>, st STRUCT<x: INT, y: STRING>, m MAP<STRING, INT>, "
-    "ds ARRAY<DOUBLE>, sts ARRAY<STRUCT<q: DOUBLE>>, md MAP<STRING, DOUBLE>"
+    "ds ARRAY<DOUBLE>, sts ARRAY<STRUCT<q: DOUBLE>>, md MAP<STRING, DOUBLE>, "
+    "deep STRUCT<s: STRING, at: TIMESTAMP, ss: ARRAY<STRING>, sss: ARRAY<ARRAY<DATE>>, "
+    "ms: MAP<STRING, STRING>, items: ARRAY<STRUCT<name: STRING, at: TIMESTAMP>>>"
 )
 MERGE = "{format: delta, table: t, mode: merge, key: [id]}"
 
@@ -65,6 +67,9 @@ GOOD = [
     b'{"id":1,"q":' + b"[" * 400 + b"]" * 400 + b"}",
     b'{"id":1,"s":"\\ud83d\\ude00 \\\\ud800","dt":"9999-12-31","ds":[1.5,null],"m":{"a":1}}',
     b'\r\n{"_record":[null,null],"_end":false,"_corrupt":"x","id":1}',
+    b'{"id":1,"s":"1","deep":{"s":"5","at":"2026-01-01T00:00:00Z","ss":["1",null],"sss":[[],null,'
+    b'["2026-01-31"]],"ms":{"a":"1","b":null},"items":[{"name":"1","at":null},null,{}]}}',
+    b'{"id":1,"deep":{"items":[{"name":"true"},{"name":"1","x":{"name":1}}],"ms":{}},"items":5}',
 ]
 BAD = {
     b"": "NotJson",
@@ -117,6 +122,17 @@ BAD = {
     b'{"id":1,"m":{"a":"z"}}': "SchemaMismatch",
     b'{"id":1,"s":5}': "SchemaMismatch",
     b'{"id":1,"s": {"a":1}}': "SchemaMismatch",
+    b'{"id":1,"s":5,"deep":{"s":"5"}}': "SchemaMismatch",
+    b'{"id":1,"ts":5,"q":{"ts":"2026-01-01T00:00:00Z"}}': "SchemaMismatch",
+    b'{"id":1,"deep":{"s":5}}': "SchemaMismatch",
+    b'{"id":1,"deep":{"s":{"a":1,"a":1}}}': "SchemaMismatch",
+    b'{"id":1,"s":"x","deep":{"s":true}}': "SchemaMismatch",
+    b'{"id":1,"deep":{"at":5}}': "SchemaMismatch",
+    b'{"id":1,"deep":{"ss":["a",5]}}': "SchemaMismatch",
+    b'{"id":1,"deep":{"sss":[["2026-01-31"],[5]]}}': "SchemaMismatch",
+    b'{"id":1,"deep":{"ms":{"a":"x","b":[1]}}}': "SchemaMismatch",
+    b'{"id":1,"deep":{"items":[{"name":"a"},{"name":{"b":1}}]}}': "SchemaMismatch",
+    b'{"id":1,"deep":{"items":[{"at":5}]}}': "SchemaMismatch",
     b'{"id":1,"d":1e999}': "OutOfRange",
     b'{"id":1,"f":1e300}': "OutOfRange",
     b'{"id":1,"ds":[1.5,-1e999]}': "OutOfRange",
@@ -149,6 +165,19 @@ def test_good_records_are_rows_and_every_bad_one_has_its_class(
         in rows[values.index(b'{"id":1,"d":"1.5"}')]["_error"]["message"]
     )
     assert [row["_deleted"] for row in rows[-2:]] == [False, True]
+
+
+def test_years_that_readers_of_tables_do_not_know_are_out_of_range_wherever_they_are(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    values = [
+        b'{"id":1,"ts":"+12000-01-01T00:00:00Z"}',
+        b'{"id":1,"deep":{"at":"+12000-01-01T00:00:00Z"}}',
+        b'{"id":1,"deep":{"items":[{"at":null},{"at":"+12000-01-01T00:00:00Z"}]}}',
+    ]
+    flow, rows = flow_of(tmp_path), records(spark, values)
+    found = parse(rows, flow, prepare(flow, lambda: rows)).select("_error.class").collect()
+    assert [row[0] for row in found] == ["OutOfRange"] * len(values)
 
 
 def test_steps_and_expectations_leave_bad_records_in_sight(

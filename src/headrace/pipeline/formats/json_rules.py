@@ -52,6 +52,8 @@ _YEARS: Final = {
     ),
 }
 """What most readers of tables can hold, Python's among them: the first and the last."""
+MAX_VARIANT_BYTES: Final = 16 << 20
+"""A variant that is larger may not be read for its size alone."""
 MAX_SHOWN: Final = 300
 """Characters of a record's own schema in a message."""
 
@@ -172,10 +174,14 @@ def _out_of_range(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
                 BadRecord.OUT_OF_RANGE,
                 literal(f"{prefix}{name} is no finite number"),
             )
-        elif leaf.type.name in _YEARS and not leaf.many:
+        elif leaf.type.name in _YEARS:
             first, last = _YEARS[leaf.type.name]
+            low, high = value, value
+            if leaf.many:
+                values = f"map_values({value})" if leaf.many == "map" else value
+                low, high = f"array_min({values})", f"array_max({values})"
             yield Check(
-                f"({value} < {first} OR {value} > {last})",
+                f"({low} < {first} OR {high} > {last})",
                 BadRecord.OUT_OF_RANGE,
                 literal(f"{prefix}{name} is outside of the years 1 to 9999"),
             )
@@ -213,26 +219,97 @@ def _missing(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
 
 
 def _not_strings(columns: Struct, struct: str, text: str, prefix: str) -> Iterator[Check]:
-    """A number, a boolean, an array or an object where a string belongs.
+    """A number, a boolean, an array or an object where a string belongs."""
+    wrapped = f"concat({literal(_BEFORE)}, {text}, {literal(_BEHIND)})"
+    found = not_strings(columns, f"get({struct}.{_ROOT}, 0)", text, wrapped, _ROOT)
+    if found:
+        message = literal(f"{prefix}has something else where a string belongs")
+        yield Check(found, BadRecord.SCHEMA_MISMATCH, message)
 
-    Where the value looks like one, the text must have a string under that name. An inner field of
-    the same name can hide a bad record, but a good one is never taken for bad.
+
+def not_strings(columns: Struct, struct: str, text: str, wrapped: str, root: str) -> str:
+    """A condition: the JSON `text` has something else where a string, a time or bytes belong.
+
+    `from_json` makes a string of anything, and a time of a number. So it is asked again, for these
+    fields as variants, which know what they were: what `wrapped` holds as the first of the list
+    `root`. `struct` is what the first reading made. Empty where there are no such fields.
     """
-    strings = [
-        each
-        for each in columns.columns
-        if isinstance(each.type, Primitive) and each.type.name in _AS_STRING
-    ]
-    for each in strings[:MAX_CHECKED_COLUMNS]:
-        name = json.dumps(each.name, ensure_ascii=False)
-        plain = literal(name + ':"')
-        spaced = literal(re.escape(name) + r'\s*:\s*"')
-        yield Check(
-            f"{_looks_otherwise(each, field(struct, each))} "
-            f"AND NOT contains({text}, {plain}) AND NOT rlike({text}, {spaced})",
-            BadRecord.SCHEMA_MISMATCH,
-            literal(f"{prefix}{each.name} is no JSON string"),
-        )
+    again = _as_variants(columns)
+    if again is None:
+        return ""
+    suspects = list(_suspects(columns, struct, text))
+    looked = " OR ".join(suspects) if len(suspects) <= MAX_CHECKED_COLUMNS else "true"
+    # An object that has a key twice is no variant.
+    unread = f"(_s.{_CORRUPT} IS NOT NULL AND octet_length({text}) <= {MAX_VARIANT_BYTES})"
+    bad = f"{unread} OR {_holds_others(columns, f'get(_s.{root}, 0)', 0)}"
+    ddl = literal(f"{root} array<{type_text(again)}>, {_CORRUPT} string")
+    read = f"from_json({wrapped}, {ddl}, map('columnNameOfCorruptRecord', {literal(_CORRUPT)}))"
+    # A list of one, so that what was read has a name and is read once.
+    return f"({looked}) AND exists(array({read}), _s -> {bad})"
+
+
+def _as_variants(kind: Type) -> Type | None:
+    """The type with variants for strings and the like, and without everything else."""
+    match kind:
+        case Primitive(name):
+            return Primitive("variant") if name in _AS_STRING else None
+        case ArrayOf(item):
+            inner = _as_variants(item)
+            return None if inner is None else ArrayOf(inner)
+        case MapOf(value):
+            inner = _as_variants(value)
+            return None if inner is None else MapOf(inner)
+        case Struct(columns):
+            kept = [(each, _as_variants(each.type)) for each in columns]
+            found = tuple(Column(each.name, inner) for each, inner in kept if inner is not None)
+            return Struct(found) if found else None
+
+
+def _holds_others(kind: Type, value: str, depth: int) -> str:
+    """Whether a value that was read as variants holds other things than strings; never null."""
+    inner = f"_x{depth}"
+    match kind:
+        case Primitive(name):
+            if name not in _AS_STRING:
+                return ""
+            return f"coalesce(schema_of_variant({value}), 'VOID') NOT IN ('STRING', 'VOID')"
+        case ArrayOf(item):
+            found = _holds_others(item, inner, depth + 1)
+            return found and f"coalesce(exists({value}, {inner} -> {found}), false)"
+        case MapOf(item):
+            found = _holds_others(item, inner, depth + 1)
+            return found and f"coalesce(exists(map_values({value}), {inner} -> {found}), false)"
+        case Struct(columns):
+            parts = (_holds_others(c.type, f"{value}.{quoted(c.name)}", depth) for c in columns)
+            return " OR ".join(filter(None, parts))
+
+
+def _suspects(kind: Type, value: str, text: str) -> Iterator[str]:
+    """Where something else may have been, cheaply: what is left out was a string for sure.
+
+    A value that looks like one was, if its name is in the text once, with a string behind it.
+    """
+    match kind:
+        case Struct(columns):
+            for each in columns:
+                at = f"{value}.{quoted(each.name)}"
+                if isinstance(each.type, Primitive) and each.type.name in _AS_STRING:
+                    yield f"({_looks_otherwise(each, at)} AND NOT {_is_string(each.name, text)})"
+                else:
+                    yield from _suspects(each.type, at, text)
+        case ArrayOf() | MapOf():
+            if _as_variants(kind) is not None:
+                yield f"{value} IS NOT NULL"
+
+
+def _is_string(column: str, text: str) -> str:
+    name = json.dumps(column, ensure_ascii=False)
+    plain = literal(name + ':"')
+    spaced = literal(re.escape(name) + r'\s*:\s*"')
+    others = f"length({text}) - length(replace({text}, {literal(name)}, ''))"
+    return (
+        f"((contains({text}, {plain}) OR rlike({text}, {spaced})) AND {others} <= {len(name)})"
+    )
 
 
 def _looks_otherwise(column: Column, value: str) -> str:

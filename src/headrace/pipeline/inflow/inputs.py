@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.formats.errors import FormatError
 from headrace.pipeline.formats.mismatch import Explanation
-from headrace.pipeline.formats.schema import parse_ddl
+from headrace.pipeline.formats.schema import Struct, parse_ddl
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
 from headrace.pipeline.inflow.files import Found, for_spark, list_files, next_files
 from headrace.pipeline.inflow.intent import Intent
@@ -144,14 +144,15 @@ class Folder:
         if source.format == "csv":
             return Rows(csv_rows(reader, files, schema, flow))
         lines = spark.read.options(**self._options()).text(files)
-        return Rows(json_rows(lines, schema, self._options(), flow), self._explanation(schema))
-
-    def _explanation(self, schema: "StructType") -> Explanation | None:
-        own_times = any(name.lower().endswith("format") for name in self._source.options)
-        try:
-            return Explanation(parse_ddl(ddl_of(schema)), judges_times=not own_times)
-        except FormatError:
-            return None  # Spark knows more types
+        columns = _columns(schema)
+        strict = source.schema_ is not None and not any(
+            name.lower() == "primitivesasstring" for name in source.options
+        )
+        rows = json_rows(lines, schema, self._options(), flow, columns if strict else None)
+        own_times = any(name.lower().endswith("format") for name in source.options)
+        if columns is None:
+            return Rows(rows)
+        return Rows(rows, Explanation(columns, judges_times=not own_times))
 
     def _schema(self, spark: "SparkSession", files: list[str]) -> "StructType":
         if self._source.schema_ is not None:
@@ -280,6 +281,14 @@ class Table:
     @property
     def storage_options(self) -> Mapping[str, str] | None:
         return self._source.storage_options.resolved() or None
+
+
+def _columns(schema: "StructType") -> Struct | None:
+    """None where Spark knows more types."""
+    try:
+        return parse_ddl(ddl_of(schema))
+    except FormatError:
+        return None
 
 
 def _known(before: Iterable[Intent]) -> set[str]:

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, RECORD
+from headrace.pipeline.formats.json_rules import not_strings
 from headrace.pipeline.formats.problems import BadRecord, Check, literal, verdict
-from headrace.pipeline.formats.schema import quoted
+from headrace.pipeline.formats.schema import Struct, quoted
 from headrace.pipeline.spec.flow import Flow
 
 if TYPE_CHECKING:
@@ -35,9 +36,16 @@ _IS_ALONE: Final = f"coalesce({_ALONE}.end AND size({_ALONE}.r) = {_PAIR}, false
 
 
 def json_rows(
-    lines: "DataFrame", schema: "StructType", options: Mapping[str, str], flow: Flow
+    lines: "DataFrame",
+    schema: "StructType",
+    options: Mapping[str, str],
+    flow: Flow,
+    given: Struct | None,
 ) -> "DataFrame":
-    """Of lines of text, each one JSON object; blank ones do not count."""
+    """Of lines of text, each one JSON object; blank ones do not count.
+
+    Fields of a schema that is `given` must be of its types, strings too.
+    """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import ArrayType, BooleanType, StringType, StructType
 
@@ -53,7 +61,7 @@ def json_rows(
         .selectExpr("value", "_metadata AS _file")
         .withColumn(_PARSED, F.from_json(F.expr(_WRAPPED), wrapper, reading))
     )
-    checks = (
+    checks = [
         Check("NOT is_valid_utf8(value)", BadRecord.INVALID_UTF8, literal("is not UTF-8")),
         Check(
             f"NOT {_FITS} AND NOT {_IS_ALONE}",
@@ -65,7 +73,13 @@ def json_rows(
             BadRecord.SCHEMA_MISMATCH,
             literal("is no JSON object of the source's schema"),
         ),
-    )
+    ]
+    others = ""
+    if given is not None:
+        others = not_strings(given, f"get({_PARSED}.r, 0)", "value", _WRAPPED, "r")
+    if others:
+        message = literal("has something else where a string belongs")
+        checks.append(Check(others, BadRecord.SCHEMA_MISMATCH, message))
     return parsed.selectExpr(
         *(f"get({_PARSED}.r, 0).{quoted(name)} AS {quoted(name)}" for name in schema.names),
         f"{_record('CAST(value AS binary)', '_file')} AS {RECORD}",
