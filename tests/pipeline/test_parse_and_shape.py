@@ -67,8 +67,8 @@ GOOD = [
     b'{"id":1,"q":' + b"[" * 400 + b"]" * 400 + b"}",
     b'{"id":1,"s":"\\ud83d\\ude00 \\\\ud800","dt":"9999-12-31","ds":[1.5,null],"m":{"a":1}}',
     b'\r\n{"_record":[null,null],"_end":false,"_corrupt":"x","id":1}',
-    b'{"id":1,"s":"1","deep":{"s":"5","at":"2026-01-01T00:00:00Z","ss":["1",null],"sss":[[],null,'
-    b'["2026-01-31"]],"ms":{"a":"1","b":null},"items":[{"name":"1","at":null},null,{}]}}',
+    b'{"id":1,"s":"1","deep":{"s":"5","at":"2026-01-01T00:00:00Z","ss":["1",null],"sss":[[],null]}}',
+    b'{"id":1,"deep":{"sss":[["2026-01-31"]],"ms":{"a":"1","b":null},"items":[{"at":null},null,{}]}}',
     b'{"id":1,"deep":{"items":[{"name":"true"},{"name":"1","x":{"name":1}}],"ms":{}},"items":5}',
 ]
 BAD = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
+from headrace.pipeline.arrow_map import map_in_arrow
 from headrace.pipeline.columns import DELETED, ERROR, OWN, RECORD
 from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.parsing import parse
@@ -153,10 +154,13 @@ def _table_schema(columns: "StructType") -> pa.Schema:
     from pyspark.sql.types import NullType, StructType
 
     fields = [field for field in columns.fields if field.name not in OWN]
-    names = Counter(field.name for field in fields)
-    twice = sorted(name for name, count in names.items() if count > 1)
+    names = Counter(field.name.lower() for field in fields)
+    twice = sorted({field.name for field in fields if names[field.name.lower()] > 1})
     if twice:
-        raise SinkError(f"the output has several columns named {', '.join(twice)}: rename them")
+        raise SinkError(
+            f"the output has several columns named {', '.join(twice)}: rename them (to Spark and "
+            "to tables, id and Id are one name)"
+        )
     for field in fields:
         if isinstance(field.dataType, NullType):
             raise SinkError(f"column {field.name} is always null: give it a type with CAST")
@@ -177,7 +181,7 @@ def write_rows(
     else:
         merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
         task = SplitTask(write, staging, merges, explanation)
-        job = _packed(rows, keep=f"{ERROR} IS NOT NULL").mapInArrow(task, REPORT_DDL)
+        job = map_in_arrow(_packed(rows, keep=f"{ERROR} IS NOT NULL"), task, REPORT_DDL)
     result = result_of([row.asDict() for row in job.collect()])
     check_seen([Path(each) for each in result.staged], staging)
     if isinstance(write, FileTask) and is_on_disk(write.location):

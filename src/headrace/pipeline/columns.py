@@ -25,6 +25,8 @@ SIMPLE: Final = "_simple"
 columns already."""
 
 OWN: Final = (RECORD, ERROR, DELETED)
+TAKEN: Final = frozenset({*OWN, REPORT})
+"""Names that no column of the data can have, in whatever case."""
 ERROR_TYPE: Final = "struct<class: string, message: string, action: string>"
 RECORD_TYPE: Final = (
     "struct<key: binary, value: binary, topic: string, partition: int, offset: bigint, "

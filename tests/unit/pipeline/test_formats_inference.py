@@ -25,3 +25,12 @@ def test_the_type_of_most_examples_wins() -> None:
     assert inferred(b'{"a":{}}', b'{"b":[]}', b'{"c":99999999999999999999}') == (
         "`b` array<string>, `c` double"
     )
+
+
+def test_names_that_differ_in_case_are_one_column_by_the_spelling_that_most_records_have() -> None:
+    assert (
+        inferred(
+            b'{"Id":"x"}', b'{"id":1,"in":{"A":1}}', b'{"id":2,"in":{"a":"b","A":2}}', b'{"ID":3}'
+        )
+        == "`id` bigint, `in` struct<`A`:bigint>"
+    )

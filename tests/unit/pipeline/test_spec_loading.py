@@ -105,6 +105,7 @@ def test_a_misspelt_name_is_answered_with_the_right_one(
         ("key: [id]", "key: [idd]", "sink.key[0]", "no column idd"),
         ("key: [id]", "key: [id, id]", "sink.key[1]", "named twice"),
         ("id BIGINT", "id BIGNT", "source.value.schema", "no type 'bignt'"),
+        ("id BIGINT", "_Record BIGINT", "source.value.schema", "cannot be named _Record"),
         ("topics: [orders]", "pattern: '('", "source.pattern", "is no pattern"),
         ("  topics: [orders]\n", "", "source", "no topic is named"),
         ("earliest", "{offsets: {other: {0: 5}}}", "source.start.offsets.other", "not one of"),

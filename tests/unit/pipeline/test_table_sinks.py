@@ -1,5 +1,6 @@
 """Iceberg tables and folders of Parquet take each batch once and say which offsets they hold."""
 
+import json
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -125,6 +126,69 @@ def test_a_new_column_is_added_and_another_type_is_refused(kind: Kind) -> None:
         kind.sink().prepare(changed)
     with pytest.raises(SinkError, match="schema_evolution"):
         kind.sink(add_columns=False).prepare(wider.append(pa.field("more", pa.int64())))
+
+
+def test_a_type_is_remembered_though_the_newest_rows_lack_the_column(kind: Kind) -> None:
+    sink = kind.sink()
+    sink.prepare(SCHEMA)
+    sink.commit(batch(0, 0, 1), write(sink, batch(0, 0, 1), rows(1)))
+    fewer = pa.schema([("id", pa.int64())])
+    for number in (1, 2):
+        sink = kind.sink()
+        sink.prepare(fewer)
+        of, new = batch(number, number, number + 1), pa.record_batch({"id": [number + 1]}, fewer)
+        sink.commit(of, write(sink, of, new))
+        with pytest.raises(SinkError, match="column amount is double in the table and string"):
+            kind.sink().prepare(pa.schema([("id", pa.int64()), ("amount", pa.string())]))
+        sink.compact()
+    assert kind.rows().column("amount").to_pylist() == [1.0, None, None]
+
+
+def test_columns_that_differ_in_case_only_are_refused(kind: Kind) -> None:
+    sink = kind.sink()
+    sink.prepare(SCHEMA)
+    sink.commit(batch(0, 0, 1), write(sink, batch(0, 0, 1), rows(1)))
+    with pytest.raises(SinkError, match="column Id is id in the table"):
+        kind.sink().prepare(pa.schema([("Id", pa.int64())]))
+
+
+def test_a_table_keeps_its_partitioning(kind: Kind) -> None:
+    sink = kind.sink(partition_by=("day",))
+    sink.prepare(SCHEMA)
+    sink.commit(batch(0, 0, 1), write(sink, batch(0, 0, 1), rows(1)))
+    for other in ((), ("id",), ("day", "id")):
+        with pytest.raises(SinkError, match=r"partitioned by .*day"):
+            kind.sink(partition_by=other).prepare(SCHEMA)
+    kind.sink(partition_by=("day",)).prepare(SCHEMA)
+
+
+def test_a_partition_value_that_no_folder_can_be_named_for_is_explained(kind: Kind) -> None:
+    sink = kind.sink(partition_by=("day",))
+    sink.prepare(SCHEMA)
+    with pytest.raises(SinkError, match="column day has a value that is too long"):
+        write(sink, batch(0, 0, 1), rows(1, day="ü" * 60))
+
+
+def test_an_empty_text_does_not_spoil_a_folder_that_is_partitioned_by_it(tmp_path: Path) -> None:
+    # Spark refuses to read a folder with day= in it.
+    kind = Kind("parquet", tmp_path)
+    sink = kind.sink(partition_by=("day",))
+    sink.prepare(SCHEMA)
+    written = write(sink, batch(0, 0, 2), rows(1, day=""), rows(2, day="x"))
+    sink.commit(batch(0, 0, 2), written)
+    folders = {each.path.partition("/")[0] for each in written}
+    assert folders == {"day=__HIVE_DEFAULT_PARTITION__", "day=x"}
+    assert kind.rows().column("day").to_pylist() == [None, "x"]
+
+
+def test_days_beyond_the_year_9999_are_written(kind: Kind) -> None:
+    schema = pa.schema([("id", pa.int64()), ("far", pa.date32())])
+    far = pa.array([3_664_000], pa.int32()).cast(pa.date32())
+    sink = kind.sink()
+    sink.prepare(schema)
+    new = pa.RecordBatch.from_arrays([pa.array([1]), far], schema=schema)
+    (file,) = write(sink, batch(0, 0, 1), new)
+    assert "far" not in json.loads(file.stats)["maxValues"]
 
 
 def test_columns_within_columns_land_batch_after_batch(kind: Kind) -> None:

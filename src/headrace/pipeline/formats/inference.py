@@ -34,7 +34,13 @@ def _struct(objects: Iterable[Mapping[str, object]]) -> Struct:
     for each in objects:
         for name, value in each.items():
             values.setdefault(name, []).append(value)
-    columns = (Column(name, _type(each)) for name, each in values.items())
+    # To Spark and to tables, id and Id are one name: the spelling that most records have counts.
+    spelled: dict[str, str] = {}
+    for name, found in values.items():
+        other = spelled.setdefault(name.lower(), name)
+        if len(found) > len(values[other]):
+            spelled[name.lower()] = name
+    columns = (Column(name, _type(values[name])) for name in spelled.values())
     # A struct without fields (only `{}` was seen) has no column type.
     return Struct(tuple(each for each in columns if each.type != Struct(())))
 

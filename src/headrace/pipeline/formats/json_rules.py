@@ -307,9 +307,7 @@ def _is_string(column: str, text: str) -> str:
     plain = literal(name + ':"')
     spaced = literal(re.escape(name) + r'\s*:\s*"')
     others = f"length({text}) - length(replace({text}, {literal(name)}, ''))"
-    return (
-        f"((contains({text}, {plain}) OR rlike({text}, {spaced})) AND {others} <= {len(name)})"
-    )
+    return f"((contains({text}, {plain}) OR rlike({text}, {spaced})) AND {others} <= {len(name)})"
 
 
 def _looks_otherwise(column: Column, value: str) -> str:

@@ -11,6 +11,7 @@ from headrace.pipeline.formats.schema import (
     Column,
     Primitive,
     Struct,
+    check_names,
     parse_ddl,
     read_schema,
     to_ddl_with_rules,
@@ -71,6 +72,9 @@ def prepare(flow: Flow, sample: Sample | None = None) -> Schemas:
         raise FormatError("only records of topics have a format")
     value, version = _side(flow, "value", source.value, sample)
     key = None if source.key is None else _side(flow, "key", source.key, sample)[0]
+    for each in (value, key):
+        if each is not None:
+            check_names(each.columns)
     return Schemas(value, key, version)
 
 
@@ -119,6 +123,7 @@ def _inferred(flow: Flow, side: Side, given: Json, sample: Sample | None) -> tup
                 f"the schema of the {side} cannot be inferred: there is no record with a JSON "
                 "object yet; wait for one, or give a schema"
             )
+        check_names(found)
         pinned = pinning.pin(flow.checkpoint, side, given.format, to_ddl_with_rules(found))
     return Prepared(given, parse_ddl(pinned.text), ""), pinned.version
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
+from headrace.pipeline.columns import TAKEN
 from headrace.pipeline.formats.errors import FormatError
 
 _PRIMITIVES: Final = {
@@ -112,6 +113,17 @@ def type_text(kind: Type, *, rules: bool = False) -> str:
 def quoted(name: str) -> str:
     """For SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def check_names(struct: Struct) -> None:
+    """Raises `FormatError` for columns whose names are the tool's own."""
+    for each in struct.columns:
+        if each.name.lower() in TAKEN:
+            raise FormatError(
+                f"a column cannot be named {each.name}: Headrace's own columns have the names "
+                f"{', '.join(sorted(TAKEN))}. Leave it out of the schema; SQL can still take it "
+                "from _record.value"
+            )
 
 
 def required_paths(struct: Struct, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

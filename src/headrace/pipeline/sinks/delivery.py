@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.client.outcomes import TopicPartition
+from headrace.pipeline.arrow_map import map_in_arrow
 from headrace.pipeline.columns import RECORD
 from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.problems import BadRecord
@@ -79,7 +80,7 @@ class Delivery:
         self, rows: "DataFrame", staging: str, explanation: Explanation | None = None
     ) -> "DataFrame":
         """The job, not yet started; its result has the columns of `REPORT`."""
-        placed = rows.mapInArrow(PlaceTask(self, staging, explanation), PLACED_DDL)
+        placed = map_in_arrow(rows, PlaceTask(self, staging, explanation), PLACED_DDL)
         together = placed.repartitionById(self.tasks, placed.partition % self.tasks)
         return together.sortWithinPartitions("place").mapInArrow(DeliverTask(self), REPORT_DDL)
 

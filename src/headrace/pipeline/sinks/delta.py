@@ -210,9 +210,9 @@ class DeltaSink:
         rows = ds.dataset(paths, schema=staged, filesystem=store, format="parquet")
         source = rows.scanner().to_reader()
         predicate = " AND ".join(
-            f"target.`{name}` = source.`{name}`" for name in self._settings.key
+            f"target.{_quoted(name)} = source.{_quoted(name)}" for name in self._settings.key
         )
-        columns = {name: f"source.`{name}`" for name in self._schema.names}
+        columns = {_quoted(name): f"source.{_quoted(name)}" for name in self._schema.names}
         (
             table.merge(
                 source,
@@ -267,6 +267,12 @@ class DeltaSink:
             gone += 1
             size += info.size
         return MaintenanceReport(files_removed=gone, bytes_removed=size)
+
+
+def _quoted(name: str) -> str:
+    """For deltalake's SQL."""
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def _vacuumed(table: DeltaTable, older_than_hours: float, *, full: bool) -> list[str]:

@@ -32,8 +32,14 @@ def evolved(
     A column of another type is refused, unless the rows' type is one that fits into the table's.
     """
     added: list[pa.Field] = []
+    spelled = {name.lower(): name for name in table.names}
     for field in rows:
         at = table.get_field_index(field.name)
+        if at < 0 and field.name.lower() in spelled:
+            raise SinkError(
+                f"{where}: column {field.name} is {spelled[field.name.lower()]} in the table: to "
+                "most readers these are one name. Rename it in the transform"
+            )
         if at < 0:
             added.append(field.with_nullable(True))
             continue

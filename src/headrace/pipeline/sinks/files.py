@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,6 +25,8 @@ from headrace.pipeline.sinks.table import SinkError, WrittenFile
 COMPRESSION: Final = "zstd"
 MAX_OPEN_FILES: Final = 256
 """Partitions of the table that one task may fill at a time."""
+MAX_FOLDER_CHARS: Final = 255
+"""What file systems allow."""
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 DESCRIPTION: Final = pa.schema(
@@ -196,5 +198,18 @@ def partition_texts(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
+def partition_columns(path: str) -> tuple[str, ...]:
+    """The columns that the folders of a file are named for."""
+    return tuple(unquote(folder.partition("=")[0]) for folder in path.split("/")[:-1])
+
+
 def _folder(name: str, value: str | None) -> str:
-    return f"{quote(name)}={NULL_PARTITION if value is None else quote(value, safe='')}"
+    """Hive's way: an empty text has no folder of its own, and shares that of null."""
+    folder = f"{quote(name, safe='')}={quote(value, safe='') if value else NULL_PARTITION}"
+    if len(folder) > MAX_FOLDER_CHARS:
+        raise SinkError(
+            f"column {name} has a value that is too long for the name of a folder ({len(folder)} "
+            f"characters, {MAX_FOLDER_CHARS} are possible): {value!r:.60}... Partition by "
+            f"something shorter, or let a rule of expect: set such rows aside (length({name}) < 80)"
+        )
+    return folder

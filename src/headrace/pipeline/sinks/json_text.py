@@ -72,9 +72,7 @@ def _of_structs(column: pa.Array) -> list[str]:
     names = [encode_basestring(kind.field(at).name) for at in range(kind.num_fields)]
     inner = zip(*(texts(each) for each in column.flatten()), strict=True)
     there = column.is_valid().to_pylist()
-    return [
-        _object(names, row) if valid else NULL for valid, row in zip(there, inner, strict=True)
-    ]
+    return [_object(names, row) if valid else NULL for valid, row in zip(there, inner, strict=True)]
 
 
 def _of_lists(column: pa.Array) -> list[str]:
@@ -87,9 +85,7 @@ def _of_maps(column: pa.Array) -> list[str]:
     offsets = column.offsets.to_pylist()
     names = [_name(text) for text in texts(_child(column.keys, offsets))]
     items = texts(_child(column.items, offsets))
-    return _pieces(
-        column, offsets, lambda first, end: _object(names[first:end], items[first:end])
-    )
+    return _pieces(column, offsets, lambda first, end: _object(names[first:end], items[first:end]))
 
 
 def _child(values: pa.Array, offsets: list[int]) -> pa.Array:

@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.sinks.evolution import check_columns, evolved
-from headrace.pipeline.sinks.files import COMPRESSION, FileTask
+from headrace.pipeline.sinks.files import COMPRESSION, FileTask, partition_columns
 from headrace.pipeline.sinks.leftovers import Leftovers, task_prefix
 from headrace.pipeline.sinks.manifests import (
     FOLDER,
@@ -40,6 +40,7 @@ from headrace.pipeline.sinks.table import (
 )
 
 WRITE_TRIES: Final = 20
+JOINED: Final = "joined-"
 
 R = TypeVar("R")
 
@@ -64,17 +65,40 @@ class ParquetSink:
         return _last_of(self._manifests.read(), pipeline)
 
     def prepare(self, schema: pa.Schema) -> None:
-        """New columns are simply in new files; a column of another type is refused."""
+        """New columns are simply in new files; a column of another type is refused.
+
+        New files have all columns that there are so far, so that the newest one knows them.
+        """
         settings = self._settings
         check_columns(
             schema, settings.partition_by, where=settings.location, correct="partition_by"
         )
         self._schema = schema
         files = files_of(self._manifests.read())
-        if files:
-            there = pq.read_schema(f"{self._base}/{files[-1]}", filesystem=self._store)
-            rows = pa.schema([each for each in schema if each.name not in settings.partition_by])
-            evolved(there, rows, add_columns=settings.add_columns, where=settings.location)
+        if not files:
+            return
+        partitioned = partition_columns(files[-1])
+        if partitioned != settings.partition_by:
+            raise SinkError(
+                f"{settings.location} is partitioned by {', '.join(partitioned) or 'nothing'}, the "
+                f"spec says {', '.join(settings.partition_by) or 'nothing'}. Correct the spec, or "
+                "write to another folder"
+            )
+        rows = pa.schema([each for each in schema if each.name not in settings.partition_by])
+        wanted, _ = evolved(
+            self._schema_of(files), rows, add_columns=settings.add_columns, where=settings.location
+        )
+        self._schema = pa.schema([*wanted, *map(schema.field, settings.partition_by)])
+
+    def _schema_of(self, files: Sequence[str]) -> pa.Schema:
+        """All columns: of the newest file of a batch, and of those that compaction has made."""
+        joined = [path for path in files if _is_joined(path)]
+        written = [path for path in files if not _is_joined(path)]
+        found: dict[str, pa.Field] = {}
+        for path in (*written[-1:], *reversed(joined)):
+            for field in pq.read_schema(f"{self._base}/{path}", filesystem=self._store):
+                found.setdefault(field.name, field)
+        return pa.schema(found.values())
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -187,7 +211,7 @@ class ParquetSink:
                 self._store.delete_file(f"{self._base}/{path}")
 
     def _join(self, folder: str, paths: Sequence[str]) -> str:
-        name = f"{folder}/joined-{uuid.uuid4().hex}.parquet".lstrip("/")
+        name = f"{folder}/{JOINED}{uuid.uuid4().hex}.parquet".lstrip("/")
         files = [f"{self._base}/{path}" for path in paths]
         schema = pa.unify_schemas([pq.read_schema(path, filesystem=self._store) for path in files])
         rows = ds.dataset(files, schema=schema, filesystem=self._store, format="parquet")
@@ -230,6 +254,10 @@ class ParquetSink:
 
     def _relative(self, info: fs.FileInfo) -> str:
         return str(info.path).removeprefix(f"{self._base}/")
+
+
+def _is_joined(path: str) -> bool:
+    return path.rpartition("/")[2].startswith(JOINED)
 
 
 def _last_of(manifests: Sequence[Manifest], pipeline: str) -> Committed | None:

@@ -32,7 +32,10 @@ def delta_stats(metadata: pq.FileMetaData, rows: int) -> str:
                 if found.num_values:
                     without_bounds.add(name)
                 continue
-            low, high = _bound(found.min), _bound(found.max)
+            try:
+                low, high = _bound(found.min), _bound(found.max)
+            except (OverflowError, ValueError):  # a year that Python does not know
+                low = high = None
             if low is None or high is None:
                 without_bounds.add(name)
                 continue

@@ -4,7 +4,13 @@ from collections.abc import Iterator
 
 from headrace.pipeline.formats import avro, protobuf
 from headrace.pipeline.formats.errors import FormatError
-from headrace.pipeline.formats.schema import read_schema
+from headrace.pipeline.formats.schema import (
+    Column,
+    Primitive,
+    Struct,
+    check_names,
+    read_schema,
+)
 from headrace.pipeline.spec.flow import Step
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Raw
 from headrace.pipeline.spec.pipeline import PipelineSpec
@@ -35,7 +41,10 @@ def _of_flow(
         if given is None:
             continue
         try:
-            names = _names(given, side)
+            columns = _columns(given, side)
+            if columns is not None:
+                check_names(columns)
+            names = None if columns is None else list(columns.names)
         except FormatError as error:
             yield Problem((*at, "source", side, "schema"), str(error))
             names = None
@@ -47,19 +56,19 @@ def _of_flow(
         yield from _unknown_columns((*at, "sink"), sink, known)
 
 
-def _names(given: Format, side: str) -> list[str] | None:
+def _columns(given: Format, side: str) -> Struct | None:
     """None = not known before the pipeline runs."""
     match given:
         case Raw():
-            return [given.column or side]
+            return Struct((Column(given.column or side, Primitive(given.type)),))
         case Json(schema_=None):
             return None
         case Json(schema_=str(text)) | Csv(schema_=str(text)):
-            return list(read_schema(text).names)
+            return read_schema(text)
         case Avro(schema_=str()):
-            return list(avro.reader_schema(given, "")[1].names)
+            return avro.reader_schema(given, "")[1]
         case Protobuf(schema_=str()):
-            return list(protobuf.reader_schema(given, "")[1].names)
+            return protobuf.reader_schema(given, "")[1]
         case _:
             return None
 

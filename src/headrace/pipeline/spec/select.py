@@ -178,7 +178,7 @@ def _is_from(tokens: list[_Token], at: int) -> bool:
 
 
 def _takes_all(columns: list[_Token], alias: str) -> bool:
-    """`*`, or `s.*` of the source itself: not a star that multiplies, nor the fields of a struct."""
+    """`*`, or `s.*` of the source itself: no star that multiplies, nor the fields of a struct."""
     before, previous = ",", ","
     name = _bare(alias)
     for at, each in enumerate(columns):
