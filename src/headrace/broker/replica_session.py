@@ -113,6 +113,7 @@ class ReplicaSession:
         self._ready: dict[Position, None] = {}
         # Where the follower lags behind, and must wait for its next share.
         self._held: dict[Position, None] = {}
+        self._turn: Position | None = None  # the one of them that is next
         # Told of records that were not committed then: they get a watermark with what comes next.
         self._behind: dict[Position, None] = {}
         self.waiting: Waiting | None = None  # the fetch that waits for news
@@ -209,13 +210,16 @@ class ReplicaSession:
     def _resume(self, now: float) -> None:
         """The one that has waited longest is next, as soon as the pace allows one."""
         if self._held and not self._pace.wait_s(now):
-            position = next(iter(self._held))
+            self._turn = position = next(iter(self._held))
             del self._held[position]
             self._ready[position] = None
 
     def _must_wait(self, position: Position, leader: ReplicatedLeader, now: float) -> bool:
         """Whether the follower lags there and has had its share; it is set aside then."""
-        if leader.awaits(self.replica_id) or not self._pace.wait_s(now):
+        if leader.awaits(self.replica_id):
+            return False
+        is_next = position is self._turn or not self._held
+        if is_next and not self._pace.wait_s(now):
             return False
         del self._ready[position]
         self._held[position] = None

@@ -19,6 +19,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
 TEMPORARY_SUFFIX = ".tmp"
+PIECE_BYTES = 64 * 1024  # written at once
 
 
 class FileInfo(NamedTuple):
@@ -167,13 +168,17 @@ class RealFileSystem:
 
 
 def write_all(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
-    """Writes every byte of `data` at `offset`, however many calls it takes."""
-    written = fs.pwrite(fd, data, offset)
-    if written == len(data):
-        return
+    """Writes every byte of `data` at `offset`, however many calls it takes.
+
+    A large one goes in pieces, and whoever waits for this processor runs between them: to copy a
+    megabyte can take milliseconds, and a process that wakes up meanwhile may wait for its end.
+    """
     view = memoryview(data)
+    written = 0
     while written < len(view):
-        written += fs.pwrite(fd, view[written:], offset + written)
+        if written:
+            os.sched_yield()
+        written += fs.pwrite(fd, view[written : written + PIECE_BYTES], offset + written)
 
 
 def read_exactly(fs: FileSystem, fd: int, size: int, offset: int) -> bytes:

@@ -12,7 +12,7 @@ from struct import Struct
 from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 from headrace.records.errors import RecordError
 from headrace.storage.errors import LogCorrupt
-from headrace.storage.filesystem import Buffer, read_exactly, write_all
+from headrace.storage.filesystem import PIECE_BYTES, Buffer, read_exactly, write_all
 from headrace.storage.index_file import MAX_ENTRIES_IN_MEMORY
 from headrace.storage.offset_index import OffsetIndex
 from headrace.storage.open_files import OpenFile, OpenFiles
@@ -121,7 +121,7 @@ class Segment:
         position = self.size
         size = len(data)
         try:
-            if self._files.fs.pwrite(fd, data, position) != size:
+            if size > PIECE_BYTES or self._files.fs.pwrite(fd, data, position) != size:
                 write_all(self._files.fs, fd, data, position)
         except OSError:
             self._files.fs.truncate(fd, position)

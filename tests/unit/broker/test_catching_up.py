@@ -37,6 +37,20 @@ def test_one_turn_is_sent_at_a_time_and_the_next_waits() -> None:
     assert list(led.answer()) == [1 - told.partition_index]  # in turn
 
 
+def test_partitions_take_turns_however_soon_the_last_one_is_asked_for_again() -> None:
+    led = behind(partitions=3)
+    taken = [0, 0, 0]
+    for _ in range(6):
+        (told,) = led.answer().values()
+        index = told.partition_index
+        taken[index] += 1
+        wait_s = led.session.held_s(led.now)
+        assert wait_s is not None
+        led.now += wait_s
+        led.ask((index, 2 * taken[index]))
+    assert taken == [2, 2, 2]
+
+
 def test_a_batch_that_is_larger_than_a_turn_goes_alone() -> None:
     led = behind(partitions=1, batches=0)
     append(led.leaders[0], [LARGE * 9])

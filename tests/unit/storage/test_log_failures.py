@@ -14,6 +14,7 @@ from headrace.storage.errors import (
     LogDirFailed,
     OutOfOrderSequence,
 )
+from headrace.storage.filesystem import PIECE_BYTES
 from headrace.storage.manager import LogManager
 from headrace.testing.memory_files import MemoryFileSystem
 from unit.storage.storage_rig import (
@@ -63,6 +64,20 @@ def test_a_half_written_batch_is_cut_off_again() -> None:
     fs.capacity_bytes = None
     append(log, batch(b"third"))
     assert values(log) == {0: b"first", 1: b"third"}
+
+
+def test_a_large_batch_is_written_in_pieces_and_all_or_nothing() -> None:
+    fs = MemoryFileSystem()
+    _, log = open_log(fs)
+    append(log, batch(b"first"))
+    large = bytes(5 * PIECE_BYTES // 2)
+    fs.capacity_bytes = fs.used_bytes() + 2 * PIECE_BYTES
+    with pytest.raises(DiskFull):
+        append(log, batch(large))
+    assert log.size_bytes == fs.stat("data/t-0/00000000000000000000.log").size
+    fs.capacity_bytes = None
+    append(log, batch(large))
+    assert values(log, max_bytes=4 * PIECE_BYTES) == {0: b"first", 1: large}
 
 
 def test_what_follows_a_batch_that_found_no_room_is_not_called_out_of_order() -> None:

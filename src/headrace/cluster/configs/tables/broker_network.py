@@ -34,7 +34,7 @@ headrace.max.inflight.requests.per.connection int 128 min=1
     Requests of one connection that may be under way; past it the socket is not read.
 headrace.max.open.files int 1024 min=64
     Segment and index files that are kept open; the least used are closed.
-headrace.replica.catch.up.rate long 104857600 min=1048576
+headrace.replica.catch.up.rate long 62914560 min=1048576
     Bytes a second that a leader sends to a follower that lags behind, besides what is appended
     meanwhile; a batch counts as 8 KiB more than it has. Replicas in sync are never held back.
 headrace.stop.timeout.ms int 10000 min=0
