@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.source.datasource import StreamReader, Task
+from headrace.pipeline.source.options import read_options
 from support.pipelines import Record, Send
 from support.topics import MakeTopic
 
@@ -86,3 +90,33 @@ def test_the_progress_tells_what_is_still_to_be_read(
     ]
     end = {topic: {"0": 40}}
     assert told == [({topic: {"0": 25}}, end), (end, end)]
+
+
+def test_a_query_from_the_latest_offsets_has_one_beginning(
+    bootstrap: str, make_topic: MakeTopic, send: Send
+) -> None:
+    """Spark asks for it twice; a record that comes in between belongs to the query."""
+    topic = make_topic(1)
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "latest"}
+    reader = StreamReader(read_options(given, streaming=True))
+    send(topic, numbered(0, range(3)))
+    start = reader.initialOffset()
+    send(topic, numbered(0, range(3, 5)))
+    end = reader.latestOffset(start, ReadAllAvailable())
+    tasks = reader.partitions(reader.initialOffset(), end)
+    assert [task.wanted for task in tasks if isinstance(task, Task)] == [
+        (OffsetRange(topic, 0, 3, 5),)
+    ]
+
+
+def test_python_processes_of_spark_do_not_read_its_jar(spark: "SparkSession") -> None:
+    """To read the jar's directory takes each of them longer than to start."""
+
+    def archives(_: object) -> list[str]:
+        import sys
+        import zipimport
+
+        found = sys.path_importer_cache.items()
+        return [path for path, finder in found if isinstance(finder, zipimport.zipimporter)]
+
+    assert spark.sparkContext.parallelize([0], 1).mapPartitions(archives).collect() == []

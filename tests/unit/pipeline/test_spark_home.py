@@ -1,5 +1,6 @@
 """The home that Spark's processes start from."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ def installed(tmp_path: Path) -> Path:
     for name in ("bin", "jars", "sbin", "python/lib"):
         (spark / name).mkdir(parents=True)
     (spark / "bin" / "spark-submit").touch()
+    (spark / "jars" / "spark-core_2.13-4.3.0.jar").write_bytes(b"core")
+    (spark / "jars" / "spark-sql_2.13-4.3.0.jar").write_bytes(b"sql")
     (spark / "python" / "lib" / "pyspark.zip").touch()
     return spark
 
@@ -40,8 +43,58 @@ def test_a_linked_home_has_sparks_programs_and_no_zip_of_pyspark(
     home = linked_home(installed, tmp_path / "cache")
     assert home is not None
     assert (home / "bin" / "spark-submit").exists()
-    assert (home / "jars").samefile(installed / "jars")
+    jars = {jar.name: jar.read_bytes() for jar in (home / "jars").iterdir()}
+    assert jars == {jar.name: jar.read_bytes() for jar in (installed / "jars").iterdir()}
     assert not (home / "python").exists()
+
+
+def test_the_url_of_sparks_core_is_no_path_that_python_would_read(
+    installed: Path, tmp_path: Path
+) -> None:
+    home = linked_home(installed, tmp_path / "cache")
+    assert home is not None
+    core = (home / "jars" / "spark-core_2.13-4.3.0.jar").resolve()  # as Java does
+    url = core.as_uri().removeprefix("file://")
+    assert core.exists()
+    assert not Path(url).exists()
+
+
+def test_on_another_file_system_the_core_is_copied(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(here: Path, target: Path) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(here), None, str(target))
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    home = linked_home(installed, tmp_path / "cache")
+    assert home is not None
+    core = home / "jars" / "spark-core_2.13-4.3.0.jar"
+    assert core.read_bytes() == b"core"
+    assert not core.is_symlink()
+
+
+def test_another_version_in_the_same_place_has_a_home_of_its_own(
+    installed: Path, tmp_path: Path
+) -> None:
+    before = linked_home(installed, tmp_path / "cache")
+    (installed / "jars" / "spark-core_2.13-4.3.0.jar").rename(
+        installed / "jars" / "spark-core_2.13-4.3.1.jar"
+    )
+    after = linked_home(installed, tmp_path / "cache")
+    assert after is not None
+    assert after != before
+    assert (after / "jars" / "spark-core_2.13-4.3.1.jar").exists()
+
+
+def test_the_home_of_a_spark_that_is_gone_is_cleared_away(installed: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    gone = linked_home(installed, cache)
+    assert gone is not None
+    moved = installed.rename(tmp_path / "moved")
+    other = cache / "spark-kafka-4.0.0"
+    other.mkdir()
+    home = linked_home(moved, cache)
+    assert sorted(cache.iterdir()) == sorted([other, home])
 
 
 def test_a_linked_home_is_made_once_and_leaves_nothing_else_behind(

@@ -5,6 +5,11 @@ processes. Python keeps nothing compiled of a zip: each new process compiles PyS
 half a second of it, and reads the zip's directory again for each task. In a home without that zip
 they take the PySpark that is installed beside Headrace, which is the same one, and compiled.
 
+Spark also names them the jar that it was loaded from, by its URL, though there is no Python in it.
+Python reads the directory of that jar, 6,000 entries, when a process starts and again when it is
+told where files are: 50 ms and more for each streaming query. In the URL of a home with a space in
+its name there is a `%20`, and so it is no path: Python finds nothing there and passes on.
+
 numpy's algebra starts a thread for each core when it is loaded, and they spin. Spark keeps that
 from the workers that run tasks, but not from the processes that plan: there it costs 50 ms for
 each streaming query, and as much of the other cores.
@@ -15,7 +20,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -23,8 +28,14 @@ from typing import Final
 HOME: Final = "SPARK_HOME"
 PYTHON: Final = "PYSPARK_PYTHON"
 THREADS: Final = "OMP_NUM_THREADS"
-LINKED: Final = ("bin", "conf", "jars", "sbin")
-"""What Java and the start scripts look for in a home; all but `python`."""
+BIN: Final = "bin"
+LINKED: Final = (BIN, "conf", "sbin")
+"""What the start scripts look for in a home. `jars` has links of its own, `python` is left out."""
+JARS: Final = "jars"
+CORE: Final = "spark-core_*.jar"
+"""The jar whose URL Python gets to see."""
+PREFIX: Final = "spark "
+"""Of the names of homes; its space is what keeps Python from that jar."""
 
 
 @contextmanager
@@ -59,21 +70,50 @@ def one_thread_for_algebra() -> Iterator[None]:
 
 def linked_home(installed: Path, cache: Path) -> Path | None:
     """A directory of links to the installed Spark, made at the first use; None without a place."""
-    home = cache / f"spark-{hashlib.sha256(str(installed).encode()).hexdigest()[:16]}"
+    jars = sorted((installed / JARS).glob("*.jar"))
+    content = "\n".join(map(str, (installed, *jars)))  # another Spark may come to the same place
+    home = cache / (PREFIX + hashlib.sha256(content.encode()).hexdigest()[:16])
     if home.is_dir():
         return home
     try:
         cache.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=cache))
         try:
-            for name in LINKED:
-                (fresh / name).symlink_to(installed / name)
+            _fill(fresh, installed, jars)
             fresh.rename(home)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
     except OSError:  # a read-only place, or another process was first
         return home if home.is_dir() else None
+    _clear(cache)
     return home
+
+
+def _fill(home: Path, installed: Path, jars: Sequence[Path]) -> None:
+    for name in LINKED:
+        (home / name).symlink_to(installed / name)
+    (home / JARS).mkdir()
+    for jar in jars:
+        here = home / JARS / jar.name
+        if jar.match(CORE):
+            _as_file(jar, here)
+        else:
+            here.symlink_to(jar)
+
+
+def _as_file(jar: Path, here: Path) -> None:
+    """Java follows symbolic links, and the URL would be that of the installed jar."""
+    try:
+        here.hardlink_to(jar)
+    except OSError:  # another file system, or a file of somebody else
+        shutil.copyfile(jar, here)
+
+
+def _clear(cache: Path) -> None:
+    """Homes of a Spark that is gone would keep its jar on the disk."""
+    for home in cache.glob(f"{PREFIX}*"):
+        if not (home / BIN).exists():
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _runs_this_python() -> bool:

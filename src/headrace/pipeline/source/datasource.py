@@ -100,13 +100,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._initial: Position | None = None
         self._available: dict[TopicPartition, int] | None = None
         self._seen: dict[TopicPartition, int] | None = None
 
     def initialOffset(self) -> Position:  # noqa: N802
-        admin = LogAdmin(self._options.read)
-        partitions = find_partitions(admin, self._options)
-        return to_position(resolve(admin, self._options.start, partitions))
+        """One answer for a query: Spark asks again when it plans the first batch, and what came
+        between two answers would not be read."""
+        if self._initial is None:
+            admin = LogAdmin(self._options.read)
+            partitions = find_partitions(admin, self._options)
+            self._initial = to_position(resolve(admin, self._options.start, partitions))
+        return self._initial
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._available = self._latest()
