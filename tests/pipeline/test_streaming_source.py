@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.runner.socket_home import socket_home
 from headrace.pipeline.source.datasource import StreamReader, Task
 from headrace.pipeline.source.options import read_options
 from support.pipelines import Record, Send
@@ -120,3 +121,10 @@ def test_python_processes_of_spark_do_not_read_its_jar(spark: "SparkSession") ->
         return [path for path, finder in found if isinstance(finder, zipimport.zipimporter)]
 
     assert spark.sparkContext.parallelize([0], 1).mapPartitions(archives).collect() == []
+
+
+def test_sockets_to_python_lie_where_the_next_session_clears_up(spark: "SparkSession") -> None:
+    spark.sparkContext.parallelize([0], 1).map(str).collect()
+    home = socket_home()
+    assert home is not None
+    assert list(home.glob(".*.sock"))

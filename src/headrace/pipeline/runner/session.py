@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from headrace.pipeline.runner.socket_home import has_unix_sockets, socket_home
 from headrace.pipeline.runner.spark_home import one_thread_for_algebra, own_spark_home
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ LOCAL: Final = "local[*]"
 CONNECT: Final = "sc://"
 OLDEST_JAVA: Final = 17
 JAVA_CHECK_S: Final = 30.0
+UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
+SOCKET_HOME: Final = "spark.python.unix.domain.socket.dir"
 CONF: Final[Mapping[str, str]] = {
     # Times mean the same on every machine, and in the table.
     "spark.sql.session.timeZone": "UTC",
@@ -37,7 +40,7 @@ STATIC_CONF: Final[Mapping[str, str]] = {
     "spark.scheduler.mode": "FAIR",
     "spark.python.worker.faulthandler.enabled": "true",
     # Java and its Python workers are on one machine: a tenth less time than over TCP.
-    "spark.python.unix.domain.socket.enabled": "true",
+    UNIX_SOCKETS: "true",
 }
 LOCAL_CONF: Final[Mapping[str, str]] = {
     # Names of this machine may lead to an address that nobody listens at.
@@ -76,6 +79,7 @@ def open_session(
     settings = {**CONF, **STATIC_CONF}
     if is_on_this_machine(target):
         settings.update(LOCAL_CONF)
+    settings.update(_socket_conf(target))
     settings.update(conf or {})
     builder = SparkSession.builder.appName(name).master(target)
     for key, value in settings.items():
@@ -94,6 +98,13 @@ def open_session(
     session.sparkContext.setLogLevel("ERROR")
     _tell_errors_once()
     return session
+
+
+def _socket_conf(master: str) -> Mapping[str, str]:
+    if not has_unix_sockets():
+        return {UNIX_SOCKETS: "false"}
+    home = socket_home() if master.startswith("local") else None  # executors are where it is not
+    return {} if home is None else {SOCKET_HOME: str(home)}
 
 
 def _tell_errors_once() -> None:
