@@ -123,9 +123,10 @@ def run(world: World, test: Coroutine[Any, Any, None]) -> None:
 def test_the_first_cluster_id_that_was_proposed_is_everybodys(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
+        assert await one.stored_cluster_id() == ""
         ids = await asyncio.gather(one.cluster_id("first"), two.cluster_id("second"))
         assert ids[0] == ids[1]
-        assert await one.cluster_id("third") == ids[0]
+        assert await one.cluster_id("third") == ids[0] == await two.stored_cluster_id()
 
     run(world, test())
 

@@ -115,6 +115,7 @@ class Member:
             ),
             storage_id=home.meta.directory_id if home.meta is not None else "",
             last_epoch=broker.logs.clean_epoch,
+            cluster_id=broker.logs.cluster_id or "",
         )
         try:
             await self.membership.start(identity)

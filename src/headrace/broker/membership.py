@@ -21,10 +21,12 @@ from headrace.cluster.differences import records_between
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.record_format import decode
 from headrace.cluster.store import (
+    AnotherCluster,
     ClusterStore,
     ConnectionSuspended,
     Elected,
     Registration,
+    SessionExpired,
     StoreError,
 )
 from headrace.cluster.topology import Broker
@@ -43,6 +45,8 @@ POLL_WAIT_MS: Final = 2_000
 POLL_TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 0.05
 OLD_LIFE_LOOK_S: Final = 1.0
+FOREIGN_LOOK_S: Final = 5.0
+"""How often a store of another cluster is looked at: only a person can mend that."""
 
 
 class Identity(NamedTuple):
@@ -51,6 +55,7 @@ class Identity(NamedTuple):
     broker: Broker
     storage_id: str = ""
     last_epoch: int | None = None
+    cluster_id: str = ""
 
 
 class Membership:
@@ -179,11 +184,34 @@ class Membership:
             if self.office is not None:
                 self.office.look()
             try:
+                await self._check_cluster()
                 await self._register()
             except StoreError as error:
                 log.error("not registered", extra={"error": str(error)})
-                await asyncio.sleep(RETRY_S)
+                foreign = isinstance(error, AnotherCluster)
+                await asyncio.sleep(FOREIGN_LOOK_S if foreign else RETRY_S)
                 self._lost.set()
+
+    async def _check_cluster(self) -> None:
+        """A store that lost its data, or another's, has no topics of ours: they would be deleted.
+
+        What it needs to be trusted again is what was there before.
+        """
+        assert self._identity is not None
+        ours = self._identity.cluster_id
+        while True:
+            try:
+                found = await self._store.stored_cluster_id()
+            except (ConnectionSuspended, SessionExpired):
+                await asyncio.sleep(RETRY_S)
+                continue
+            if found == ours:
+                return
+            raise AnotherCluster(
+                f"what is stored belongs to {f'cluster {found}' if found else 'no cluster'}, this "
+                f"broker to {ours}: has ZooKeeper lost its data? Until they are back this broker "
+                "serves what it knows, and takes no part in anything new"
+            )
 
     # --- the controller -------------------------------------------------------------------------
 
@@ -192,6 +220,9 @@ class Membership:
             try:
                 await self._registered.wait()
                 await self._follow_once()
+            except AnotherCluster as error:
+                log.error("the store is not to be trusted", extra={"error": str(error)})
+                await asyncio.sleep(FOREIGN_LOOK_S)
             except StoreError as error:
                 log.info("the store has trouble", extra={"error": str(error)})
                 await asyncio.sleep(RETRY_S)

@@ -29,6 +29,7 @@ from headrace.cluster.partition_control import (
 )
 from headrace.cluster.records import ConfigChanged, MetadataRecord
 from headrace.cluster.store import (
+    AnotherCluster,
     ClusterStore,
     ConnectionSuspended,
     Elected,
@@ -157,6 +158,15 @@ class Office:
         image = await self._store.load()
         if image.controller_epoch != self.elected.controller_epoch:
             raise Fenced(f"controller epoch {image.controller_epoch} is in office")
+        known = self._metadata.image
+        if known.cluster_id and image.cluster_id != known.cluster_id:
+            raise AnotherCluster(f"the store is of cluster {image.cluster_id or '(none)'}")
+        if image.version < known.version:
+            # To tell everybody would delete what was made since.
+            raise AnotherCluster(
+                f"the store has version {image.version} of the metadata, this broker "
+                f"{known.version}: what was stored since is lost. Restore it"
+            )
         self._tell(image, tuple(records_between(self._metadata.image, image)))
 
     def _tell(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:

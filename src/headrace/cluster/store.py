@@ -83,6 +83,10 @@ class MetadataStore(Protocol):
         ...
 
 
+class AnotherCluster(StoreError):
+    """What is stored is not, or not any more, of the cluster that this broker belongs to."""
+
+
 class Registration(NamedTuple):
     """A live process of a broker, as it registered itself.
 
@@ -121,6 +125,10 @@ class ClusterStore(Protocol):
 
     async def cluster_id(self, proposed: str) -> str:
         """The cluster's id: the first one that was ever proposed."""
+        ...
+
+    async def stored_cluster_id(self) -> str:
+        """The cluster's id; "" where nobody has proposed one to what is stored now."""
         ...
 
     async def next_broker_id(self, above: int) -> int:

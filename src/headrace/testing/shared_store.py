@@ -123,6 +123,9 @@ class StoreSession:
     async def cluster_id(self, proposed: str) -> str:
         return await self._ask(lambda: self._store.cluster_id(proposed))
 
+    async def stored_cluster_id(self) -> str:
+        return await self._ask(self._store.stored_cluster_id)
+
     async def next_broker_id(self, above: int) -> int:
         return await self._ask(lambda: self._store.next_broker_id(above))
 

@@ -141,6 +141,10 @@ class EmbeddedStore:
             await cluster.commit([ClusterNamed(proposed)])
         return cluster.cluster_id
 
+    async def stored_cluster_id(self) -> str:
+        self._check_open()
+        return self._cluster.cluster_id
+
     async def next_broker_id(self, above: int) -> int:
         """Above all that the metadata knows; it need not outlive the process, which has all."""
         self._check_open()

@@ -88,6 +88,10 @@ class ZooKeeperStore:
             create = Create(znodes.CLUSTER_ID, znodes.write_cluster_id(proposed))
             await self._try(create)
 
+    async def stored_cluster_id(self) -> str:
+        found = await self._client.get(znodes.CLUSTER_ID)
+        return "" if found is None else znodes.read_cluster_id(found[0])
+
     async def next_broker_id(self, above: int) -> int:
         """As Kafka counts: by the versions of a znode."""
         while True:

@@ -1,0 +1,80 @@
+"""ZooKeeper comes back without its data, or with older data: running brokers delete nothing."""
+
+from pathlib import Path
+
+import pytest
+from tests.support.members import Members, run, until
+
+from headrace.cluster.stores.embedded import EmbeddedCluster
+from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
+from headrace.cluster.topic_control import NewTopic
+
+
+def lose(members: Members, empty: EmbeddedCluster) -> None:
+    """All sessions end, and what they find from now on is another store."""
+    for session in members.sessions.values():
+        session.expire()
+        session._cluster = empty
+
+
+def logs(members: Members) -> int:
+    return sum(broker.logs.get("orders", 0) is not None for broker in members.brokers.values())
+
+
+@pytest.mark.parametrize("cluster_id", ["", "another"])
+def test_brokers_that_find_an_empty_store_keep_their_topics(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, cluster_id: str
+) -> None:
+    """A new id is there as soon as anybody has been started on the empty store."""
+
+    def refused() -> bool:
+        texts = [f"{each.getMessage()} {each.__dict__.get('error')}" for each in caplog.records]
+        return sum("not registered what is stored belongs to" in text for text in texts) >= 3
+
+    async def test() -> None:
+        async with Members(tmp_path) as members:
+            new = NewTopic("orders", assignments=[(0, [1, 2, 3])])
+            await members.brokers[1].metadata.create_topics([new])
+            await until(lambda: members.agree() and logs(members) == 3, "everybody has it")
+            empty = EmbeddedCluster(SqliteStore(IN_MEMORY))
+            if cluster_id:
+                session = empty.store()
+                await session.open()
+                await session.cluster_id(cluster_id)
+            lose(members, empty)
+            await until(lambda: refused() or logs(members) < 3, "they have looked")
+            assert logs(members) == 3
+            assert not empty.registrations
+            before = members.store
+            for session in members.sessions.values():
+                session._cluster = before
+            await until(lambda: members.controller and members.agree(), "the store is back")
+            empty.close()
+
+    run(test())
+
+
+def test_nobody_takes_office_with_older_metadata_than_its_own(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A backup of ZooKeeper, from before the topic was made."""
+
+    async def test() -> None:
+        async with Members(tmp_path) as members:
+            new = NewTopic("orders", assignments=[(0, [1, 2, 3])])
+            await members.brokers[1].metadata.create_topics([new])
+            await until(lambda: members.agree() and logs(members) == 3, "everybody has it")
+            backup = EmbeddedCluster(SqliteStore(IN_MEMORY))
+            session = backup.store()
+            await session.open()
+            assert members.brokers[1].cluster_id
+            await session.cluster_id(members.brokers[1].cluster_id)
+            lose(members, backup)
+            await until(
+                lambda: logs(members) < 3 or "the store is not to be trusted" in caplog.text,
+                "they have looked",
+            )
+            assert logs(members) == 3
+            backup.close()
+
+    run(test())
