@@ -275,6 +275,46 @@ def test_csv_and_raw(spark: "SparkSession", tmp_path: Path) -> None:
     assert rows[1]["_error"]["class"] == "InvalidUtf8"
 
 
+CSV_GOOD = {
+    b'1,"a""b",1.5,2026-01-31': 'a"b',
+    b'1,"""a""",1,2026-01-31': '"a"',
+    b'1,"a,""",1,2026-01-31': 'a,"',
+    b'1,"a\nb",1,2026-01-31\r\n': "a\nb",
+    b'1,"",1,2026-01-31': None,
+    b'1,"a" ,NaN,"2026-01-31"': "a",
+    b'1,a"b,Inf,9999-12-31': 'a"b',
+    b"1,a\\,1,": "a\\",
+    b'1,"' + b'""' * 40_000 + b'",1,2026-01-31': '"' * 40_000,
+}
+CSV_BAD = {
+    b'1,"a\\"b",1,2026-01-31': "NotCsv",
+    b'1,"a"b,1,2026-01-31': "NotCsv",
+    b'1,x,1,"2026-01-31': "NotCsv",
+    b'1,"a""",1,"': "NotCsv",
+    b"1,a,1,2026-01-31\n2,b,2,2026-01-31": "NotCsv",
+    b"1,a,1e999,2026-01-31": "OutOfRange",
+    b"1,a,1,+12000-01-31": "OutOfRange",
+}
+
+
+@pytest.mark.parametrize("separator", [",", "|", "\t"])
+def test_csv_has_its_quotes_where_the_rfc_has_them(
+    spark: "SparkSession", tmp_path: Path, separator: str
+) -> None:
+    schema = "id BIGINT, name STRING, x DOUBLE, day DATE"
+    value = json.dumps({"format": "csv", "schema": schema, "separator": separator})
+    flow = flow_of(tmp_path, value=value)
+    given = [each.replace(b",", separator.encode()) for each in (*CSV_GOOD, *CSV_BAD)]
+    rows = records(spark, given)
+    parsed = parse(rows, flow, prepare(flow, lambda: rows)).select("name", "_error.class")
+    names = [name and name.replace(",", separator) for name in CSV_GOOD.values()]
+    found = parsed.collect()
+    assert [(row["name"], row["class"]) for row in found[: len(names)]] == [
+        (name, None) for name in names
+    ]
+    assert [row["class"] for row in found[len(names) :]] == list(CSV_BAD.values())
+
+
 def test_an_inferred_schema_is_pinned(spark: "SparkSession", tmp_path: Path) -> None:
     flow = flow_of(tmp_path, value="{format: json}")
     first = records(spark, [b"bad", None, b'{"id":1,"a":{"b":1.5}}', b'{"id":2,"c":["x"]}'])

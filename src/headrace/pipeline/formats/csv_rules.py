@@ -1,10 +1,16 @@
-"""CSV by Spark's `from_csv`, one line a record. Pure: makes SQL."""
+"""CSV by Spark's `from_csv`, one line a record. Pure: makes SQL.
 
-from collections.abc import Iterator
+A quote within quotes is written twice (RFC 4180). Spark makes something of every text that has its
+quotes elsewhere, so these are looked at here.
+"""
+
+import re
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from headrace.pipeline.formats.problems import BadRecord, Check, literal
-from headrace.pipeline.formats.schema import Column, Struct, quoted, to_ddl
+from headrace.pipeline.formats.schema import Column, Primitive, Struct, quoted, to_ddl
+from headrace.pipeline.formats.times import YEARS
 from headrace.pipeline.spec.formats import Csv
 
 _CORRUPT: Final = "_corrupt"
@@ -17,6 +23,7 @@ def parsed(given: Csv, columns: Struct, side: str, limit_bytes: int) -> str:
         "columnNameOfCorruptRecord": _CORRUPT,
         "sep": given.separator,
         "quote": given.quote,
+        "escape": given.quote,
         "nullValue": given.null,
         "emptyValue": "",
         "maxCharsPerColumn": "-1",
@@ -33,7 +40,22 @@ def field(struct: str, column: Column) -> str:
     return f"{struct}.{quoted(column.name)}"
 
 
-def checks(columns: Struct, struct: str, bytes_sql: str, prefix: str) -> Iterator[Check]:
+def misquoted(text: str, separator: str, quote: str) -> str:
+    """A condition: a quoted value does not end, or something follows its end.
+
+    Pairs of quotes are left out first; then a value has two quotes around it, or none.
+    """
+    sep, mark = re.escape(separator), re.escape(quote)
+    blanks = "" if separator == " " else " *+"
+    value = f"(?:{mark}[^{mark}]*+{mark}{blanks}|[^{mark}{sep}][^{sep}]*+)?+"
+    whole = f"(?s)\\A{value}(?:{sep}{value})*+[\\r\\n]*\\z"
+    alone = f"replace({text}, {literal(quote * 2)}, '')"
+    return f"contains({text}, {literal(quote)}) AND NOT rlike({alone}, {literal(whole)})"
+
+
+def checks(
+    given: Csv, columns: Struct, struct: str, bytes_sql: str, prefix: str
+) -> Iterator[Check]:
     """What may be wrong with one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
     yield Check(
@@ -44,6 +66,12 @@ def checks(columns: Struct, struct: str, bytes_sql: str, prefix: str) -> Iterato
         BadRecord.NOT_CSV,
         literal(f"{prefix}does not fit the {len(columns.columns)} columns of the schema"),
     )
+    yield Check(
+        misquoted(text, given.separator, given.quote),
+        BadRecord.NOT_CSV,
+        literal(f"{prefix}has a quoted value that does not end, or that something follows"),
+    )
+    yield from out_of_range(columns, lambda each: field(struct, each), text, prefix)
     for each in columns.columns:
         if each.required:
             yield Check(
@@ -51,3 +79,22 @@ def checks(columns: Struct, struct: str, bytes_sql: str, prefix: str) -> Iterato
                 BadRecord.MISSING_FIELD,
                 literal(f"{prefix}{each.name} is required"),
             )
+
+
+def out_of_range(
+    columns: Struct, at: Callable[[Column], str], text: str, prefix: str = ""
+) -> Iterator[Check]:
+    """What Spark's types can hold, and readers of the table cannot, or not as it was meant."""
+    for each in columns.columns:
+        kind = each.type.name if isinstance(each.type, Primitive) else ""
+        if kind in ("double", "float"):
+            # A number that is too large becomes infinity; one that says so is meant.
+            condition = f"abs({at(each)}) = double('Infinity') AND NOT rlike({text}, '(?i)inf')"
+            message = f"{prefix}{each.name} is no finite number"
+        elif kind in YEARS:
+            first, last = YEARS[kind]
+            condition = f"({at(each)} < {first} OR {at(each)} > {last})"
+            message = f"{prefix}{each.name} is outside of the years 1 to 9999"
+        else:
+            continue
+        yield Check(condition, BadRecord.OUT_OF_RANGE, literal(message))

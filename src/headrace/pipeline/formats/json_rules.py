@@ -25,6 +25,7 @@ from headrace.pipeline.formats.schema import (
     required_paths,
     type_text,
 )
+from headrace.pipeline.formats.times import YEARS
 from headrace.pipeline.spec.formats import Json
 
 _ROOT: Final = "_record"
@@ -43,15 +44,6 @@ _LONE_SURROGATE: Final = (
     r"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F])"
 )
-_YEARS: Final = {
-    "date": ("DATE'0001-01-01'", "DATE'9999-12-31'"),
-    "timestamp": ("TIMESTAMP'0001-01-01 00:00:00Z'", "TIMESTAMP'9999-12-31 23:59:59.999999Z'"),
-    "timestamp_ntz": (
-        "TIMESTAMP_NTZ'0001-01-01 00:00:00'",
-        "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
-    ),
-}
-"""What most readers of tables can hold, Python's among them: the first and the last."""
 MAX_VARIANT_BYTES: Final = 16 << 20
 """A variant that is larger may not be read for its size alone."""
 MAX_SHOWN: Final = 300
@@ -174,8 +166,8 @@ def _out_of_range(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
                 BadRecord.OUT_OF_RANGE,
                 literal(f"{prefix}{name} is no finite number"),
             )
-        elif leaf.type.name in _YEARS:
-            first, last = _YEARS[leaf.type.name]
+        elif leaf.type.name in YEARS:
+            first, last = YEARS[leaf.type.name]
             low, high = value, value
             if leaf.many:
                 values = f"map_values({value})" if leaf.many == "map" else value

@@ -227,8 +227,8 @@ def _checks(plan: _Plan, content: str) -> Iterator[Check]:
     match plan.prepared.format:
         case Json() as given:
             yield from json_rules.checks(given, columns, plan.parsed, content, plan.prefix)
-        case Csv():
-            yield from csv_rules.checks(columns, plan.parsed, content, plan.prefix)
+        case Csv() as given:
+            yield from csv_rules.checks(given, columns, plan.parsed, content, plan.prefix)
         case Raw(type="string"):
             message = literal(f"{plan.prefix}is not UTF-8")
             yield Check(f"{plan.parsed} IS NULL", BadRecord.INVALID_UTF8, message)

@@ -1,0 +1,13 @@
+"""Which times a table should hold, as SQL."""
+
+from typing import Final
+
+YEARS: Final = {
+    "date": ("DATE'0001-01-01'", "DATE'9999-12-31'"),
+    "timestamp": ("TIMESTAMP'0001-01-01 00:00:00Z'", "TIMESTAMP'9999-12-31 23:59:59.999999Z'"),
+    "timestamp_ntz": (
+        "TIMESTAMP_NTZ'0001-01-01 00:00:00'",
+        "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
+    ),
+}
+"""What most readers of tables can hold, Python's among them: the first and the last."""
