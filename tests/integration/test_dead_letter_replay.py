@@ -6,19 +6,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from headrace.client.topics import delete_topics
 from headrace.pipeline.dead_letters import DeadLetters, replay
 from headrace.pipeline.dead_letters.filter import parse_filter
-from headrace.pipeline.dead_letters.fixes import PythonFix
+from headrace.pipeline.dead_letters.fixes import NotFixed, PythonFix
 from headrace.pipeline.dead_letters.headers import facts_of, own_headers
 from headrace.pipeline.dead_letters.replay import Outcome, Replay, Request
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings
 from headrace.pipeline.sinks.table import BatchInfo
 from headrace.pipeline.source.settings import ReadFailed
+from headrace.records.codec import Codec
 from headrace.testing import Broker
 from headrace.testing.consuming import ReceivedRecord
 from headrace.testing.helper import Headrace
@@ -185,6 +187,54 @@ def test_a_fix_changes_records_and_what_it_cannot_fix_stays(
     assert run(settings, topic).total == 2
 
 
+def test_a_record_that_its_topic_does_not_take_stays_and_holds_up_no_other(
+    helper: Headrace, settings: ProducerSettings, letters: DeadLetters, tmp_path: Path
+) -> None:
+    # Alone or together: many small records are several batches.
+    limit = 2000
+    small = helper.create_topic(partitions=2, configs={"max.message.bytes": limit})
+    noise = Random(5)
+    sizes = [limit, 300, 300, 300, 300, 300, 300, 300]
+    bad = [Bad(small, 0, at, noise.randbytes(size)) for at, size in enumerate(sizes)]
+    set_aside(letters, tmp_path, 0, *bad)
+    plain = settings._replace(codec=Codec.NONE)
+    shown = Replay(Request(letters.topic), plain).dry_run()
+    outcome = run(plain, letters.topic)
+    for found in (shown, outcome):
+        assert (found.total, found.not_fixed) == (len(bad) - 1, 1)
+        (reason,) = [made for _, made in found.samples if isinstance(made, NotFixed)]
+        assert f"{small} takes {limit} (max.message.bytes)" in str(reason)
+    assert values(sent(helper, small, len(bad) - 1)) == [each.value for each in bad[1:]]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("record.value = {'x': float('nan')}", "cannot be written as JSON"),
+        ("record.value = '\\ud800'", "cannot be written"),
+        ("record.key = '\\ud800'", "cannot be written"),
+        ("record.headers = {'a': b'b'}", "headers are pairs"),
+        ("record.headers = [('a', b'b'), 'c']", "headers are pairs"),
+        ("record.headers = [('a', 5)]", "a is int"),
+    ],
+)
+def test_what_a_fix_makes_and_nobody_can_write_is_not_fixed(
+    settings: ProducerSettings,
+    source: str,
+    topic: str,
+    letters: DeadLetters,
+    tmp_path: Path,
+    change: str,
+    said: str,
+) -> None:
+    fix = tmp_path / "fix.py"
+    fix.write_text(f"def repair(record):\n    {change}\n    return record\n")
+    set_aside(letters, tmp_path, 0, Bad(source, 0, 0, b"x"))
+    outcome = run(settings, topic, fix=PythonFix(f"{fix}:repair"))
+    assert (outcome.total, outcome.not_fixed) == (0, 1)
+    assert said in str(outcome.samples[0][1])
+
+
 def test_a_record_that_fails_again_counts_its_attempts(
     helper: Headrace,
     settings: ProducerSettings,
@@ -277,12 +327,12 @@ calls = 0
 original = getattr(TransactionalProducer, where)
 
 
-def counted(self, *given):
+def counted(self, *given, **named):
     global calls
     calls += 1
     if calls == after:
         os.kill(os.getpid(), signal.SIGKILL)
-    return original(self, *given)
+    return original(self, *given, **named)
 
 
 setattr(TransactionalProducer, where, counted)

@@ -83,9 +83,25 @@ def as_bytes(value: object, what: str) -> bytes | None:
     """What is written: bytes and text as they are, other things as JSON; raises `NotFixed`."""
     if value is None or isinstance(value, bytes):
         return value
-    if isinstance(value, str):
-        return value.encode()
     try:
-        return json.dumps(value, ensure_ascii=False).encode()
-    except (TypeError, ValueError) as error:
+        if isinstance(value, str):
+            return value.encode()
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
         raise NotFixed(f"the {what} cannot be written as JSON: {error}") from None
+
+
+def checked_headers(given: object) -> Headers:
+    """What a fix has left of the headers, as they can be written; raises `NotFixed`."""
+    wanted = "headers are pairs of a name and bytes"
+    if not isinstance(given, list | tuple):
+        raise NotFixed(f"{wanted}, not {type(given).__name__}")
+    found: list[tuple[str, bytes | None]] = []
+    for each in given:
+        if not (isinstance(each, list | tuple) and len(each) == 2 and isinstance(each[0], str)):
+            raise NotFixed(f"{wanted}, not {each!r:.60}")
+        name, value = each
+        if not isinstance(value, str | bytes | None):
+            raise NotFixed(f"{wanted}; {name} is {type(value).__name__}")
+        found.append((name, as_bytes(value, f"header {name}")))
+    return tuple(found)

@@ -18,7 +18,14 @@ from headrace.client.client import ClusterClient
 from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.pipeline.dead_letters.filter import Filter
-from headrace.pipeline.dead_letters.fixes import Draft, Fix, NotFixed, as_bytes, unchanged
+from headrace.pipeline.dead_letters.fixes import (
+    Draft,
+    Fix,
+    NotFixed,
+    as_bytes,
+    checked_headers,
+    unchanged,
+)
 from headrace.pipeline.dead_letters.headers import replayed_headers
 from headrace.pipeline.dead_letters.ledger import (
     PARTITIONS,
@@ -31,6 +38,7 @@ from headrace.pipeline.dead_letters.ledger import (
 from headrace.pipeline.dead_letters.reading import Letter, letter_ranges, read_letters
 from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerSettings, TransactionalProducer
+from headrace.pipeline.producer.appender import Identity, size_of, transactional_batch
 from headrace.pipeline.source.admin import LogAdmin, TopicLayout
 from headrace.pipeline.source.settings import ReadFailed
 from headrace.pipeline.topics import ensure_topic
@@ -45,6 +53,9 @@ SAMPLES: Final = 10
 RETENTION: Final = "retention.ms"
 SPARE_MS: Final = 86_400_000
 EVERYTHING: Final = Filter()
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+NO_LIMIT: Final = 1 << 62
+_NOBODY: Final = Identity("", 0, 0, implicit=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,7 @@ class Replay:
         self._admin = LogAdmin(self._reading)
         self._layouts: dict[str, TopicLayout] = {}
         self._kept: dict[str, float] = {}
+        self._limits: dict[str, int] = {}
         self.outcome = Outcome()
 
     def dry_run(self) -> Outcome:
@@ -141,7 +153,8 @@ class Replay:
             if record.timestamp < now_ms - self._kept_ms(producer, each.into.topic):
                 # Its topic would delete it before anybody reads it; a header has its time.
                 record = record._replace(timestamp=now_ms)
-            producer.produce(*each.into, [record])
+            most = self._limit(each.into.topic) * 9 // 10  # a batch has a header, too
+            producer.produce(*each.into, [record], batch_bytes=most)
         done = [each.letter for each in ready]
         producer.produce(ledger_topic(topic), 0, entries(layout.topic_id, done, now_ms))
         producer.send_offsets(_group(topic), waiting.positions(done))
@@ -234,12 +247,31 @@ class Replay:
         else:
             partition = max(0, facts.partition) % count
         headers = (
-            *draft.headers,
+            *checked_headers(draft.headers),
             *replayed_headers(letter.record.headers, *letter.at, letter.offset),
         )
         stamp_ms = facts.timestamp_ms if facts.timestamp_ms >= 0 else letter.record.timestamp
         record = Record(0, stamp_ms, key, value, headers)
+        self._check_size(record, topic)
         return _Ready(letter, draft, TopicPartition(topic, partition), record)
+
+    def _check_size(self, record: Record, topic: str) -> None:
+        """One that the topic does not take would hold up all others; raises `NotFixed`."""
+        limit = self._limit(topic)
+        if size_of(record) < limit // 2:
+            return
+        size = len(transactional_batch([record], _NOBODY, 0, self._settings))
+        if size > limit:
+            raise NotFixed(
+                f"with its headers it has {size} bytes, and {topic} takes {limit} "
+                "(max.message.bytes): raise that for the replay, or make the record smaller"
+            )
+
+    def _limit(self, topic: str) -> int:
+        if topic not in self._limits:
+            found = self._admin.topic_config(topic, MAX_MESSAGE_BYTES)
+            self._limits[topic] = int(found) if found else NO_LIMIT
+        return self._limits[topic]
 
     def _layout(self, topic: str) -> TopicLayout:
         if topic not in self._layouts:

@@ -92,14 +92,21 @@ class TransactionalProducer:
             self._thread.run(self._coordination.add_partitions(identity, partitions))
         return identity
 
-    def produce(self, topic: str, partition: int, records: Iterable[Record]) -> None:
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        records: Iterable[Record],
+        *,
+        batch_bytes: int | None = None,
+    ) -> None:
         """Hands over records of the open transaction; offsets in them mean nothing.
 
         They travel when a batch is full, and with `commit`; an error may come with a later call.
         Memory is bounded: `records` may be a generator of any length.
         """
         self._begun()
-        self._writing().write(TopicPartition(topic, partition), records)
+        self._writing().write(TopicPartition(topic, partition), records, batch_bytes)
 
     def send_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = ""

@@ -37,11 +37,17 @@ class RecordWriter:
         self._settings = settings
         self._filling: dict[TopicPartition, Filling] = {}
 
-    def write(self, into: TopicPartition, records: Iterable[Record]) -> None:
-        """Takes records, which travel when a batch is full; raises what an earlier one met."""
+    def write(
+        self, into: TopicPartition, records: Iterable[Record], batch_bytes: int | None = None
+    ) -> None:
+        """Takes records, which travel when a batch is full; raises what an earlier one met.
+
+        `batch_bytes`: for a topic that takes less than the settings say.
+        """
         filling = self._filling.setdefault(into, Filling())
+        most = min(batch_bytes or self._settings.batch_bytes, self._settings.batch_bytes)
         for record in records:
-            if not filling.takes(record, self._settings.batch_bytes):
+            if not filling.takes(record, most):
                 self._send(into, filling)
             filling.add(record)
 

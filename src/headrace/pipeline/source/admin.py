@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from headrace.client import offsets as client_offsets
 from headrace.client.client import ClusterClient
+from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.errors import ClientError
 from headrace.client.outcomes import Refusal, TopicPartition
 from headrace.client.topics import list_topics
@@ -77,6 +78,18 @@ class LogAdmin:
         for partition, refusal in refused.items():
             if refusal is not None:
                 raise ReadFailed(f"group {group} cannot commit {partition}: {refusal}")
+
+    def topic_config(self, topic: str, name: str) -> str | None:
+        """A setting of the topic; None where it has none, or this user may not know."""
+        resource = Resource(ResourceKind.TOPIC, topic)
+        found = self._ask(
+            lambda client: describe_configs(
+                client, [resource], timeout_s=self._settings.api_timeout_s, names=[name]
+            )
+        )[resource]
+        if isinstance(found, Refusal):
+            return None
+        return next((each.value for each in found if each.name == name), None)
 
     def _at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         found = self._ask(
