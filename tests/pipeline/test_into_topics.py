@@ -44,7 +44,7 @@ def run(
     bootstrap: str, spark: "SparkSession", tmp_path: Path
 ) -> Callable[[dict[str, object]], None]:
     def run(spec: dict[str, object]) -> None:
-        whole = {**spec, "checkpoint": str(tmp_path / "checkpoint"), "trigger": "once"}
+        whole = {"checkpoint": str(tmp_path / "checkpoint"), **spec, "trigger": "once"}
         settings = RunSettings(kafka={"bootstrap.servers": bootstrap})
         failed = Application(parse_spec(json.dumps(whole)), settings, spark=spark).run()
         assert failed == []
@@ -221,6 +221,32 @@ def test_files_of_any_name_and_with_columns_of_their_own_land_whole(
         *(f'{{"id":{at},"last":null}}' for at in range(len(names) - 1)),
         f'{{"id":{len(names) - 1},"last":"x"}}',
     ]
+
+
+def test_quotes_in_csv_files_are_those_of_the_rfc_unless_the_options_say_otherwise(
+    helper: Headrace,
+    make_topic: MakeTopic,
+    new_name: Callable[[], str],
+    run: Callable[[dict[str, object]], None],
+    tmp_path: Path,
+) -> None:
+    found = []
+    for at, options in enumerate(({}, {"escape": "\\"})):
+        out, folder = make_topic(1), tmp_path / f"in{at}"
+        folder.mkdir()
+        text = '"a ""b"", c\\"' if not options else '"a \\"b\\", c"'
+        (folder / "a.csv").write_text(f"id,note\n1,{text}\n")
+        source = {"files": str(folder), "format": "csv", "schema": "id BIGINT, note STRING"}
+        run(
+            {
+                "pipeline": new_name(),
+                "source": {**source, "options": options},
+                "sink": {"format": "topic", "topic": out},
+                "checkpoint": str(tmp_path / f"checkpoint{at}"),
+            }
+        )
+        found += [json.loads(value)["note"] for value in values(helper, out, 1)]
+    assert found == ['a "b", c\\', 'a "b", c']
 
 
 BAD_FILES = {

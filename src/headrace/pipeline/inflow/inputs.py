@@ -182,8 +182,12 @@ class Folder:
         source = self._source
         reader = spark.read.format(source.format)
         if source.format == "csv":
-            if "header" not in source.options:
+            given = {name.lower(): str(value) for name, value in source.options.items()}
+            if "header" not in given:
                 reader = reader.option("header", "true")
+            if "escape" not in given:
+                # A quote within quotes is written twice (RFC 4180); Spark's own is a backslash.
+                reader = reader.option("escape", given.get("quote", '"'))
             if source.schema_ is None:
                 reader = reader.option("inferSchema", "true")
             else:
