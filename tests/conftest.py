@@ -12,11 +12,16 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from support.bootstraps import REFERENCE, serving
 from support.processes import BrokerProcess, Spawn
 from support.topics import MakeTopic, create_topic
 from support.wire import Wire
+
+# How long one example takes says more about the machine than about the code.
+settings.register_profile("headrace", deadline=None)
+settings.load_profile("headrace")
 
 
 @pytest.hookimpl(optionalhook=True)
