@@ -110,6 +110,33 @@ def test_a_query_from_the_latest_offsets_has_one_beginning(
     ]
 
 
+def test_a_first_batch_that_was_not_finished_is_read_whole_after_a_crash(
+    bootstrap: str, make_topic: MakeTopic, send: Send
+) -> None:
+    """Spark has noted where it ends, and asks a second time where it begins."""
+    topic = make_topic(2)
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "latest"}
+    reader = StreamReader(read_options(given, streaming=True))
+    send(topic, numbered(0, range(3)))
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ReadAllAvailable()) == start  # no batch without records
+    send(topic, numbered(0, range(3, 5)))
+    noted = json.dumps(reader.latestOffset(start, ReadAllAvailable()))
+    send(topic, numbered(0, range(5, 9)))
+    again = StreamReader(read_options(given, streaming=True))
+    end = json.loads(noted)
+    tasks = again.partitions(again.initialOffset(), end)
+    assert [task.wanted for task in tasks if isinstance(task, Task)] == [
+        (OffsetRange(topic, 0, 3, 5),)
+    ]
+    after = again.latestOffset(end, ReadAllAvailable())
+    assert after == {topic: {"0": 9, "1": 0}}
+    tasks = again.partitions(end, after)
+    assert [task.wanted for task in tasks if isinstance(task, Task)] == [
+        (OffsetRange(topic, 0, 5, 9),)
+    ]
+
+
 def test_python_processes_of_spark_do_not_read_its_jar(spark: "SparkSession") -> None:
     """To read the jar's directory takes each of them longer than to start."""
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from headrace.records.arrow.columns import RecordArrays
 
 Position = dict[str, dict[str, int]]
+BEGINNING = "."  # beside the topics: no topic has this name
 """Offsets by topic and partition, as Spark keeps them in its checkpoint."""
 
 
@@ -132,7 +133,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
         if isinstance(limit, ReadMaxRows):
             ranges = limited(ranges, limit.max_rows)
-        return to_position({each.of: each.end for each in ranges})
+        position = to_position({each.of: each.end for each in ranges})
+        if start == self._initial and self._options.start.moves and any(r.size for r in ranges):
+            position[BEGINNING] = {str(each): offset for each, offset in begin.items()}
+        return position
 
     def reportLatestOffset(self) -> Position | None:  # noqa: N802
         """For the query's progress: the end as it was when a batch was last planned."""
@@ -140,7 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Position, end: Position) -> Sequence[InputPartition]:
         admin = LogAdmin(self._options.read)
-        begin, until = from_position(start), from_position(end)
+        begin, until = _beginning(end) or from_position(start), from_position(end)
         gone = sorted(set(begin) - set(until))
         if gone and self._options.fail_on_data_loss:
             raise DataLost(
@@ -180,8 +184,22 @@ def from_position(position: Position) -> dict[TopicPartition, int]:
     return {
         TopicPartition(topic, int(partition)): offset
         for topic, partitions in position.items()
+        if topic != BEGINNING
         for partition, offset in partitions.items()
     }
+
+
+def _beginning(end: Position) -> dict[TopicPartition, int] | None:
+    """Where the query's first batch begins, if this is its end.
+
+    Spark notes where a batch ends; where the first one begins it asks again after a crash, and the
+    latest offset is another one then.
+    """
+    noted = end.get(BEGINNING)
+    if noted is None:
+        return None
+    places = ((name.rpartition("-"), offset) for name, offset in noted.items())
+    return {TopicPartition(topic, int(index)): offset for (topic, _, index), offset in places}
 
 
 def _read(wanted: tuple[OffsetRange, ...], options: SourceOptions) -> "Iterator[pa.RecordBatch]":

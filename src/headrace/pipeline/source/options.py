@@ -86,6 +86,13 @@ class Where:
     late_is_error: bool = True
     """Whether a time after the last record is an error or means the end."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether it may be another offset when it is asked for again."""
+        if self.timestamp_ms is not None or self.timestamps_ms:
+            return True
+        return LATEST in (self.offsets.values() or [self.default])
+
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
