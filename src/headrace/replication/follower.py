@@ -73,7 +73,12 @@ class Follower(Replica):
         if size:
             batches = memoryview(records)[:size]
             result = log.append(
-                batches, leader_epoch=self.epoch, now_ms=now_ms, origin=Origin.REPLICATION
+                batches,
+                leader_epoch=self.epoch,
+                now_ms=now_ms,
+                origin=Origin.REPLICATION,
+                # No commit waits for a replica that lacks what is committed.
+                gently=leader_watermark > log.log_end_offset,
             )
         if leader_start > log.log_start_offset:
             log.delete_before(min(leader_start, log.log_end_offset))

@@ -19,7 +19,7 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
 TEMPORARY_SUFFIX = ".tmp"
-PIECE_BYTES = 64 * 1024  # written at once
+PIECE_BYTES = 64 * 1024  # written at once when others go first
 
 
 class FileInfo(NamedTuple):
@@ -168,10 +168,20 @@ class RealFileSystem:
 
 
 def write_all(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
-    """Writes every byte of `data` at `offset`, however many calls it takes.
+    """Writes every byte of `data` at `offset`, however many calls it takes."""
+    written = fs.pwrite(fd, data, offset)
+    if written == len(data):
+        return
+    view = memoryview(data)
+    while written < len(view):
+        written += fs.pwrite(fd, view[written:], offset + written)
 
-    A large one goes in pieces, and whoever waits for this processor runs between them: to copy a
-    megabyte can take milliseconds, and a process that wakes up meanwhile may wait for its end.
+
+def write_gently(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
+    """Writes every byte for nobody who waits: between pieces, others have this processor.
+
+    To copy a megabyte can take milliseconds, and a process that wakes up meanwhile may wait for its
+    end. Each piece may cost as long as others want to run.
     """
     view = memoryview(data)
     written = 0

@@ -79,8 +79,11 @@ class Log(CompactableLog):
         now_ms: int,
         origin: Origin = Origin.CLIENT,
         looked: Inspection | None = None,
+        gently: bool = False,
     ) -> AppendResult:
         """Appends whole batches, stamping them in place; on any error nothing is appended.
+
+        `gently` if nobody waits for them: other processes go first.
 
         Raises `LongLook` if a client's batch must be looked into for long: `looked` is the outcome
         of that look, when it comes again.
@@ -109,7 +112,7 @@ class Log(CompactableLog):
                 stamp(buf, pos, next_offset, leader_epoch)
                 next_offset += header.last_offset_delta + 1
         max_timestamp = max(header.max_timestamp for _, header in batches)
-        segment, position = self._write(buf, max_timestamp, next_offset - 1, now_ms)
+        segment, position = self._write(buf, max_timestamp, next_offset - 1, now_ms, gently=gently)
         base_offset = first_offset
         for (pos, header), marker in zip(batches, markers, strict=True):
             epoch = leader_epoch
@@ -188,12 +191,18 @@ class Log(CompactableLog):
         return self._appended(first_offset, next_offset, -1)
 
     def _write(
-        self, buf: Buffer, max_timestamp: int, last_offset: int, now_ms: int
+        self,
+        buf: Buffer,
+        max_timestamp: int,
+        last_offset: int,
+        now_ms: int,
+        *,
+        gently: bool = False,
     ) -> tuple[Segment, int]:
         """Puts the bytes into the file; on an error the log is as it was."""
         try:
             segment = self._segment_for(len(buf), max_timestamp, last_offset, now_ms)
-            position = segment.write(buf)
+            position = segment.write(buf, gently=gently)
         except OSError as error:
             raise self._not_written(error) from error
         self._out_of_room = False

@@ -12,7 +12,7 @@ from struct import Struct
 from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 from headrace.records.errors import RecordError
 from headrace.storage.errors import LogCorrupt
-from headrace.storage.filesystem import PIECE_BYTES, Buffer, read_exactly, write_all
+from headrace.storage.filesystem import Buffer, read_exactly, write_all, write_gently
 from headrace.storage.index_file import MAX_ENTRIES_IN_MEMORY
 from headrace.storage.offset_index import OffsetIndex
 from headrace.storage.open_files import OpenFile, OpenFiles
@@ -109,7 +109,7 @@ class Segment:
 
     # --- appending ------------------------------------------------------------------------------
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: Buffer, *, gently: bool = False) -> int:
         """Adds bytes at the end, all or none; returns the position at which they begin.
 
         Whatever `note` will need from the disk is fetched before the write.
@@ -121,7 +121,9 @@ class Segment:
         position = self.size
         size = len(data)
         try:
-            if size > PIECE_BYTES or self._files.fs.pwrite(fd, data, position) != size:
+            if gently:
+                write_gently(self._files.fs, fd, data, position)
+            elif self._files.fs.pwrite(fd, data, position) != size:
                 write_all(self._files.fs, fd, data, position)
         except OSError:
             self._files.fs.truncate(fd, position)

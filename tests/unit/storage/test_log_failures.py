@@ -15,7 +15,9 @@ from headrace.storage.errors import (
     OutOfOrderSequence,
 )
 from headrace.storage.filesystem import PIECE_BYTES
+from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
+from headrace.storage.producers import Origin
 from headrace.testing.memory_files import MemoryFileSystem
 from unit.storage.storage_rig import (
     NOW_MS,
@@ -66,17 +68,21 @@ def test_a_half_written_batch_is_cut_off_again() -> None:
     assert values(log) == {0: b"first", 1: b"third"}
 
 
-def test_a_large_batch_is_written_in_pieces_and_all_or_nothing() -> None:
+def append_gently(log: Log, data: bytearray) -> None:
+    log.append(data, leader_epoch=0, now_ms=NOW_MS, origin=Origin.COORDINATOR, gently=True)
+
+
+def test_what_is_written_gently_is_written_in_pieces_and_all_or_nothing() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs)
     append(log, batch(b"first"))
     large = bytes(5 * PIECE_BYTES // 2)
     fs.capacity_bytes = fs.used_bytes() + 2 * PIECE_BYTES
     with pytest.raises(DiskFull):
-        append(log, batch(large))
+        append_gently(log, batch(large))
     assert log.size_bytes == fs.stat("data/t-0/00000000000000000000.log").size
     fs.capacity_bytes = None
-    append(log, batch(large))
+    append_gently(log, batch(large))
     assert values(log, max_bytes=4 * PIECE_BYTES) == {0: b"first", 1: large}
 
 
