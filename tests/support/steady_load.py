@@ -101,5 +101,6 @@ class SteadyLoad:
             }
         finally:
             consumer.close()
-        assert ends == dict.fromkeys(seen, self.sent)
+        read = {each: len(of) for each, of in seen.items()}
+        assert ends == dict.fromkeys(seen, self.sent), f"{self.sent} sent; {ends=}; {read=}"
         assert all(of == list(range(self.sent)) for of in seen.values())
