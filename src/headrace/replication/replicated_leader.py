@@ -96,6 +96,14 @@ class ReplicatedLeader(Leader):
     def known_watermark(self) -> int:
         return self.high_watermark if self.is_open else self._known_watermark
 
+    @property
+    def knows_watermark(self) -> bool:
+        """Whether all that was committed when it was elected counts as committed again (KIP-207).
+
+        Until its followers have said what they have, the watermark may be behind what others told.
+        """
+        return self.high_watermark >= self._epoch_start
+
     def awaits(self, replica_id: int) -> bool:
         """Whether records are committed only when this replica has them."""
         return replica_id in self._maximal

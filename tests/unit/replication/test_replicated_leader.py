@@ -180,3 +180,28 @@ def test_nothing_is_committed_while_one_that_is_out_of_sync_may_be_elected() -> 
     assert (leader.enough_in_sync, leader.high_watermark) == (False, 0)
     leader.partition_changed(ALL._replace(isr=(1,), partition_epoch=1), now=1.0)
     assert (leader.enough_in_sync, leader.high_watermark) == (True, end)
+
+
+def test_a_new_leader_knows_its_watermark_when_its_followers_have_told_what_they_have() -> None:
+    before = led()
+    end = append(before)
+    for follower, life in ((2, 20), (3, 30)):
+        before.fetched(follower, life, end, 0, now=1.0)
+    assert before.knows_watermark
+    after = ReplicatedLeader(
+        "t",
+        b"t" * 16,
+        0,
+        before.partition._replace(leader_epoch=1),
+        lambda _replica: before.log,
+        broker_id=1,
+        min_isr=1,
+        high_watermark=0,  # as a follower that has not heard of the commit yet
+        now=2.0,
+    )
+    assert after.log.log_end_offset == end
+    assert not after.knows_watermark
+    after.fetched(2, 20, end, 0, now=3.0)
+    assert not after.knows_watermark
+    after.fetched(3, 30, end, 0, now=3.0)
+    assert after.knows_watermark

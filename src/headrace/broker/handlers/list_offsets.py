@@ -20,6 +20,7 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from headrace.replication.leader import Leader
+from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ SINCE_VERSION: Final = {
 }
 READ_COMMITTED: Final = 1
 FIRST_VERSION_WITH_EPOCHS: Final = 4
+FIRST_VERSION_WITH_UNAVAILABLE: Final = 5
 UNKNOWN: Final = (-1, -1, -1)
 
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
@@ -88,14 +90,29 @@ def _find(
     if fenced:
         return _failed(asked, fenced)
     try:
-        timestamp, offset, epoch = _look_up(leader, asked.timestamp, bound)
+        timestamp, offset, epoch = found = _look_up(leader, asked.timestamp, bound)
     except StorageError as error:
         return _failed(asked, error.code)
+    in_question = asked.timestamp == LATEST or found == UNKNOWN
+    if in_question and asked.timestamp > LATEST_TIERED and _is_behind(leader, offset):
+        known = version >= FIRST_VERSION_WITH_UNAVAILABLE
+        return _failed(
+            asked, ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE
+        )
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
         timestamp=timestamp,
         offset=offset,
         leader_epoch=epoch if version >= FIRST_VERSION_WITH_EPOCHS else -1,
+    )
+
+
+def _is_behind(leader: Leader, told: int) -> bool:
+    """Whether an end, or that there is no record, might take back what an earlier leader told."""
+    return (
+        isinstance(leader, ReplicatedLeader)
+        and not leader.knows_watermark
+        and told < leader.log.log_end_offset
     )
 
 
