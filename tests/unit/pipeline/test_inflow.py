@@ -3,7 +3,9 @@
 import gzip
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -190,3 +192,59 @@ def test_versions_that_are_gone_or_hidden_are_said(table: str, tmp_path: Path) -
     vector = {"add": {"path": "x", "dataChange": True, "deletionVector": {"a": 1}}}
     with pytest.raises(NotAppended, match="deletion vectors"):
         added_files(0, [json.dumps(vector)])
+
+
+def rewrite_log(table: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Of the first version: what other writers of Delta tables do."""
+    entry = Path(table) / "_delta_log" / f"{0:020}.json"
+    actions = [json.loads(line) for line in entry.read_text().split("\n") if line]
+    for action in actions:
+        change(action)
+    entry.write_text("\n".join(json.dumps(action) for action in actions))
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_a_table_that_maps_its_columns_is_refused(tmp_path: Path, mode: str) -> None:
+    # Its files have other names for the columns: read by the table's, all would be null.
+    table = str(tmp_path / "table")
+    write_deltalake(table, pa.table({"id": [1]}))
+
+    def map_columns(action: dict[str, Any]) -> None:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 2, "minWriterVersion": 5}
+        if "metaData" in action:
+            own = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
+            schema = json.loads(action["metaData"]["schemaString"])
+            schema["fields"][0]["metadata"] = own
+            action["metaData"]["schemaString"] = json.dumps(schema)
+            action["metaData"]["configuration"] = {
+                "delta.columnMapping.mode": mode,
+                "delta.columnMapping.maxColumnId": "1",
+            }
+
+    rewrite_log(table, map_columns)
+    with pytest.raises(NotAppended, match="maps its columns to other names"):
+        DeltaLog(table, None).schema()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("A1/part.parquet", "folders that are not named for its partitions"),
+        ("part.parquet", "folders that are not named for its partitions"),
+        ("file:///elsewhere/day=a/part.parquet", "shallow clone"),
+    ],
+)
+def test_files_whose_folders_do_not_tell_their_partitions_are_refused(path: str, said: str) -> None:
+    # Delta allows it. Spark takes the values from the folders, and would find nulls.
+    add = {"path": path, "dataChange": True, "size": 1, "partitionValues": {"day": "a"}}
+    with pytest.raises(NotAppended, match=said):
+        added_files(0, [json.dumps({"add": add})])
+
+
+def test_any_text_may_be_in_a_tables_log(tmp_path: Path) -> None:
+    # Each of these ends a line to Python, and none to Delta.
+    table, texts = str(tmp_path / "table"), ["a\u2028b", "a\x85b", "a b/c=%", "ü"]
+    rows = pa.table({"id": list(range(len(texts))), "p": texts})
+    write_deltalake(table, rows, partition_by=["p"])
+    assert len(DeltaLog(table, None).added(0)) == len(texts)

@@ -56,7 +56,7 @@ class DeltaLog:
         if table.metadata().configuration.get(MAPPING, "none") != "none":
             raise NotAppended(
                 f"{self._location} maps its columns to other names ({MAPPING}), which cannot be "
-                "streamed"
+                "streamed: stream a copy of the table without it"
             )
         return StructType.fromJson(json.loads(table.schema().to_json()))
 
@@ -64,7 +64,8 @@ class DeltaLog:
         """The files that the version has added; raises `NotAppended`."""
         path = f"{self._root}/{LOG}/{version:020}.json"
         with self._store.open_input_stream(path) as stream:
-            lines = stream.read().decode("utf-8").splitlines()
+            # Not by `splitlines`: a text in the log may hold other ends of lines.
+            lines = stream.read().decode("utf-8").split("\n")
         return [
             each._replace(path=f"{self._location}/{each.path}")
             for each in added_files(version, lines)
@@ -87,5 +88,23 @@ def added_files(version: int, lines: list[str]) -> list[AddedFile]:
             continue
         if added.get("deletionVector"):
             raise NotAppended(f"version {version} of the table has deletion vectors")
-        files.append(AddedFile(unquote(added["path"]), int(added.get("size") or 0)))
+        path = unquote(added["path"])
+        _check_place(version, path, added.get("partitionValues") or {})
+        files.append(AddedFile(path, int(added.get("size") or 0)))
     return files
+
+
+def _check_place(version: int, path: str, partition_values: Mapping[str, object]) -> None:
+    """Spark takes partition values from the names of folders; elsewhere it finds nulls."""
+    folders = path.split("/")[:-1]
+    if "://" in path:
+        raise NotAppended(
+            f"version {version} of the table has files elsewhere (it is a shallow clone), which "
+            "cannot be streamed: stream the table that it was cloned from"
+        )
+    if {unquote(each.partition("=")[0]) for each in folders} != set(partition_values):
+        raise NotAppended(
+            f"version {version} of the table has files in folders that are not named for its "
+            "partitions (delta.randomizeFilePrefixes, say), which cannot be streamed: stream a "
+            "copy of the table"
+        )
