@@ -43,7 +43,8 @@ def step(rows):
     return rows.withColumn("amount", F.udf(doubled, "double")("amount"))
 """
 TABLES: Final = ("delta", "merge", "iceberg", "parquet")
-ALL: Final = (*TABLES, "topic", "files")
+ALL: Final = (*TABLES, "plain", "topic", "files")
+"""`plain` has no steps: the tasks that read its records write them as well."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class EverySink:
         self._bootstrap = bootstrap
         self._store = store or Store("lake")
         self._good: list[tuple[int, int]] = []
+        self._numbers: list[int] = []
         self._bad: list[tuple[int, int]] = []
         self._ends = [0] * PARTITIONS
         self._newest: dict[int, float] = {}
@@ -123,6 +125,7 @@ class EverySink:
             }
         sinks: dict[str, dict[str, object]] = {
             "delta": {"format": "delta", "table": f"{base}/delta", "storage_options": options},
+            "plain": {"format": "delta", "table": f"{base}/plain", "storage_options": options},
             "merge": {
                 "format": "delta",
                 "table": f"{base}/merged",
@@ -153,7 +156,7 @@ class EverySink:
                 "max_records_per_batch": batch_records,
                 **source,
             },
-            "transform": [{"sql": sql}, {"python": "steps.py:step"}],
+            "transform": [{"sql": sql}, {"python": "steps.py:step"}] if kind != "plain" else [],
             "sink": sinks[kind],
             "dead_letter": {"topic": f"{self.name}.dlq"},
         }
@@ -171,6 +174,7 @@ class EverySink:
             if number % BROKEN_EACH:
                 value = json.dumps({"id": number, "amount": number / 2}).encode()
                 self._good.append(place)
+                self._numbers.append(number)
                 self._newest[number % KEYS] = float(number)
             else:
                 value = BROKEN
@@ -217,6 +221,9 @@ class EverySink:
                 newest = {row["k"]: row["amount"] for row in self._delta("merged")}
                 assert newest == self._newest, flow
                 assert len(self._delta("merged")) == len(newest), flow
+            elif flow == "plain":
+                rows = sorted((row["id"], row["amount"]) for row in self._delta("plain"))
+                assert rows == [(number, number / 2) for number in self._numbers], flow
             elif flow == "files":
                 found = sorted(
                     row["id"] for row in json_values(self._bootstrap, f"{self.name}.files")
