@@ -15,6 +15,7 @@ from headrace.pipeline.formats.errors import FormatError
 from headrace.pipeline.formats.parsing import parse
 from headrace.pipeline.formats.prepared import Prepared, Schemas, Side, reader_schema
 from headrace.pipeline.formats.schema import Column, Primitive, Struct, parse_ddl, read_schema
+from headrace.pipeline.partition_types import unusable
 from headrace.pipeline.runner.failures import failure_of
 from headrace.pipeline.sinks.table import SinkError
 from headrace.pipeline.source.rows import schema as source_schema
@@ -22,7 +23,7 @@ from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Raw
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.rules import Path, Problem
-from headrace.pipeline.spec.sinks import TableSink
+from headrace.pipeline.spec.sinks import Delta, TableSink
 from headrace.pipeline.spec.sources import TopicSource
 from headrace.pipeline.transform import TransformError, load_function, run_step
 
@@ -119,18 +120,24 @@ def _rules(at: Path, flow: Flow, rows: "DataFrame") -> Iterator[Problem]:
 
 def _output(at: Path, flow: Flow, rows: "DataFrame") -> Iterator[Problem]:
     try:
-        output_schema(rows)
+        columns = output_schema(rows)
     except SinkError as error:
         yield Problem((*at, "transform"), str(error))
         return
     if not isinstance(flow.sink, TableSink):
         return
     names = [name for name in rows.columns if name not in OWN]
-    for part, columns in (("key", flow.sink.key), ("partition_by", flow.sink.partition_by)):
-        for i, column in enumerate(columns):
+    for part, named in (("key", flow.sink.key), ("partition_by", flow.sink.partition_by)):
+        for i, column in enumerate(named):
             if column not in names:
                 fix = f"the rows have {', '.join(names)}"
                 yield Problem((*at, "sink", part, i), f"there is no column {column}", fix)
+            elif part == "partition_by":
+                kind = str(columns.field(column).type)
+                reason = unusable(kind, delta=isinstance(flow.sink, Delta))
+                if reason:
+                    message = f"no table is partitioned by {column}: {reason}"
+                    yield Problem((*at, "sink", part, i), message)
 
 
 def _schemas(flow: Flow) -> Schemas | None:

@@ -9,12 +9,13 @@ with the bad ones.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.columns import REPORT, SIMPLE, simple_column
@@ -26,6 +27,7 @@ from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.runner.bad_records import FILE, READ, line
 from headrace.pipeline.sinks.evolution import conform
 from headrace.pipeline.sinks.files import FileTask, Writing, describe
+from headrace.pipeline.sinks.partitions import doubtful
 from headrace.pipeline.source import rows
 from headrace.pipeline.source.datasource import records_of
 from headrace.pipeline.source.options import SourceOptions
@@ -168,7 +170,7 @@ class ReadTask:
         reader = self.form.reader()
         count = size_bytes = 0
         for each, records in records_of(wanted, self.options):
-            parsed, simple = _parsed(reader, records)
+            parsed, simple = _fitting(*_parsed(reader, records), write.partition_by)
             writing.add(conform(parsed, write.schema))
             count += len(records)
             size_bytes += records.key_bytes + records.value_bytes
@@ -193,6 +195,19 @@ class ReadTask:
         texts = pa.array([json.dumps(each) for each in reports], pa.string())
         columns = [pa.nulls(len(texts), field.type) for field in schema]
         return pa.RecordBatch.from_arrays([*columns, texts], names=[*schema.names, REPORT])
+
+
+def _fitting(
+    parsed: pa.RecordBatch, simple: np.ndarray, partition_by: Sequence[str]
+) -> tuple[pa.RecordBatch, np.ndarray]:
+    """Without rows that may not fit the table's partitions: Spark judges them by their records."""
+    doubts = doubtful(parsed, partition_by)
+    if not pc.any(doubts).as_py():
+        return parsed, simple
+    kept = ~doubts.to_numpy(zero_copy_only=False)
+    simple = simple.copy()
+    simple[simple] = kept
+    return parsed.filter(pa.array(kept)), simple
 
 
 def _parsed(reader: SimpleReader, records: RecordArrays) -> tuple[pa.RecordBatch, np.ndarray]:

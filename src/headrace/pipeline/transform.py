@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from headrace.pipeline.columns import DELETED, ERROR, ERROR_TYPE, OWN, RECORD, RECORD_TYPE, REPORT
 from headrace.pipeline.expectations import expect
 from headrace.pipeline.formats.schema import quoted
+from headrace.pipeline.partition_rules import fitting
 from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.select import read_select
 from headrace.pipeline.spec.sinks import TableSink, Topic
@@ -45,7 +46,7 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     """
     for number in range(len(flow.transform)):
         rows = run_step(rows, flow, number)
-    rows = expect(rows, flow)
+    rows = fitting(expect(rows, flow), flow)
     columns = [quoted(name) for name in rows.columns if name not in (*OWN, REPORT)]
     if not columns:
         raise TransformError("the flow's output has no column")

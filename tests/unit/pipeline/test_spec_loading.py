@@ -102,6 +102,8 @@ def test_a_misspelt_name_is_answered_with_the_right_one(
         ("orders.dlq", "orders", "dead_letter.topic", "reads orders itself"),
         ("mode: merge", "mode: append", "sink.key", "means nothing in mode append"),
         ("[day]", "[dya]", "sink.partition_by[0]", "no column dya"),
+        ("[day]", "[amount]", "sink.partition_by[0]", "a column of type double makes no"),
+        ("day DATE", "day DECIMAL(9,2)", "sink.partition_by[0]", "deltalake spoils negative"),
         ("key: [id]", "key: [idd]", "sink.key[0]", "no column idd"),
         ("key: [id]", "key: [id, id]", "sink.key[1]", "named twice"),
         ("id BIGINT", "id BIGNT", "source.value.schema", "no type 'bignt'"),

@@ -24,6 +24,7 @@ class BadRecord(StrEnum):
     MISSING_KEY = "MissingKey"
     NO_VALUE = "NoValue"
     DAMAGED_BATCH = "DamagedBatch"
+    UNFIT_PARTITION = "UnfitPartition"
     EXPECTATION_FAILED = "ExpectationFailed"
 
 

@@ -169,7 +169,8 @@ class Split:
         message = self._message(record, error, open_=False)
         if action == "dead_letter":
             message += (
-                " (it cannot go to the dead letters: the Python step leaves out the column _record)"
+                " (it cannot go to the dead letters: a step that joins rows, or a Python step, "
+                "leaves out the column _record)"
             )
         self._failed = FailedRecord(
             record.get("topic", ""),

@@ -23,6 +23,7 @@ from headrace.pipeline.offsets import offsets_to_json
 from headrace.pipeline.sinks.evolution import check_columns, evolved
 from headrace.pipeline.sinks.files import FileTask
 from headrace.pipeline.sinks.leftovers import Leftovers, task_prefix
+from headrace.pipeline.sinks.partitions import check_types
 from headrace.pipeline.sinks.stores import delta_options, open_store
 from headrace.pipeline.sinks.table import (
     BatchInfo,
@@ -93,6 +94,7 @@ class DeltaSink:
             where=settings.location,
             correct="key or partition_by",
         )
+        check_types(rows, settings.partition_by, where=settings.location, delta=True)
         table = self._table()
         if table is None:
             self._create(rows)
@@ -138,12 +140,17 @@ class DeltaSink:
                 name,
                 self._schema,
                 settings.partition_by,
+                empty_is_null=settings.partition_by,
                 target_file_bytes=settings.target_file_bytes,
                 storage_options=settings.storage_options,
             )
         staged = pa.schema([*self._schema, pa.field(DELETED, pa.bool_())])
         return FileTask(
-            self._staging(batch), name, staged, storage_options=settings.storage_options
+            self._staging(batch),
+            name,
+            staged,
+            empty_is_null=settings.partition_by,
+            storage_options=settings.storage_options,
         )
 
     def _staging(self, batch: BatchInfo) -> str:

@@ -11,23 +11,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.pipeline.sinks.evolution import conform
+from headrace.pipeline.sinks.partitions import folder, partition_texts, without_empty
 from headrace.pipeline.sinks.statistics import delta_stats
 from headrace.pipeline.sinks.stores import is_on_disk, open_store
-from headrace.pipeline.sinks.table import SinkError, WrittenFile
+from headrace.pipeline.sinks.table import WrittenFile
 
 COMPRESSION: Final = "zstd"
 MAX_OPEN_FILES: Final = 256
 """Partitions of the table that one task may fill at a time."""
-MAX_FOLDER_CHARS: Final = 255
-"""What file systems allow."""
-NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 
 DESCRIPTION: Final = pa.schema(
     [
@@ -52,6 +49,8 @@ class FileTask:
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
     keep_partition_columns: bool = False
+    empty_is_null: tuple[str, ...] = ()
+    """Texts that the table is partitioned by, where its format has no empty ones."""
     target_file_bytes: int = 128 << 20
     storage_options: Mapping[str, str] | None = None
 
@@ -95,8 +94,8 @@ def described(row: Mapping[str, Any]) -> WrittenFile:
 class _OpenFile:
     def __init__(self, task: FileTask, values: dict[str, str | None], schema: pa.Schema) -> None:
         self.store, base = open_store(task.location, task.storage_options)
-        folder = "".join(f"{_folder(name, value)}/" for name, value in values.items())
-        self.relative = f"{folder}{task.prefix}-{uuid.uuid4().hex}.parquet"
+        folders = "".join(f"{folder(name, value)}/" for name, value in values.items())
+        self.relative = f"{folders}{task.prefix}-{uuid.uuid4().hex}.parquet"
         self.path = f"{base}/{self.relative}"
         self.values = values
         self.rows = 0
@@ -149,6 +148,7 @@ class Writing:
         """Rows of the table's schema, see `conform`."""
         if not batch.num_rows:
             return
+        batch = without_empty(batch, self._task.empty_is_null)
         if not self._task.partition_by:
             self._write((), batch)
             return
@@ -184,32 +184,3 @@ class Writing:
     def abandon(self) -> None:
         for file in self._open.values():
             file.abandon()
-
-
-def partition_texts(column: pa.Array) -> pa.Array:
-    """Partition values as Delta and Hive write them; null stays null."""
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        return pc.if_else(column, "true", "false")
-    if pa.types.is_timestamp(kind):
-        return pc.strftime(column.cast(pa.timestamp("us", kind.tz)), "%Y-%m-%d %H:%M:%S")
-    if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_floating(kind):
-        raise SinkError(f"a table cannot be partitioned by a column of type {kind}")
-    return column.cast(pa.string())
-
-
-def partition_columns(path: str) -> tuple[str, ...]:
-    """The columns that the folders of a file are named for."""
-    return tuple(unquote(folder.partition("=")[0]) for folder in path.split("/")[:-1])
-
-
-def _folder(name: str, value: str | None) -> str:
-    """Hive's way: an empty text has no folder of its own, and shares that of null."""
-    folder = f"{quote(name, safe='')}={quote(value, safe='') if value else NULL_PARTITION}"
-    if len(folder) > MAX_FOLDER_CHARS:
-        raise SinkError(
-            f"column {name} has a value that is too long for the name of a folder ({len(folder)} "
-            f"characters, {MAX_FOLDER_CHARS} are possible): {value!r:.60}... Partition by "
-            f"something shorter, or let a rule of expect: set such rows aside (length({name}) < 80)"
-        )
-    return folder

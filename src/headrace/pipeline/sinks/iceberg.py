@@ -32,6 +32,7 @@ from headrace.pipeline.sinks.evolution import check_columns, evolved
 from headrace.pipeline.sinks.files import FileTask
 from headrace.pipeline.sinks.iceberg_upkeep import without_retries
 from headrace.pipeline.sinks.leftovers import task_prefix
+from headrace.pipeline.sinks.partitions import check_types
 from headrace.pipeline.sinks.stores import open_store
 from headrace.pipeline.sinks.table import (
     BatchInfo,
@@ -107,6 +108,7 @@ class IcebergSink:
             where=settings.location,
             correct="key or partition_by",
         )
+        check_types(rows, settings.partition_by, where=settings.location, delta=False)
         table = self._table()
         if table is None:
             table = self._create(rows)

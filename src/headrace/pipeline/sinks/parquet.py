@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.sinks.evolution import check_columns, evolved
-from headrace.pipeline.sinks.files import COMPRESSION, FileTask, partition_columns
+from headrace.pipeline.sinks.files import COMPRESSION, FileTask
 from headrace.pipeline.sinks.leftovers import Leftovers, task_prefix
 from headrace.pipeline.sinks.manifests import (
     FOLDER,
@@ -27,6 +27,7 @@ from headrace.pipeline.sinks.manifests import (
     files_of,
 )
 from headrace.pipeline.sinks.packing import packed
+from headrace.pipeline.sinks.partitions import check_types, partition_columns
 from headrace.pipeline.sinks.stores import open_store
 from headrace.pipeline.sinks.table import (
     BatchInfo,
@@ -73,6 +74,7 @@ class ParquetSink:
         check_columns(
             schema, settings.partition_by, where=settings.location, correct="partition_by"
         )
+        check_types(schema, settings.partition_by, where=settings.location, delta=False)
         self._schema = schema
         files = files_of(self._manifests.read())
         if not files:
@@ -111,6 +113,7 @@ class ParquetSink:
             task_prefix(batch.pipeline, batch.batch_id),
             self._schema,
             settings.partition_by,
+            empty_is_null=settings.partition_by,
             target_file_bytes=settings.target_file_bytes,
             storage_options=settings.storage_options,
         )

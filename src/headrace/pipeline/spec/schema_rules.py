@@ -8,14 +8,17 @@ from headrace.pipeline.formats.schema import (
     Column,
     Primitive,
     Struct,
+    Type,
     check_names,
     read_schema,
+    type_text,
 )
+from headrace.pipeline.partition_types import unusable
 from headrace.pipeline.spec.flow import Step
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Raw
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.rules import Path, Problem
-from headrace.pipeline.spec.sinks import Sink, TableSink
+from headrace.pipeline.spec.sinks import Delta, Sink, TableSink
 from headrace.pipeline.spec.sources import Source, TopicSource
 
 
@@ -35,7 +38,7 @@ def _of_flow(
 ) -> Iterator[Problem]:
     if not isinstance(source, TopicSource):
         return
-    known: list[str] = []
+    known: dict[str, Type] = {}
     complete = True
     for side, given in (("value", source.value), ("key", source.key)):
         if given is None:
@@ -44,16 +47,16 @@ def _of_flow(
             columns = _columns(given, side)
             if columns is not None:
                 check_names(columns)
-            names = None if columns is None else list(columns.names)
         except FormatError as error:
             yield Problem((*at, "source", side, "schema"), str(error))
-            names = None
-        if names is None:
+            columns = None
+        if columns is None:
             complete = False
         else:
-            known += names
+            known = {each.name: each.type for each in columns.columns} | known
     if complete and not transform and isinstance(sink, TableSink):
-        yield from _unknown_columns((*at, "sink"), sink, known)
+        yield from _unknown_columns((*at, "sink"), sink, list(known))
+        yield from _no_partitions((*at, "sink", "partition_by"), sink, known)
 
 
 def _columns(given: Format, side: str) -> Struct | None:
@@ -79,3 +82,11 @@ def _unknown_columns(at: Path, sink: TableSink, known: list[str]) -> Iterator[Pr
             if column not in known:
                 fix = f"the schema has {', '.join(known)}"
                 yield Problem((*at, name, i), f"there is no column {column}", fix)
+
+
+def _no_partitions(at: Path, sink: TableSink, known: dict[str, Type]) -> Iterator[Problem]:
+    for i, column in enumerate(sink.partition_by):
+        if column in known:
+            reason = unusable(type_text(known[column]), delta=isinstance(sink, Delta))
+            if reason:
+                yield Problem((*at, i), f"no table is partitioned by {column}: {reason}")
