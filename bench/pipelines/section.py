@@ -20,6 +20,8 @@ METHOD = """\
   them; all read from one Headrace broker on the same two cores; six partitions.
 - *Tuned* is the connector with `max.partition.fetch.bytes` 4 MB, `max.poll.records` 10000 and
   `fetch.max.wait.ms` 20; *defaults* is the connector as it comes. Headrace has its own defaults.
+- Headrace's session is what `headrace.pipeline.open_session` opens, with the settings that it makes
+  for every user (ADR 19); the connector's is opened with Spark's builder.
 - Topic to noop: a batch read and an AvailableNow stream, from the call to its return.
 - JSON topic to Delta: a whole run of a pipeline until it has caught up, with its parsing, one
   broken record in a thousand sent to the dead letters in a transaction, table commits and the

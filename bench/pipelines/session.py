@@ -154,7 +154,7 @@ def scratch() -> Iterator[Path]:
 def connect(side: str, jars: list[str]) -> Side:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if side == "headrace":
-        from headrace.pipeline.runner.session import open_session
+        from headrace.pipeline import open_session
 
         return Headrace(open_session("bench", master=MASTER), "headrace")
     from pyspark.sql import SparkSession

@@ -1,6 +1,7 @@
 """`readStream.format("headrace")`: every record once, query after query of one checkpoint."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.runner.session import check_java
 from headrace.pipeline.runner.socket_home import socket_home
+from headrace.pipeline.runner.started_programs import JAVAS_THAT_FORK, RENAMING
 from headrace.pipeline.source.datasource import StreamReader, Task
 from headrace.pipeline.source.options import read_options
 from support.pipelines import Record, Send
@@ -155,3 +158,18 @@ def test_sockets_to_python_lie_where_the_next_session_clears_up(spark: "SparkSes
     home = socket_home()
     assert home is not None
     assert list(home.glob(".*.sock"))
+
+
+def test_a_checkpoint_is_written_without_a_program_for_each_file(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Hadoop's own way to rename starts `readlink` four times for each file."""
+    jvm: Any = spark._jvm
+    streaming = jvm.org.apache.spark.sql.execution.streaming.checkpointing
+    session: Any = spark._jsparkSession
+    conf = session.sessionState().newHadoopConf()
+    path = jvm.org.apache.hadoop.fs.Path(str(tmp_path))
+    manager = streaming.CheckpointFileManager.create(path, conf)
+    assert manager.getClass().getName() == RENAMING
+    if sys.platform == "linux" and check_java() in JAVAS_THAT_FORK:
+        assert jvm.System.getProperty("jdk.lang.Process.launchMechanism") == "VFORK"

@@ -4,14 +4,16 @@ Works against any Kafka: it knows the protocol and the client, nothing of the br
 `pip install headrace[pipeline]`.
 
 What is exported is a pipeline in Python: `Pipeline(pipeline="orders", source=..., sink=...)` is
-what a YAML file says, `Pipeline.load` reads one, `run` runs it. Imported on first use: tasks on
-Spark import this package too and need none of it.
+what a YAML file says, `Pipeline.load` reads one, `run` runs it. `open_session` opens the Spark that
+it runs on, for those who write their own queries. Imported on first use: tasks on Spark import this
+package too and need none of it.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.pipeline.runner.session import NoSpark, open_session
     from headrace.pipeline.spec import (
         Avro,
         Csv,
@@ -48,6 +50,7 @@ __all__ = [
     "Iceberg",
     "Json",
     "Maintenance",
+    "NoSpark",
     "Parquet",
     "Pipeline",
     "PipelineFailed",
@@ -59,11 +62,18 @@ __all__ = [
     "SqlStep",
     "Topic",
     "TopicSource",
+    "open_session",
 ]
+_ELSEWHERE = {
+    "Pipeline": "whole",
+    "PipelineFailed": "whole",
+    "NoSpark": "runner.session",
+    "open_session": "runner.session",
+}
+"""What is not in `spec`."""
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    whole = name in ("Pipeline", "PipelineFailed")
-    return getattr(import_module(f"headrace.pipeline.{'whole' if whole else 'spec'}"), name)
+    return getattr(import_module(f"headrace.pipeline.{_ELSEWHERE.get(name, 'spec')}"), name)

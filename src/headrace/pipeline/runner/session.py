@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.runner.socket_home import has_unix_sockets, socket_home
 from headrace.pipeline.runner.spark_home import one_thread_for_algebra, own_spark_home
+from headrace.pipeline.runner.started_programs import fewer_programs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,12 +63,13 @@ def open_session(
 ) -> "SparkSession":
     """A session for `name`; `master` may be a Connect URL (`sc://host:port`).
 
-    What Spark's own processes write goes to `log`, so that a terminal stays readable.
+    What `conf` says wins over the settings that pipelines are run with. What Spark's own processes
+    write goes to `log`, so that a terminal stays readable.
     """
     target = master or (conf or {}).get("spark.master") or LOCAL
     if target.startswith(CONNECT):
         return _connect(target, conf or {})
-    check_java()
+    java = check_java()
     # Workers run this very Python with what is installed in it, unless somebody chose another.
     chosen = (conf or {}).get("spark.pyspark.python")  # PySpark heeds it in spark-submit alone
     os.environ["PYSPARK_PYTHON"] = chosen or os.environ.get("PYSPARK_PYTHON") or sys.executable
@@ -79,6 +81,8 @@ def open_session(
     settings = {**CONF, **STATIC_CONF}
     if is_on_this_machine(target):
         settings.update(LOCAL_CONF)
+    if target.startswith("local"):
+        settings.update(fewer_programs(java))
     settings.update(_socket_conf(target))
     settings.update(conf or {})
     builder = SparkSession.builder.appName(name).master(target)
@@ -142,8 +146,11 @@ def _connect(url: str, conf: Mapping[str, str]) -> "SparkSession":
     return session
 
 
-def check_java() -> None:
-    """Says in one sentence what Spark would say in forty lines; raises `NoSpark`."""
+def check_java() -> int | None:
+    """The version of Java, if it tells one; raises `NoSpark`.
+
+    It says in one sentence what Spark would say in forty lines.
+    """
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     advice = (
@@ -162,6 +169,7 @@ def check_java() -> None:
     version = java_version(answer.stderr + answer.stdout)
     if version is not None and version < OLDEST_JAVA:
         raise NoSpark(f"{java} is Java {version}. {advice}")
+    return version
 
 
 def java_version(text: str) -> int | None:
