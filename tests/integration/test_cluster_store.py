@@ -131,6 +131,23 @@ def test_the_first_cluster_id_that_was_proposed_is_everybodys(world: World) -> N
     run(world, test())
 
 
+def test_the_stored_version_is_that_of_the_metadata_and_only_grows(world: World) -> None:
+    async def test() -> None:
+        one, two = await world.store("one"), await world.store("two")
+        await one.cluster_id("first")
+        await one.register(broker(1))
+        versions = [await one.stored_version()]
+        office = await elected(one)
+        versions.append((await one.load()).version)
+        assert await two.stored_version() == versions[-1]
+        await one.commit([topic()], office)
+        versions.append(await two.stored_version())
+        assert (await one.load()).version == versions[-1]
+        assert versions[0] <= versions[1] < versions[2]
+
+    run(world, test())
+
+
 def test_ids_that_are_given_to_brokers_are_given_once(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")

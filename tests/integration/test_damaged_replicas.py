@@ -1,64 +1,18 @@
 """A replica whose files are damaged: another leads, and the damaged one is copied again."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.members import Members, run, until
+from tests.support.orders import create, produce, values
 
 from headrace.protocol.errors import ErrorCode
-from headrace.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from headrace.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from support.batches import batch, values_of
 
-MAX_BYTES = 1 << 24
 SETTINGS = {
     "min.insync.replicas": "2",
     "replica.lag.time.max.ms": "600000",
     "log.flush.offset.checkpoint.interval.ms": "100",
 }
 VALUES = [b"%04d" % number * 100 for number in range(50)]
-
-
-async def create(members: Members, configs: Mapping[str, str] | None = None) -> None:
-    new = CreatableTopic(
-        name="orders",
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])],
-        configs=[
-            CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()
-        ],
-    )
-    answer = await members.ask(1, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
-    assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
-    await until(members.agree, "everybody knows")
-
-
-async def produce(members: Members, at: int, value: bytes) -> PartitionProduceResponse:
-    data = TopicProduceData(
-        name="orders", partition_data=[PartitionProduceData(records=batch(value))]
-    )
-    request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
-    answer = await members.ask(at, request, ProduceResponse, version=12)
-    return answer.responses[0].partition_responses[0]
-
-
-def values(members: Members, id_: int) -> list[bytes | None]:
-    replica = members.brokers[id_].partitions.replica("orders", 0)
-    assert replica is not None
-    return values_of(replica.log.read(0, max_bytes=MAX_BYTES).data)
 
 
 def damage(directory: Path, at: float) -> None:
@@ -107,7 +61,7 @@ def test_a_damaged_leader_makes_room_for_one_that_is_whole(tmp_path: Path) -> No
 
     async def test() -> None:
         async with Members(tmp_path, settings=SETTINGS) as members:
-            await create(members, {"flush.messages": "1"})
+            await create(members, configs={"flush.messages": "1"})
             for value in VALUES:
                 assert (await produce(members, 1, value)).error_code == ErrorCode.NONE
             await until(lambda: flushed(members), "recovery points are written")

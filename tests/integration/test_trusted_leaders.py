@@ -1,57 +1,25 @@
 """Who is elected has what was acknowledged, also where settings or disks changed meanwhile."""
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.members import Members, run, until
+from tests.support.orders import create, produce, values
 
 from headrace.cluster.topology import NO_LEADER
 from headrace.protocol.errors import ErrorCode
-from headrace.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterableConfig,
     IncrementalAlterConfigsAlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from headrace.protocol.messages.produce import (
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
-from support.batches import batch, values_of
 
-MAX_BYTES = 1 << 20
 TOPIC, BROKER = 2, 4
+PATIENCE_MS = 2_000
 WHOLE_CLUSTER = ""
 DEFAULT_MIN = {"min.insync.replicas": "2"}
 QUICK_LAG = {"replica.lag.time.max.ms": "600", "replica.fetch.wait.max.ms": "100"}
-
-
-async def create(
-    members: Members, replicas: list[int], configs: Mapping[str, str] | None = None
-) -> None:
-    new = CreatableTopic(
-        name="orders",
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)],
-        configs=[
-            CreatableTopicConfig(name=name, value=value) for name, value in (configs or {}).items()
-        ],
-    )
-    answer = await members.ask(3, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
-    assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
-    await until(members.agree, "everybody knows")
 
 
 async def set_min_insync(members: Members, type_: int, name: str, value: str) -> None:
@@ -70,21 +38,13 @@ async def set_min_insync(members: Members, type_: int, name: str, value: str) ->
     assert answer.responses[0].error_code == ErrorCode.NONE, answer.responses[0].error_message
 
 
-async def produce(members: Members, at: int, value: bytes) -> PartitionProduceResponse:
-    data = TopicProduceData(
-        name="orders", partition_data=[PartitionProduceData(records=batch(value))]
-    )
-    request = ProduceRequest(acks=-1, timeout_ms=2_000, topic_data=[data])
-    answer = await members.ask(at, request, ProduceResponse, version=12)
-    return answer.responses[0].partition_responses[0]
-
-
 async def acknowledged(members: Members, at: int, value: bytes) -> None:
     """Tried until it is taken."""
     taken: list[bytes] = []
 
     async def once() -> bool:
-        if (await produce(members, at, value)).error_code == ErrorCode.NONE:
+        answer = await produce(members, at, value, patience_ms=PATIENCE_MS)
+        if answer.error_code == ErrorCode.NONE:
             taken.append(value)
         return bool(taken)
 
@@ -102,19 +62,13 @@ def stop_copying(members: Members, id_: int) -> None:
     fetchers.close()
 
 
-def values(members: Members, id_: int) -> list[bytes | None]:
-    replica = members.brokers[id_].partitions.replica("orders", 0)
-    assert replica is not None
-    return values_of(replica.log.read(0, max_bytes=MAX_BYTES).data)
-
-
 async def _min_insync_is_lowered(tmp_path: Path, type_: int, name: str) -> None:
     """KIP-966 lets 2 lead, which left while nothing could be acknowledged. Then something could."""
     async with Members(tmp_path, settings=DEFAULT_MIN | QUICK_LAG) as members:
         await create(members, [1, 2])
         assert (await produce(members, 1, b"before")).error_code == ErrorCode.NONE
         stop_copying(members, 2)
-        await produce(members, 1, b"not acknowledged")
+        await produce(members, 1, b"not acknowledged", patience_ms=PATIENCE_MS)
         await until(lambda: members.partition(3).isr == (1,), "2 is out of sync")
         assert members.partition(3).eligible_leaders == (2,)
         await set_min_insync(members, type_, name, "1")
@@ -163,7 +117,7 @@ def test_a_leader_with_a_lower_minimum_of_its_own_acknowledges_nothing_that_anot
                 await until(lambda: members.partition(1).isr == (1, 2), "2 is in sync")
             members.kill(2)
             await until(lambda: members.partition(1).isr == (1,), "2 is out of sync")
-            refused = await produce(members, 1, b"refused")
+            refused = await produce(members, 1, b"refused", patience_ms=PATIENCE_MS)
             assert refused.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
 
     run(test())

@@ -102,6 +102,8 @@ class Members:
         )
 
     def _address(self, id_: int) -> Address | None:
+        if id_ not in self.brokers:
+            return None
         endpoint = self.brokers[id_].endpoints[0]
         return Address(endpoint.host, endpoint.port)
 

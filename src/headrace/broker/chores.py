@@ -100,7 +100,10 @@ class _Directories:
 
 
 class _Watermarks:
-    """Writes high watermarks, off the loop: a restart begins with what was committed before."""
+    """Writes high watermarks, off the loop: a restart begins with what was committed before.
+
+    The version of the metadata as well: nothing older is believed then.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -109,6 +112,8 @@ class _Watermarks:
         await self._broker.offload(
             self._broker.logs.checkpoint_watermarks, self._broker.high_watermarks()
         )
+        version = self._broker.metadata.image.version
+        await self._broker.offload(self._broker.logs.save_metadata_version, version)
 
 
 class _TimedFlush:
@@ -141,6 +146,9 @@ class _Retention:
         now_ms = self._broker.clock.wall_ms()
         if self._has_jumped(now_ms):
             return
+        with suppress(StorageError):  # the directory is offline and has said so
+            retention_ms = self._broker.settings.integer("headrace.stray.log.retention.ms")
+            self._broker.logs.expire_set_aside(retention_ms)
         for number, log in enumerate(self._broker.logs, start=1):
             if number % LOGS_PER_SLICE == 0:
                 await asyncio.sleep(0)

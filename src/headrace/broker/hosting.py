@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.broker.partitions import HostedTopic, PartitionTable
 from headrace.broker.roles import Role, Roles
+from headrace.broker.strays import put_aside
 from headrace.cluster.image import MetadataImage, Partition, Topic
 from headrace.cluster.records import (
     ConfigChanged,
@@ -72,8 +73,8 @@ class Hosting:
                     hosted = self._table.by_id.get(topic_id)
                     if hosted is not None:
                         self._assign(hosted, index, partition)
-                case TopicDeleted(topic_id):
-                    self._delete(topic_id)
+                case TopicDeleted(topic_id, inferred):
+                    self._delete(topic_id, keep_files=inferred)
                 case LeaderReturned():
                     self._lead_anew(image)
                 case ConfigChanged(resource) if resource.type is ResourceType.TOPIC:
@@ -140,11 +141,14 @@ class Hosting:
                 for index, partition in enumerate(topic.partitions):
                     self._assign(hosted, index, partition)
 
-    def _delete(self, topic_id: bytes) -> None:
+    def _delete(self, topic_id: bytes, *, keep_files: bool = False) -> None:
         hosted = self._table.remove_topic(topic_id)
         for replica in list(hosted.replicas) if hosted is not None else ():
             self._roles.tell(replica.topic, replica.index, replica, None)
-            self._delete_log(replica)
+            if keep_files:
+                put_aside(self._logs, replica.topic, replica.index, "its topic is not stored")
+            else:
+                self._delete_log(replica)
 
     def _delete_log(self, replica: Role) -> None:
         try:

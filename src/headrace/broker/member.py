@@ -8,6 +8,7 @@ still give it what its last life led.
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.errors import StartupError
@@ -16,7 +17,7 @@ from headrace.broker.member_metadata import MemberMetadata
 from headrace.broker.membership import Identity, Membership
 from headrace.broker.office import Office
 from headrace.broker.peers import Peers
-from headrace.broker.strays import delete_strays
+from headrace.broker.strays import settle_strays
 from headrace.cluster.controller import Controller
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.partition_control import live_ids
@@ -31,6 +32,7 @@ from headrace.protocol.messages.leave_cluster import (
     LeaveClusterResponse,
     RemainingPartition,
 )
+from headrace.storage.errors import StorageError
 from headrace.storage.partition_metadata import encode_topic_id
 
 if TYPE_CHECKING:
@@ -77,6 +79,8 @@ class Member:
         controller = Controller(self.metadata.image, settings.controller(), self._broker.random)
         imbalance = settings.integer("leader.imbalance.per.broker.percentage") / 100
         rebalances = settings.boolean("auto.leader.rebalance.enable")
+        logs = self._broker.logs
+        after_restore, logs.takes_any_metadata = logs.takes_any_metadata, False
         return Office(
             self._store,
             elected,
@@ -84,6 +88,7 @@ class Member:
             self.metadata,
             max_imbalance=imbalance if rebalances else None,
             rebalance_s=settings.integer("leader.imbalance.check.interval.seconds"),
+            after_restore=after_restore,
         )
 
     # --- start ----------------------------------------------------------------------------------
@@ -95,7 +100,10 @@ class Member:
             # A directory that belongs to a cluster is never taken into one that has just begun:
             # what it holds would be unknown there, and be deleted.
             proposed = encode_topic_id(broker.random.randbytes(16))
-            broker.open_logs(await self._store.cluster_id(proposed), MetadataImage())
+            cluster_id = await self._store.cluster_id(proposed)
+            # Before this broker registers: an election counts as a version, and hides what is lost.
+            stored = await self._store.stored_version()
+            broker.open_logs(cluster_id, MetadataImage(), metadata_version=stored)
         except BaseException:
             await self._store.close()
             raise
@@ -133,7 +141,7 @@ class Member:
             raise
         # No await from here on: what is hosted is what the image says.
         image = self.metadata.image
-        delete_strays(broker.logs, image, broker.node_id)
+        settle_strays(broker.logs, image, broker.node_id)
         broker.host(image)
         self.metadata.begin()
         broker.producer_ids.prepare()
@@ -193,6 +201,8 @@ class Member:
     async def withdraw(self) -> None:
         self.peers.hang_up()
         self.metadata.stop()
+        with suppress(StorageError):  # the directory has said so
+            self._broker.logs.save_metadata_version(self.metadata.image.version)
         try:
             await self._store.close()
         except StoreError as error:

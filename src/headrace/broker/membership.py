@@ -48,6 +48,11 @@ OLD_LIFE_LOOK_S: Final = 1.0
 FOREIGN_LOOK_S: Final = 5.0
 """How often a store of another cluster is looked at: only a person can mend that."""
 
+UNTIL_RESTORED: Final = (
+    "Restore what it had. Until then this broker serves what it knows, and takes no part in "
+    "anything new"
+)
+
 
 class Identity(NamedTuple):
     """What a process registers of itself; `last_epoch` is that of a life that ended cleanly."""
@@ -184,33 +189,35 @@ class Membership:
             if self.office is not None:
                 self.office.look()
             try:
-                await self._check_cluster()
+                await self._check_store()
                 await self._register()
+            except (ConnectionSuspended, SessionExpired):
+                await asyncio.sleep(RETRY_S)
+                self._lost.set()
             except StoreError as error:
                 log.error("not registered", extra={"error": str(error)})
                 foreign = isinstance(error, AnotherCluster)
                 await asyncio.sleep(FOREIGN_LOOK_S if foreign else RETRY_S)
                 self._lost.set()
 
-    async def _check_cluster(self) -> None:
-        """A store that lost its data, or another's, has no topics of ours: they would be deleted.
+    async def _check_store(self) -> None:
+        """A store that lost its data, or another's, has no topics of ours: they would be given up.
 
         What it needs to be trusted again is what was there before.
         """
         assert self._identity is not None
-        ours = self._identity.cluster_id
-        while True:
-            try:
-                found = await self._store.stored_cluster_id()
-            except (ConnectionSuspended, SessionExpired):
-                await asyncio.sleep(RETRY_S)
-                continue
-            if found == ours:
-                return
+        ours, found = self._identity.cluster_id, await self._store.stored_cluster_id()
+        if found != ours:
             raise AnotherCluster(
                 f"what is stored belongs to {f'cluster {found}' if found else 'no cluster'}, this "
-                f"broker to {ours}: has ZooKeeper lost its data? Until they are back this broker "
-                "serves what it knows, and takes no part in anything new"
+                f"broker to {ours}: has ZooKeeper lost its data? {UNTIL_RESTORED}"
+            )
+        # Before an election: that counts as a version, and hides what is missing.
+        known, stored = self._metadata.image.version, await self._store.stored_version()
+        if stored < known:
+            raise AnotherCluster(
+                f"version {stored} of the metadata is stored, this broker knows {known}: was "
+                f"ZooKeeper restored from an old backup? {UNTIL_RESTORED}"
             )
 
     # --- the controller -------------------------------------------------------------------------
@@ -256,6 +263,7 @@ class Membership:
         if instead_of is not None:
             dead = self._latest(instead_of[0])
             crashed = None if dead is None else (dead.broker_id, dead.epoch)
+        await self._check_store()
         elected = await self._store.elect(self._node_id, instead_of=instead_of)
         if elected is None:
             await asyncio.sleep(0)

@@ -288,7 +288,9 @@ class Broker:
         self.member = Member(self, store)
         return self.member
 
-    def open_logs(self, cluster_id: str | None, image: MetadataImage) -> None:
+    def open_logs(
+        self, cluster_id: str | None, image: MetadataImage, *, metadata_version: int | None = None
+    ) -> None:
         """Opens the data directories, which must be this cluster's or new."""
         self.logs = LogManager(
             self.settings.log_dirs,
@@ -297,6 +299,7 @@ class Broker:
             new_id=lambda: self.random.randbytes(16),
             node_id=self.node_id,
             cluster_id=cluster_id,
+            metadata_version=metadata_version,
             max_open_files=self.settings.integer("headrace.max.open.files"),
             on_failure=self._tell_directory_failed,
         )
@@ -395,6 +398,15 @@ class Broker:
     def _open_log(self, replica: Replica, config: LogConfig) -> Log:
         opened = self.logs.get_or_create(replica.topic, replica.index, replica.topic_id, config)
         opened.load()
+        if opened.latest_epoch > replica.epoch:
+            log.error(
+                "a log is ahead of the metadata: was ZooKeeper restored from an old backup?",
+                extra={
+                    "log": opened.name,
+                    "leader_epoch_in_log": opened.latest_epoch,
+                    "leader_epoch_in_metadata": replica.epoch,
+                },
+            )
         if opened.owes_flush:
             self.loop.call_soon(self._flush_owed, replica)
         return opened

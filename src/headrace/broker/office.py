@@ -16,6 +16,7 @@ from headrace.broker.member_metadata import MemberMetadata
 from headrace.broker.poll_board import PollBoard
 from headrace.cluster.controller import Controller
 from headrace.cluster.differences import records_between
+from headrace.cluster.epoch_jump import raised_epochs
 from headrace.cluster.features import initial_features
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.membership_control import Arrival, brokers_changed, fence
@@ -81,6 +82,7 @@ class Office:
         *,
         max_imbalance: float | None = None,
         rebalance_s: float = 300.0,
+        after_restore: bool = False,
     ) -> None:
         self.elected = elected
         self.polls = PollBoard(metadata, elected)
@@ -96,6 +98,7 @@ class Office:
         self._abandoned = False
         self._max_imbalance = max_imbalance
         self._rebalance_s = rebalance_s
+        self._after_restore = after_restore
         self._rebalancing: asyncio.Task[None] | None = None
 
     # --- the term -------------------------------------------------------------------------------
@@ -177,12 +180,16 @@ class Office:
     def _first_decisions(
         self, controller: Controller, registered: Mapping[int, Registration]
     ) -> Outcome[None]:
+        raised = tuple(raised_epochs(controller.image)) if self._after_restore else ()
+        if raised:
+            log.warning("the metadata was restored: all leader epochs jump ahead")
+            controller.image = controller.image.apply(raised)
         image = controller.image
         records: list[MetadataRecord] = [] if image.features else list(initial_features())
         records += self._reconciled(controller, registered)
         # This broker's file may name another minimum than that of the controller before.
         records += enough_again(image.apply(records) if records else image, controller.rules)
-        return Outcome(tuple(records), ())
+        return Outcome((*raised, *records), ())
 
     def _reconciled(
         self, controller: Controller, registered: Mapping[int, Registration]

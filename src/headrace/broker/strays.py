@@ -1,8 +1,15 @@
-"""Logs of partitions that are not this broker's any more: what was decided while it was away."""
+"""Logs that the cluster does not know: what was decided while this broker was away, or was lost.
+
+Nobody can tell a topic that was deleted from one that a restored ZooKeeper has forgotten, nor a
+partition that moved away from one whose move is forgotten. So neither is deleted at once: the log
+is set aside, and is back as soon as its topic id is known again. A topic is known by its id: one
+that was deleted and made anew under the same name is another.
+"""
 
 import logging
 
 from headrace.cluster.image import MetadataImage
+from headrace.storage.config import LogConfig
 from headrace.storage.errors import StorageError
 from headrace.storage.log import Log
 from headrace.storage.manager import NO_TOPIC_ID, LogManager
@@ -10,29 +17,59 @@ from headrace.storage.manager import NO_TOPIC_ID, LogManager
 log = logging.getLogger(__name__)
 
 
-def delete_strays(logs: LogManager, image: MetadataImage, node_id: int) -> int:
-    """Deletes logs whose topic is gone or whose partition moved away; returns how many.
-
-    A topic is known by its id: one that was deleted and made anew under the same name is another.
-    """
-    deleted = 0
+def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
+    """Sets aside what is not this broker's, and puts back what is."""
     for each in logs:
-        if _belongs(each, image, node_id):
+        reason = _why_not(each, image, node_id)
+        if reason is None:
             continue
-        try:
-            logs.delete(each.topic, each.partition)
-        except StorageError as error:
-            log.error("a stray log remains", extra={"log": each.name, "error": str(error)})
-            continue
-        deleted += 1
-        log.warning("deleted a log that is not this broker's any more", extra={"log": each.name})
-    return deleted
+        if each.topic_id == NO_TOPIC_ID and each.log_end_offset == 0:
+            _delete_empty(logs, each)
+        else:
+            put_aside(logs, each.topic, each.partition, reason)
+    for stray in logs.set_aside:
+        topic = image.topics_by_id.get(stray.topic_id) if stray.topic_id else None
+        name, index = stray.partition
+        partition = None if topic is None or topic.name != name else topic.partition(index)
+        if partition is None or node_id not in partition.replicas:
+            log.warning("a log is set aside", extra={"path": stray.path})
+        elif logs.get(name, index) is None and stray.home.is_online:
+            try:
+                logs.put_back(stray, LogConfig())
+            except StorageError as error:
+                log.error("a log stays aside", extra={"path": stray.path, "error": str(error)})
 
 
-def _belongs(log: Log, image: MetadataImage, node_id: int) -> bool:
+def put_aside(logs: LogManager, topic: str, partition: int, reason: str) -> None:
+    """Keeps a log's files, out of use; says so."""
+    try:
+        stray = logs.put_aside(topic, partition)
+    except StorageError as error:
+        log.error(
+            "a log could not be set aside",
+            extra={"topic": topic, "partition": partition, "error": str(error)},
+        )
+        return
+    if stray is not None:
+        log.warning("set a log aside", extra={"path": stray.path, "reason": reason})
+
+
+def _delete_empty(logs: LogManager, empty: Log) -> None:
+    try:
+        logs.delete(empty.topic, empty.partition)
+    except StorageError as error:
+        log.error("an empty log remains", extra={"log": empty.name, "error": str(error)})
+
+
+def _why_not(log: Log, image: MetadataImage, node_id: int) -> str | None:
+    """Why this broker should not have it; None if it should."""
     if log.topic_id == NO_TOPIC_ID:  # it never had a record
         topic = image.topics.get(log.topic)
     else:
         topic = image.topics_by_id.get(log.topic_id)
-    partition = None if topic is None else topic.partition(log.partition)
-    return partition is not None and node_id in partition.replicas
+    if topic is None:
+        return "the cluster does not know its topic id"
+    partition = topic.partition(log.partition)
+    if partition is None or node_id not in partition.replicas:
+        return "this broker holds no replica of it"
+    return None

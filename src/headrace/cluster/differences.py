@@ -61,7 +61,7 @@ def _topics(before: MetadataImage, after: MetadataImage) -> Iterator[MetadataRec
         return
     for topic_id in before.topics_by_id:
         if topic_id not in after.topics_by_id:
-            yield TopicDeleted(topic_id)
+            yield TopicDeleted(topic_id, inferred=True)
     for topic in after.topics.values():
         known = before.topics_by_id.get(topic.topic_id)
         if known is None:

@@ -103,8 +103,9 @@ class _Elected(Struct, versions=(0, 0), flexible_since=0):
     controller_epoch: int32 = 0
 
 
-class _Id(Struct, versions=(0, 0), flexible_since=0):
+class _Deletion(Struct, versions=(0, 0), flexible_since=0):
     topic_id: uuid = bytes(16)
+    inferred: boolean = field(tag=0, default=False)
 
 
 def _of_partition(partition: Partition) -> _Partition:
@@ -235,8 +236,9 @@ _FORMS: Final = (
           lambda s: PartitionChanged(s.topic_id, s.index, _to_partition(s.partition))),
     _Form(9, LeaderReturned, _Named, lambda r: _Named(number=r.broker_id),
           _numbered(LeaderReturned)),
-    _Form(10, TopicDeleted, _Id, lambda r: _Id(topic_id=r.topic_id),
-          lambda s: TopicDeleted(s.topic_id)),
+    _Form(10, TopicDeleted, _Deletion,
+          lambda r: _Deletion(topic_id=r.topic_id, inferred=r.inferred),
+          lambda s: TopicDeleted(s.topic_id, s.inferred)),
     _Form(11, ConfigChanged, _Config, _of_config, _to_config),
     _Form(12, FeatureSet, _Named, lambda r: _Named(name=r.name, number=r.level),
           lambda s: FeatureSet(s.name, s.number)),

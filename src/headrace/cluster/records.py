@@ -83,9 +83,13 @@ class LeaderReturned(NamedTuple):
 
 
 class TopicDeleted(NamedTuple):
-    """A topic is gone, with its partitions and its configuration."""
+    """A topic is gone, with its partitions and its configuration.
+
+    `inferred` if nobody was heard to delete it: it is missing from what is stored.
+    """
 
     topic_id: bytes
+    inferred: bool = False
 
 
 class ConfigChanged(NamedTuple):

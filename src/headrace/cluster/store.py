@@ -131,6 +131,10 @@ class ClusterStore(Protocol):
         """The cluster's id; "" where nobody has proposed one to what is stored now."""
         ...
 
+    async def stored_version(self) -> int:
+        """The version of the metadata that is stored now; it only ever grows."""
+        ...
+
     async def next_broker_id(self, above: int) -> int:
         """An id for a broker that has none: larger than `above`, and no other's."""
         ...

@@ -34,6 +34,11 @@ def future(name: str, unique: str) -> str:
     return _ending(name, f".{unique}{FUTURE_SUFFIX}")
 
 
+def stray(name: str, unique: str) -> str:
+    """The name under which a partition that the cluster does not know is set aside."""
+    return _ending(name, f".{unique}{STRAY_SUFFIX}")
+
+
 def original_of(name: str) -> PartitionName | None:
     """The partition of which a directory is a copy that was not finished."""
     if not name.endswith(FUTURE_SUFFIX):

@@ -139,6 +139,10 @@ class InconsistentLogDir(DiskError):
     """The directory belongs to another node or cluster."""
 
 
+class StaleMetadata(DiskError):
+    """The directory has seen later metadata of its cluster than the cluster has now."""
+
+
 class InconsistentTopicId(StorageError):
     """The directory holds another topic of the same name."""
 

@@ -31,6 +31,11 @@ from headrace.storage.filesystem import (
 from headrace.storage.log import Log
 from headrace.storage.log_dir import LogDir
 from headrace.storage.meta_properties import MetaProperties, read_meta, write_meta
+from headrace.storage.metadata_version import (
+    UNKNOWN,
+    read_metadata_version,
+    write_metadata_version,
+)
 from headrace.storage.open_files import OpenFiles
 from headrace.storage.trash import Trash
 
@@ -50,6 +55,7 @@ class LogHome:
         "_fs",
         "_lock_fd",
         "_on_disk",
+        "_saved_version",
         "clean_epoch",
         "cleaned_to",
         "directory",
@@ -83,6 +89,7 @@ class LogHome:
         self.cleaned_to: dict[str, int] = {}  # where the cleaner has come to
         self.partitions: list[PartitionName] = []  # what was found at open
         self.strays: list[str] = []
+        self._saved_version = UNKNOWN
         self._on_disk: set[str] = set()  # names that the checkpoint files mention
 
     @property
@@ -130,6 +137,16 @@ class LogHome:
             raise InconsistentLogDir(
                 f"{self.path} belongs to node {meta.node_id}, this broker is node {node_id}"
             )
+
+    def known_version(self, cluster_id: str | None) -> int:
+        """The last version of that cluster's metadata that the directory has seen; read anew."""
+        try:
+            meta = read_meta(self._fs, self.path)
+            if meta is None or meta.cluster_id != cluster_id:
+                return UNKNOWN
+            return read_metadata_version(self._fs, self.path)
+        except (OSError, InconsistentLogDir):  # opening it will say so
+            return UNKNOWN
 
     def claim(self, meta: MetaProperties) -> None:
         """Makes a new directory this node's."""
@@ -205,6 +222,16 @@ class LogHome:
     def _write_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
         ours = {name: high_watermarks[name] for name in [*self.logs] if name in high_watermarks}
         write_offsets(self._fs, f"{self.path}/{HIGH_WATERMARKS}", ours)
+
+    def save_metadata_version(self, version: int) -> None:
+        """Notes the version of the cluster's metadata. Safe beside the owner's thread."""
+        if not self.is_online or version == self._saved_version:
+            return
+        try:
+            write_metadata_version(self._fs, self.path, version)
+        except OSError as error:
+            raise self.directory.fault(error, f"checkpointing {self.path}") from error
+        self._saved_version = version
 
     def save_cleaned(self, name: str, offset: int) -> None:
         """Notes that the log is clean below `offset`. Safe beside the owner's thread."""

@@ -9,18 +9,33 @@ Threads: `sweep` and `checkpoint` may run beside the owner's thread. Everything 
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from headrace.clock import Clock
 from headrace.storage import directory_names
 from headrace.storage.config import LogConfig
-from headrace.storage.errors import DiskError, InconsistentTopicId, LogDirFailed, StorageError
-from headrace.storage.filesystem import FileSystem
+from headrace.storage.errors import (
+    DiskError,
+    InconsistentTopicId,
+    LogDirFailed,
+    StaleMetadata,
+    StorageError,
+)
+from headrace.storage.filesystem import FileSystem, remove_if_there
 from headrace.storage.log import Log
 from headrace.storage.log_home import NO_BROKER_EPOCH, LogHome, fewest
 from headrace.storage.meta_properties import MetaProperties
+from headrace.storage.metadata_version import ANY, ANY_WORD, METADATA_VERSION
 from headrace.storage.open_files import OpenFiles, default_open_files
 from headrace.storage.partition_metadata import encode_topic_id, read_topic_id
 from headrace.storage.recovery import Checkpointed
+from headrace.storage.stray_logs import (
+    STRAY_METADATA,
+    StrayLog,
+    StrayLogs,
+    StrayNote,
+    write_note,
+)
 from headrace.storage.trash import Trash
 
 log = logging.getLogger(__name__)
@@ -32,7 +47,9 @@ class LogManager:
     """Opens, creates, finds and deletes logs.
 
     `new_id` gives 16 random bytes; ids of clusters, directories and deleted partitions come
-    from it. `on_failure` hears of every directory that goes offline, in any thread.
+    from it. `metadata_version` is the one that the cluster has stored: directories that have
+    seen a later one are not opened. `on_failure` hears of every directory that goes offline, in
+    any thread.
     """
 
     def __init__(
@@ -44,6 +61,7 @@ class LogManager:
         new_id: Callable[[], bytes],
         node_id: int = 0,
         cluster_id: str | None = None,
+        metadata_version: int | None = None,
         max_open_files: int | None = None,
         on_failure: Callable[[], None] = lambda: None,
     ) -> None:
@@ -54,6 +72,8 @@ class LogManager:
         self._new_id = new_id
         self._node_id = node_id
         self.cluster_id = cluster_id
+        self._stored_version = metadata_version
+        self.takes_any_metadata = False  # a person has said so, for this start
         self._files = OpenFiles(fs, max_open_files or default_open_files())
         self._trash = Trash(fs)
         self.homes = [
@@ -61,6 +81,7 @@ class LogManager:
         ]
         self._logs: dict[tuple[str, int], Log] = {}
         self._preferred: dict[tuple[str, int], LogHome] = {}
+        self.set_aside = StrayLogs()
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -70,6 +91,8 @@ class LogManager:
         A log that cannot be recovered is there, with its `failure`. Raises only if another broker
         holds a directory, if one is another node's, or if none works.
         """
+        if self._stored_version is not None:
+            self._check_age(self._stored_version)
         try:
             for home in self.homes:
                 home.open(self.cluster_id, self._node_id)
@@ -81,11 +104,28 @@ class LogManager:
             raise
         for home in self.homes:
             self._find_logs(home, config_of)
+            self.set_aside.take_in(self._fs, home)
         self._remove_unfinished_copies()
         failure = self.failure
         if failure is not None:
             self.close(clean=False)
             raise failure
+
+    def _check_age(self, stored: int) -> None:
+        """Before anything is touched: the next start may be with what belongs to these logs."""
+        known = {home.path: home.known_version(self.cluster_id) for home in self.homes}
+        self.takes_any_metadata = ANY in known.values()
+        latest = max(known.values())
+        if latest > stored:
+            files = " and ".join(f"{path}/{METADATA_VERSION}" for path in known)
+            raise StaleMetadata(
+                f"the cluster's metadata has version {stored}, this broker's directories have "
+                f"seen {latest}: was ZooKeeper restored from an old backup? What was "
+                "made since is unknown there, and leaders may be elected that miss acknowledged "
+                "records. Restore what it had. Where that is lost, stop all brokers and, on each "
+                f"of them, write the word {ANY_WORD} into {files}: logs of unknown topics are then "
+                "set aside, and leaders are those that the backup knows as in sync"
+            )
 
     @property
     def failure(self) -> LogDirFailed | None:
@@ -193,6 +233,9 @@ class LogManager:
     def _create(
         self, topic: str, partition: int, topic_id: bytes, config: LogConfig, *, is_new: bool
     ) -> Log:
+        stray = self.set_aside.find(topic, partition, topic_id)
+        if stray is not None:
+            return self.put_back(stray, config)
         home = self._preferred.pop((topic, partition), None) or fewest(self.homes)
         offline = next((each for each in self.homes if not each.is_online), None)
         if offline is not None and (home is None or not is_new):
@@ -232,6 +275,90 @@ class LogManager:
             raise home.directory.fault(error, f"deleting {doomed.name}") from error
         self._trash.add_tree(target, self._clock.wall_ms() + doomed.config.file_delete_delay_ms)
         return True
+
+    # --- setting aside --------------------------------------------------------------------------
+
+    def put_aside(self, topic: str, partition: int) -> StrayLog | None:
+        """Takes the log out of use and keeps its files; None if there is none."""
+        unknown = self._logs.pop((topic, partition), None)
+        if unknown is None:
+            return None
+        home = self._home_of(unknown)
+        del home.logs[unknown.name]
+        with suppress(StorageError):  # damaged: what there is of it is kept all the same
+            unknown.close(clean=True)
+        note = StrayNote(
+            unknown.name,
+            self._clock.wall_ms(),
+            unknown.recovery_point,
+            unknown.log_start_offset,
+            home.high_watermarks.get(unknown.name, unknown.log_start_offset),
+        )
+        name = directory_names.stray(unknown.name, self._new_id().hex())
+        try:
+            write_note(self._fs, unknown.path, note)
+            self._fs.rename(unknown.path, f"{home.path}/{name}")
+            self._fs.fsync_dir(home.path)
+        except OSError as error:
+            raise home.directory.fault(error, f"setting {unknown.name} aside") from error
+        topic_id = None if unknown.topic_id == NO_TOPIC_ID else unknown.topic_id
+        stray = StrayLog(home, name, topic_id, note)
+        self.set_aside.add(stray)
+        return stray
+
+    def put_back(self, stray: StrayLog, config: LogConfig) -> Log:
+        """A log that was set aside is its partition's again, with all that it held."""
+        home, note = stray.home, stray.note
+        topic, partition = stray.partition
+        home.forget(note.name)
+        path = f"{home.path}/{note.name}"
+        try:
+            self._fs.rename(stray.path, path)
+            self._fs.fsync_dir(home.path)
+            remove_if_there(self._fs, f"{path}/{STRAY_METADATA}")
+        except OSError as error:
+            raise home.directory.fault(error, f"putting {note.name} back") from error
+        self.set_aside.remove(stray)
+        self._preferred.pop((topic, partition), None)
+        home.high_watermarks[note.name] = note.high_watermark
+        found = Log(
+            home.directory,
+            topic,
+            partition,
+            topic_id=stray.topic_id or NO_TOPIC_ID,
+            config=config,
+            checkpointed=Checkpointed(
+                clean=False,
+                recovery_point=note.recovery_point,
+                log_start_offset=note.log_start_offset,
+            ),
+        )
+        self._add(home, found)
+        log.warning("a log that was set aside is back", extra={"log": note.name, "path": path})
+        return found
+
+    def expire_set_aside(self, retention_ms: int) -> int:
+        """Gives up what was set aside for long enough; its files go with a later sweep."""
+        now_ms = self._clock.wall_ms()
+        expired = 0
+        for stray in self.set_aside:
+            due_ms = stray.due_ms(retention_ms)
+            if due_ms is None or due_ms > now_ms or not stray.home.is_online:
+                continue
+            name = directory_names.deleted(stray.note.name, self._new_id().hex())
+            target = f"{stray.home.path}/{name}"
+            try:
+                self._fs.rename(stray.path, target)
+            except FileNotFoundError:
+                pass  # somebody has removed it by hand
+            except OSError as error:
+                raise stray.home.directory.fault(error, f"deleting {stray.path}") from error
+            else:
+                self._trash.add_tree(target, now_ms)
+                log.warning("removed a log that was set aside", extra={"path": stray.path})
+            self.set_aside.remove(stray)
+            expired += 1
+        return expired
 
     # --- moving between directories --------------------------------------------------------------
 
@@ -319,6 +446,11 @@ class LogManager:
         """Writes recovery points, log starts and high watermarks. Safe in a thread."""
         for home in self.homes:
             home.checkpoint(high_watermarks)
+
+    def save_metadata_version(self, version: int) -> None:
+        """Notes, on disk, which version of the cluster's metadata is known. Safe in a thread."""
+        for home in self.homes:
+            home.save_metadata_version(version)
 
     def checkpoint_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
         """Writes high watermarks alone, which move all the time. Safe in a thread."""

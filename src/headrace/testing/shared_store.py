@@ -126,6 +126,9 @@ class StoreSession:
     async def stored_cluster_id(self) -> str:
         return await self._ask(self._store.stored_cluster_id)
 
+    async def stored_version(self) -> int:
+        return await self._ask(self._store.stored_version)
+
     async def next_broker_id(self, above: int) -> int:
         return await self._ask(lambda: self._store.next_broker_id(above))
 

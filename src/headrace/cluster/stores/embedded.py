@@ -49,7 +49,7 @@ class EmbeddedCluster:
         self.controller_id = image.controller_id
         self.registrations: dict[int, tuple[EmbeddedStore, Registration]] = {}
         self._turn = asyncio.Lock()
-        self._version = image.version
+        self.version = image.version
         self._last_epoch = max([image.version, *(b.epoch for b in image.brokers.values())])
         self._last_broker_id = max(image.brokers, default=0)
         self._registration_watches: list[Callable[[], None]] = []
@@ -65,7 +65,7 @@ class EmbeddedCluster:
     async def load(self) -> MetadataImage:
         async with self._turn:
             image = await self._offload(self._store.load)
-            self._version = image.version
+            self.version = image.version
             return image
 
     async def commit(
@@ -74,8 +74,8 @@ class EmbeddedCluster:
         """Stores the batch when it is its turn, if `check` does not object then."""
         async with self._turn:
             check()
-            expected = self._version
-            self._version = await self._offload(
+            expected = self.version
+            self.version = await self._offload(
                 lambda: self._store.commit(records, expected_version=expected)
             )
 
@@ -84,7 +84,7 @@ class EmbeddedCluster:
         return self._last_broker_id
 
     def next_epoch(self) -> int:
-        self._last_epoch = max(self._last_epoch, self._version) + 1
+        self._last_epoch = max(self._last_epoch, self.version) + 1
         return self._last_epoch
 
     # -- watches: called once, then forgotten ------------------------------------------------------
@@ -144,6 +144,10 @@ class EmbeddedStore:
     async def stored_cluster_id(self) -> str:
         self._check_open()
         return self._cluster.cluster_id
+
+    async def stored_version(self) -> int:
+        self._check_open()
+        return self._cluster.version
 
     async def next_broker_id(self, above: int) -> int:
         """Above all that the metadata knows; it need not outlive the process, which has all."""

@@ -74,6 +74,12 @@ class Rubble(NamedTuple):
     rooted: bool
 
 
+def version_of(controller_epoch: int, commits: znodes.Commits) -> int:
+    """The version of what is stored: it grows with every election and every write."""
+    writes = commits.commits if commits.controller_epoch == controller_epoch else 0
+    return (controller_epoch << EPOCH_SHIFT) + writes
+
+
 @dataclass(slots=True)
 class Stored:
     """Everything that is stored, as the writer must know it to change it."""
@@ -103,8 +109,7 @@ class Stored:
         return image.at_version(self.version())
 
     def version(self) -> int:
-        writes = self.commits.commits if self.commits[0] == self.controller_epoch else 0
-        return (self.controller_epoch << EPOCH_SHIFT) + writes
+        return version_of(self.controller_epoch, self.commits)
 
     def _records(self) -> Iterator[MetadataRecord]:
         yield ClusterNamed(self.cluster_id)

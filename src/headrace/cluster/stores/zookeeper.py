@@ -25,7 +25,7 @@ from headrace.cluster.store import (
     StoreError,
 )
 from headrace.cluster.stores import znodes
-from headrace.cluster.stores.znode_reader import Answer, Ask, Stored, Znode, reading
+from headrace.cluster.stores.znode_reader import Answer, Ask, Stored, Znode, reading, version_of
 from headrace.cluster.stores.znode_writer import Writer, pack
 from headrace.cluster.stores.zookeeper_client import (
     Check,
@@ -91,6 +91,16 @@ class ZooKeeperStore:
     async def stored_cluster_id(self) -> str:
         found = await self._client.get(znodes.CLUSTER_ID)
         return "" if found is None else znodes.read_cluster_id(found[0])
+
+    async def stored_version(self) -> int:
+        # A write, whether it succeeds or not: what is read after it is not what a ZooKeeper server
+        # that lags behind its leader has.
+        await self._try(Check(znodes.COMMITS, 0))
+        # In this order: an election between the two makes the answer larger, never smaller.
+        found = await self._client.get(znodes.COMMITS)
+        epoch, _ = await self._epoch()
+        commits = znodes.Commits(0, 0) if found is None else znodes.read_commits(found[0])
+        return version_of(epoch, commits)
 
     async def next_broker_id(self, above: int) -> int:
         """As Kafka counts: by the versions of a znode."""

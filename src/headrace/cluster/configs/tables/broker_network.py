@@ -39,6 +39,9 @@ headrace.replica.catch.up.rate long 62914560 min=1048576
     meanwhile; a batch counts as 8 KiB more than it has. Replicas in sync are never held back.
 headrace.stop.timeout.ms int 10000 min=0
     Time that a graceful stop may take before it ends what still waits.
+headrace.stray.log.retention.ms long 604800000 min=-1
+    Time for which the log of a topic that the cluster does not know is set aside, as
+    TOPIC-PARTITION.ID-stray, before it is removed; -1 keeps it for ever.
 headrace.zookeeper.auth string null in=digest|sasl
     How this broker proves to ZooKeeper who it is; unset, it does not (TLS may).
 headrace.zookeeper.password password null
