@@ -226,6 +226,20 @@ def test_an_id_that_another_live_process_has_is_refused_in_words(world: World) -
     run(world, test())
 
 
+def test_a_copy_of_a_live_brokers_disk_does_not_take_its_place(world: World) -> None:
+    """A cloned machine, or a directory copied by hand: both would push each other out for ever."""
+
+    async def test() -> None:
+        one, two = await world.store("one"), await world.store("two")
+        epoch = await one.register(broker(1), storage_id="disk-a")
+        copy = broker(1, life=2, port=9093)
+        with pytest.raises(RegistrationRefused, match=r"broker 1 is registered already"):
+            await two.register(copy, storage_id="disk-a", deadline_s=0.2)
+        assert (await two.registered())[1].broker.epoch == epoch
+
+    run(world, test())
+
+
 def test_a_fenced_broker_is_told_and_a_newer_life_is_not_touched(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")

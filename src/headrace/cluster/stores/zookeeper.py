@@ -436,7 +436,13 @@ def _fenced(elected: Elected) -> Fenced:
 
 
 def _past_life(broker: Broker, storage_id: str, other: Registration, data: bytes) -> bool:
-    """Whether a registration can only be an earlier one of this very process or its disk."""
+    """Whether a registration can only be an earlier one of this very process or its disk.
+
+    A disk may have been copied, and the one it was copied from be in use: only who has its
+    addresses, too, knows that nobody else listens there. Others wait for its session to end.
+    """
     if any(broker.incarnation_id) and other.broker.incarnation_id == broker.incarnation_id:
         return True
-    return storage_id != "" and znodes.storage_id_of(broker.broker_id, data) == storage_id
+    if storage_id == "" or znodes.storage_id_of(broker.broker_id, data) != storage_id:
+        return False
+    return set(broker.endpoints) == set(other.broker.endpoints)
