@@ -16,6 +16,7 @@ from headrace.pipeline.inflow.loop import InflowLoop
 from headrace.pipeline.producer import TransactionalProducer
 from headrace.pipeline.runner.application import Application, RunSettings
 from headrace.pipeline.runner.events import Event, Kind
+from headrace.pipeline.runner.loop import FlowFailed
 from headrace.pipeline.runner.opening import open_sink
 from headrace.pipeline.sinks.topic import TopicSink
 from headrace.pipeline.spec import PipelineSpec, parse_spec
@@ -75,8 +76,15 @@ class Inflow:
         assert Application(whole, settings, [told.append], spark=self._spark).run() == []
         return next(each for each in reversed(told) if each.kind is Kind.BATCH)
 
+    def fails(self, source: dict[str, object]) -> list[FlowFailed]:
+        settings = RunSettings(kafka={"bootstrap.servers": self._bootstrap})
+        return Application(self.spec(source), settings, spark=self._spark).run()
+
+    def values(self, count: int) -> list[dict[str, Any]]:
+        return [json.loads(value) for value, _ in self._records(self.out, count)]
+
     def ids(self, count: int) -> list[int]:
-        return sorted(json.loads(value)["id"] for value, _ in self._records(self.out, count))
+        return sorted(each["id"] for each in self.values(count))
 
     def letters(self, count: int) -> list[tuple[bytes, Facts]]:
         found = self._records(self.aside, count)
@@ -240,3 +248,30 @@ def test_rows_of_a_delta_table_that_break_a_rule_name_the_version_and_the_row(
     assert {version: facts.row for version, (_, facts) in found.items()} == {1: 1, 2: 0}
     assert json.loads(found[1][0]) == {"id": -4, "note": "n"}
     assert found[1][1].file.startswith(table)
+
+
+def test_quoted_values_of_csv_may_span_lines_and_bad_lines_beside_them_are_set_aside(
+    inflow: Inflow,
+) -> None:
+    # Spark reads by lines: it took "one" for a row, and what follows for bad lines.
+    rows = ["id,note", '1,"one\r\ntwo, ""three""\n\nfour"', "2,plain", 'x,"bad\nrow"', "3", "4,d"]
+    (inflow.folder / "a.csv").write_bytes("\r\n".join(rows).encode())
+    (inflow.folder / "b.csv").write_bytes(b"id,note\n5,plain\ny,bad\n")
+    (inflow.folder / "c.csv").write_bytes(b'id,note\n6,"a\r\nb"\n')
+    last = inflow.run(
+        {"files": str(inflow.folder), "format": "csv", "schema": "id BIGINT, note STRING"}
+    )
+    assert (last.rows, last.bad) == (5, {"NotCsv": 3})
+    found = {each["id"]: each["note"] for each in inflow.values(5)}
+    assert found.pop(1) == 'one\r\ntwo, "three"\n\nfour'
+    assert found == {2: "plain", 4: "d", 5: "plain", 6: "a\r\nb"}
+    letters = [(value.rstrip(b"\r\n"), Path(facts.file).name) for value, facts in inflow.letters(3)]
+    assert sorted(letters) == [(b"3", "a.csv"), (b'x,"bad\nrow"', "a.csv"), (b"y,bad", "b.csv")]
+
+
+def test_a_quoted_value_of_csv_that_never_ends_stops_the_flow(inflow: Inflow) -> None:
+    # All the lines that follow would be one value.
+    (inflow.folder / "a.csv").write_text('id,note\n1,a\n2,"b\n3,c\n')
+    source = {"files": str(inflow.folder), "format": "csv", "schema": "id BIGINT, note STRING"}
+    (failed,) = inflow.fails(source)
+    assert "a.csv: a quoted value begins in line 3 and does not end" in str(failed)

@@ -2,11 +2,18 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 from headrace.pipeline.formats.errors import FormatError
 from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.schema import Struct, parse_ddl
+from headrace.pipeline.inflow.csv_quotes import (
+    Quoting,
+    UnclosedQuote,
+    chunks_of,
+    look_at,
+)
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
 from headrace.pipeline.inflow.files import Found, for_spark, list_files, next_files
 from headrace.pipeline.inflow.intent import Intent
@@ -140,9 +147,9 @@ class Folder:
                 reader = reader.option("mergeSchema", "true")
             number = {"number": _ROW_NUMBER} if source.format == "parquet" else {}
             return Rows(whole_rows(reader.load(files), flow, **number))
-        schema = self._schema(spark, files)
         if source.format == "csv":
-            return Rows(csv_rows(reader, files, schema, flow))
+            return Rows(self._csv(spark, intent.files, flow))
+        schema = self._schema(spark, files)
         lines = spark.read.options(**self._options()).text(files)
         columns = _columns(schema)
         strict = source.schema_ is not None and not any(
@@ -154,10 +161,44 @@ class Folder:
             return Rows(rows)
         return Rows(rows, Explanation(columns, judges_times=not own_times))
 
-    def _schema(self, spark: "SparkSession", files: list[str]) -> "StructType":
+    def _csv(self, spark: "SparkSession", files: tuple[str, ...], flow: Flow) -> "DataFrame":
+        """Files with values that span lines are read each by one task, the others by many."""
+        parted: dict[str, list[str]] = {}
+        for path in files:
+            parted.setdefault(self._line_ends(path), []).append(for_spark(path))
+        schema = self._schema(spark, [for_spark(path) for path in files], spans=any(parted))
+        found = []
+        for ends, some in parted.items():
+            reader = self._reader(spark)
+            if ends:
+                # Told how records end, Spark leaves the ends of lines within quotes as they are.
+                reader = reader.option("multiLine", "true").option("lineSep", ends)
+            found.append(csv_rows(reader, some, schema, flow))
+        return reduce(lambda all_, more: all_.unionByName(more), found)
+
+    def _line_ends(self, path: str) -> str:
+        """Where quoted values span lines: how records end; else "". Raises `BadFile`."""
+        quoting = Quoting.of(self._options())
+        try:
+            found = look_at(chunks_of(path, self.storage_options), quoting)
+        except UnclosedQuote as error:
+            raise BadFile(f"{path}: {error}. {TO_DO}") from error
+        if not found.spans_lines:
+            return ""
+        if len(found.ends) > 1:
+            raise BadFile(
+                f"{path}: a quoted value spans lines, and records end in different ways "
+                f"({', '.join(sorted(map(repr, found.ends)))}): write them with one. {TO_DO}"
+            )
+        return min(found.ends, default=b"\n").decode()
+
+    def _schema(
+        self, spark: "SparkSession", files: list[str], *, spans: bool = False
+    ) -> "StructType":
         if self._source.schema_ is not None:
             return spark.createDataFrame([], schema_text(self._source.schema_)).schema
-        return self._reader(spark).option("mode", "DROPMALFORMED").load(files).schema
+        reader = self._reader(spark).option("multiLine", str(spans).lower())
+        return reader.option("mode", "DROPMALFORMED").load(files).schema
 
     def explained(self, error: Exception) -> Exception:
         if not any(sign in str(error) for sign in _UNREADABLE):

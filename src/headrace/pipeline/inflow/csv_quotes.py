@@ -1,0 +1,195 @@
+"""Whether quoted values of a CSV file span lines, and whether they end. Pure but for its input.
+
+Spark reads a file by its lines, in many tasks, unless it is told that values span lines; then one
+task reads the whole file. It is told so for files that need it. It would make one value of all that
+follows a quote that never ends, so such a file is not read at all.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from headrace.pipeline.sinks.stores import open_store
+
+CHUNK_BYTES: Final = 8 << 20
+MAX_VALUE_BYTES: Final = 64 << 20
+"""Of one record, while it is looked for the end of a quoted value."""
+
+
+_END: Final = rb"(?:\r\n|\n|\r)"
+
+
+class UnclosedQuote(Exception):
+    """A quoted value does not end: in which line it begins."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__(f"a quoted value begins in line {line} and does not end")
+        self.line = line
+
+
+class Quoting(NamedTuple):
+    """How values are written, by the options of Spark's reader."""
+
+    separator: bytes = b","
+    quote: bytes = b'"'
+    escape: bytes = b'"'
+    comment: bytes = b""
+    skips_blanks: bool = False
+    """Whether blanks before a quote do not count."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> "Quoting":
+        given = {name.lower(): value for name, value in options.items()}
+        quote = given.get("quote", '"')
+        return cls(
+            given.get("sep", given.get("delimiter", ",")).encode(),
+            quote.encode(),
+            given.get("escape", quote).encode(),
+            given.get("comment", "").encode(),
+            given.get("ignoreleadingwhitespace", "").lower() == "true",
+        )
+
+    def patterns(self) -> "_Patterns":
+        mark, sep, escape = (re.escape(each) for each in (self.quote, self.separator, self.escape))
+        inner = b"[^%b]*+(?:%b%b[^%b]*+)*+" % (mark, mark, mark, mark)
+        in_line = inner.replace(b"[^", rb"[^\r\n")
+        if self.escape != self.quote:
+            inner = b"(?:[^%b%b]|%b.)*+" % (mark, escape, escape)
+            in_line = rb"(?:[^\r\n%b%b]|%b[^\r\n])*+" % (mark, escape, escape)
+        lead = rb"[ \t]*+" if self.skips_blanks else b""
+        others = rb"[^%b\r\n]*+" if len(self.separator) == 1 else rb"(?:(?!%b)[^\r\n])*+"
+        plain = b"%b(?!%b)" % (lead, mark) + others % sep
+
+        def value(inside: bytes) -> bytes:
+            quoted = rb"%b%b%b%b[ \t]*+(?=%b|[\r\n]|\Z)" % (lead, mark, inside, mark, sep)
+            return b"(?:%b|%b)" % (quoted, plain)
+
+        before = b"(?:%b%b)*+" % (value(inner), sep)
+        line = b"(?:%b%b)*+" % (value(in_line), sep) + value(in_line) + _END
+        return _Patterns(
+            re.compile(b"(?:%b)*+" % line, re.DOTALL),
+            re.compile(before + value(inner) + b"(?P<end>%b)" % _END, re.DOTALL),
+            re.compile(before + lead + mark + inner + rb"\Z", re.DOTALL),
+            re.compile(before + value(inner) + rb"\Z", re.DOTALL),
+        )
+
+
+class _Patterns(NamedTuple):
+    """Of a record, from its beginning on."""
+
+    lines: "re.Pattern[bytes]"
+    """Any number of them, each in its line."""
+    whole: "re.Pattern[bytes]"
+    """With the end of its line."""
+    within_quotes: "re.Pattern[bytes]"
+    """To the end of the text, which is in the middle of a quoted value."""
+    cut: "re.Pattern[bytes]"
+    """To the end of the text, which is elsewhere."""
+
+
+class Found(NamedTuple):
+    """What quoted values of a file do."""
+
+    spans_lines: bool
+    ends: frozenset[bytes]
+    """How lines end that end a record."""
+
+
+def look_at(chunks: Iterable[bytes], quoting: Quoting) -> Found:
+    """Raises `UnclosedQuote`. Lines without quotes are passed over."""
+    if not quoting.quote:
+        return Found(spans_lines=False, ends=frozenset())
+    scan = _Scan(quoting, quoting.patterns())
+    rest, line = b"", 1
+    for chunk, is_last in _with_last(chunks):
+        text = rest + chunk
+        if is_last and text and not text.endswith((b"\r", b"\n")):
+            text += b"\n"
+            scan.ends[b"\n"] -= 1  # it is not there
+        unread, in_quotes = scan.read(text, is_last=is_last)
+        if in_quotes and (is_last or len(text) - unread > MAX_VALUE_BYTES):
+            raise UnclosedQuote(line + text.count(b"\n", 0, unread))
+        line += text.count(b"\n", 0, unread)
+        rest = text[unread:]
+    return Found(scan.spans_lines, frozenset(+scan.ends))
+
+
+class _Scan:
+    def __init__(self, quoting: Quoting, patterns: _Patterns) -> None:
+        self._quoting = quoting
+        self._patterns = patterns
+        self.spans_lines = False
+        self.ends: Counter[bytes] = Counter()
+
+    def read(self, text: bytes, *, is_last: bool) -> tuple[int, bool]:
+        """Where the record begins that the text does not hold whole, and whether a quoted value of
+        it is what does not end."""
+        at = 0
+        while (mark := text.find(self._quoting.quote, at)) >= 0:
+            start = _line_start(text, at, mark)
+            self._note_ends(text[at:start])
+            at = self._behind(text, start)
+            if at > start:
+                continue
+            if self._patterns.within_quotes.match(text, start):
+                return start, True
+            if not is_last and self._patterns.cut.match(text, start):
+                return start, False
+            at = text.find(b"\n", start) + 1  # quotes that are elsewhere: a line as it is
+            if not at:
+                return start, False
+        end = _line_start(text, at, len(text))
+        self._note_ends(text[at:end])
+        return end, False
+
+    def _behind(self, text: bytes, start: int) -> int:
+        """Where the records end that begin there; `start` if that is not known."""
+        comment = self._quoting.comment
+        if comment and text.startswith(comment, start):
+            return max(start, text.find(b"\n", start) + 1)
+        lines = None if comment else self._patterns.lines.match(text, start)
+        if lines is not None and lines.end() > start:
+            self._note_ends(lines[0])
+            return lines.end()
+        record = self._patterns.whole.match(text, start)
+        if record is None:
+            return start
+        self._note_ends(record["end"])
+        self.spans_lines |= record.start("end") > start + len(_first_line(record[0]))
+        return record.end()
+
+    def _note_ends(self, lines: bytes) -> None:
+        both = lines.count(b"\r\n")
+        self.ends[b"\r\n"] += both
+        self.ends[b"\n"] += lines.count(b"\n") - both
+        self.ends[b"\r"] += lines.count(b"\r") - both
+
+
+def _first_line(text: bytes) -> bytes:
+    return re.split(rb"[\r\n]", text, maxsplit=1)[0]
+
+
+def _line_start(text: bytes, since: int, before: int) -> int:
+    """Where the line begins that `before` is in."""
+    return max(text.rfind(b"\n", since, before), text.rfind(b"\r", since, before), since - 1) + 1
+
+
+def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Each with whether it is the last; none but the last ends between \\r and \\n."""
+    held = b""
+    for chunk in chunks:
+        if held and held != b"\r":
+            cut = len(held) - held.endswith(b"\r")
+            yield held[:cut], False
+            held = held[cut:]
+        held += chunk
+    yield held, True
+
+
+def chunks_of(path: str, storage_options: Mapping[str, str] | None) -> Iterator[bytes]:
+    """The content of a file, without its compression."""
+    store, inside = open_store(path, storage_options)
+    with store.open_input_stream(inside, compression="detect") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            yield chunk
