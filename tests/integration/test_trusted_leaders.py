@@ -145,3 +145,28 @@ def test_a_broker_with_an_empty_disk_does_not_lead_though_others_flush_what_they
             assert values(members, 1) == values(members, 2) == [b"acknowledged"]
 
     run(test())
+
+
+def test_the_last_one_in_sync_does_not_lead_with_an_empty_disk_where_others_have_a_log(
+    tmp_path: Path,
+) -> None:
+    """What it alone had is lost with its disk. What the others have must not be cut away, too."""
+
+    async def test() -> None:
+        async with Members(tmp_path, settings={"min.insync.replicas": "1"}) as members:
+            await create(members, [1, 2])
+            assert (await produce(members, 1, b"on both")).error_code == ErrorCode.NONE
+            members.kill(2)
+            await until(lambda: members.partition(3).isr == (1,), "2 is out of sync")
+            assert (await produce(members, 1, b"on 1 alone")).error_code == ErrorCode.NONE
+            members.kill(1)
+            await until(lambda: members.partition(3).leader == NO_LEADER, "nobody leads")
+            shutil.rmtree(tmp_path / "1")
+            await members.start(1)
+            await until(members.agree, "everybody knows")
+            assert members.partition(3).leader == NO_LEADER
+            await members.start(2)
+            await until(lambda: set(members.partition(3).isr) == {1, 2}, "both are in sync")
+            assert values(members, 1) == values(members, 2) == [b"on both"]
+
+    run(test())

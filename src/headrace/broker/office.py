@@ -22,6 +22,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.membership_control import Arrival, brokers_changed, fence
 from headrace.cluster.outcome import Outcome
 from headrace.cluster.partition_control import (
+    Disks,
     Rules,
     enough_again,
     first_states,
@@ -384,13 +385,19 @@ def _arrival(image: MetadataImage, now: Registration) -> Arrival:
     before = image.brokers.get(now.broker.broker_id)
     if before is None:
         return Arrival(now.broker)
-    kept = set(before.directories) <= set(now.broker.directories)
+    disks = _disks(set(before.directories), set(now.broker.directories))
     intact = (
-        (kept and now.clean_shutdown_epoch == before.epoch)
+        (disks is Disks.KEPT and now.clean_shutdown_epoch == before.epoch)
         # The same process under a new epoch: its session ended, not its memory.
         or now.broker.incarnation_id == before.incarnation_id
     )
-    return Arrival(now.broker, intact, kept)
+    return Arrival(now.broker, intact, disks)
+
+
+def _disks(before: set[str], now: set[str]) -> Disks:
+    if before <= now:
+        return Disks.KEPT
+    return Disks.LOST if before.isdisjoint(now) else Disks.CHANGED
 
 
 def _fenced(controller: Controller, broker_id: int, broker_epoch: int) -> Outcome[None]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome
 from headrace.cluster.partition_changes import PartitionChange
-from headrace.cluster.partition_control import Rules, distrust, settle, standing
+from headrace.cluster.partition_control import Disks, Rules, distrust, settle, standing
 from headrace.cluster.records import (
     BrokerFenced,
     BrokerLeaving,
@@ -27,13 +27,12 @@ from headrace.protocol.errors import ErrorCode
 class Arrival(NamedTuple):
     """A broker that is registered now.
 
-    `intact` says that its logs are what they were; if not, `kept_disks` that they are, at least, on
-    the disks on which they were: what was flushed is there.
+    `intact` says that its logs are what they were; if not, `disks` what there is of them.
     """
 
     broker: Broker
     intact: bool = True
-    kept_disks: bool = True
+    disks: Disks = Disks.KEPT
 
 
 class LeavingStep(NamedTuple):
@@ -74,8 +73,8 @@ def brokers_changed(
     for arrival in arrived:
         steps.take(BrokerRegistered(arrival.broker))
         if not arrival.intact:
-            id_, kept = arrival.broker.broker_id, arrival.kept_disks
-            steps.take(*distrust(steps.image, rules, id_, kept_disks=kept))
+            id_ = arrival.broker.broker_id
+            steps.take(*distrust(steps.image, rules, id_, arrival.disks))
     if arrived:
         steps.take(*settle(steps.image, rules))
     return tuple(steps.records)

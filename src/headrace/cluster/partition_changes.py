@@ -48,13 +48,18 @@ class PartitionChange:
 
     # --- what has happened ----------------------------------------------------------------------
 
-    def distrust(self, broker_id: int) -> None:
+    def distrust(self, broker_id: int, *, empty: bool = False) -> None:
         """This broker came back without what its page cache held: it may miss what it acked.
 
-        Where nobody else could ever lead, it still may: its log is the best that is left.
+        Where nobody else could ever lead, it still may: its log is the best that is left. Unless
+        it has none any more (`empty`): then any other replica's is better, though it be older.
         """
         isr = tuple(id_ for id_ in self._isr if id_ != broker_id)
         eligible = tuple(id_ for id_ in self._eligible if id_ != broker_id)
+        if empty and not (isr or eligible):
+            eligible = tuple(
+                id_ for id_ in self._replicas if id_ != broker_id and id_ not in self._adding
+            )
         if isr or eligible:
             self._isr, self._eligible = isr, eligible
             self._distrusted = broker_id

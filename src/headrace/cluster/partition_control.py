@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
@@ -19,6 +20,14 @@ class TopicRules(NamedTuple):
     min_isr: int = 1
     unclean: bool = False
     flushes_each_ack: bool = False  # nothing acknowledged is ever lost with a page cache
+
+
+class Disks(Enum):
+    """What a broker that is back has of the disks that it had."""
+
+    KEPT = "all: what was flushed is there"
+    CHANGED = "some: nobody knows which logs are whole"
+    LOST = "none: it has nothing"
 
 
 Rules = Callable[[str], TopicRules]
@@ -116,7 +125,7 @@ def first_states(image: MetadataImage) -> tuple[MetadataRecord, ...]:
 
 
 def distrust(
-    image: MetadataImage, rules: Rules, broker_id: int, *, kept_disks: bool = True
+    image: MetadataImage, rules: Rules, broker_id: int, disks: Disks = Disks.KEPT
 ) -> tuple[MetadataRecord, ...]:
     """The broker is back without what its page cache held: it leads only after catching up.
 
@@ -126,13 +135,13 @@ def distrust(
     records: list[MetadataRecord] = []
     for topic in image.topics.values():
         of_topic = rules(topic.name)
-        if of_topic.flushes_each_ack and kept_disks:
+        if of_topic.flushes_each_ack and disks is Disks.KEPT:
             continue
         where = Standing(live, of_topic.min_isr, of_topic.unclean)
         for index, partition in enumerate(topic.partitions):
             if broker_id in partition.isr or broker_id in partition.eligible_leaders:
                 change = PartitionChange(partition, where)
-                change.distrust(broker_id)
+                change.distrust(broker_id, empty=disks is Disks.LOST)
                 after = change.result()
                 if after is not None:
                     records.append(PartitionChanged(topic.topic_id, index, after))

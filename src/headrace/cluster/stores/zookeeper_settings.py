@@ -86,6 +86,9 @@ def _check_connect(connect: str) -> None:
             raise InvalidSetting("zookeeper.connect", connect, reason)
     if slash and "//" in slash + chroot:
         raise InvalidSetting("zookeeper.connect", connect, "its chroot has an empty part")
+    if not {".", ".."}.isdisjoint(chroot.split("/")):
+        reason = "the parts of its chroot are names, not . or .."
+        raise InvalidSetting("zookeeper.connect", connect, reason)
 
 
 def _tls(settings: BrokerSettings) -> ZooKeeperTls:
