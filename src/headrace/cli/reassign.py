@@ -25,6 +25,7 @@ from headrace.cli.reassigning import (
 from headrace.cli.reassignment_file import read_plan, write_plan
 from headrace.cli.session import Session
 from headrace.cli.topic import Yes, confirm
+from headrace.client.brokers import describe_cluster
 from headrace.client.client import ClusterClient
 from headrace.client.configs import Resource
 from headrace.client.outcomes import Refusal, TopicPartition
@@ -196,7 +197,9 @@ def _cancel(session: Session, topics: Sequence[str], yes: bool) -> ExitCode:
         done = await alter_reassignments(client, dict.fromkeys(moves), timeout_s=session.timeout_s)
         brokers = {broker for move in moves.values() for broker in move.replicas}
         names = {each.topic for each in moves}
-        live = sorted(brokers & client.metadata.brokers.keys())
+        # Those that have just died are among the brokers that clients are told of.
+        cluster = await describe_cluster(client, timeout_s=session.timeout_s)
+        live = sorted(brokers & {broker.id for broker in cluster.live})
         await clear_throttle(client, live, sorted(names), timeout_s=session.timeout_s)
         return done
 

@@ -1,18 +1,24 @@
 """What `cluster reassign` plans, and how far a move is. Pure but for the questions it asks."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from headrace.cli.exits import CommandFailed, not_found, usage
 from headrace.cli.overview import Overview
 from headrace.client.client import ClusterClient
+from headrace.client.errors import DeadlineExceeded
 from headrace.client.log_dirs import describe_log_dirs
 from headrace.client.outcomes import TopicPartition
 from headrace.client.reassignments import Move
 from headrace.cluster.balancing import CannotBalance, PlacedPartition, balance
 
 Replicas = tuple[int, ...]
+
+ANSWER_S: Final = 2.0
+"""How long a broker may take to say how much it has; progress is worth no more."""
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -101,25 +107,48 @@ async def copied(
     *,
     timeout_s: float,
 ) -> dict[TopicPartition, Copied]:
-    """For each partition how far those who copy it are, by the size of their logs."""
+    """For each partition how far those who copy it are, by the size of their logs.
+
+    Who does not answer has copied nothing, as far as can be known: it may well be what holds up
+    the move, and whoever asks wants to see the others.
+    """
     asked: dict[int, set[TopicPartition]] = {}
     for each, copying in moves.items():
         for broker in (*copying, leaders.get(each, -1)):
             if broker in client.metadata.brokers:
                 asked.setdefault(broker, set()).add(each)
-    sizes: dict[tuple[int, TopicPartition], int] = {}
-    for broker, partitions in sorted(asked.items()):
-        found = await describe_log_dirs(client, [broker], sorted(partitions), timeout_s=timeout_s)
-        for directory in found[broker]:
-            for each, replica in directory.replicas.items():
-                if not replica.is_future:
-                    sizes[broker, each] = replica.bytes
+    answers = await asyncio.gather(
+        *(
+            _sizes(client, broker, sorted(partitions), timeout_s=min(timeout_s, ANSWER_S))
+            for broker, partitions in sorted(asked.items())
+        )
+    )
+    sizes = {
+        (broker, each): size
+        for broker, found in zip(sorted(asked), answers, strict=True)
+        for each, size in found.items()
+    }
     progress = {}
     for each, copying in moves.items():
         whole = sizes.get((leaders.get(each, -1), each), 0)
         least = min((sizes.get((broker, each), 0) for broker in copying), default=whole)
         progress[each] = Copied(min(least, whole), whole)
     return progress
+
+
+async def _sizes(
+    client: ClusterClient, broker: int, partitions: Sequence[TopicPartition], *, timeout_s: float
+) -> dict[TopicPartition, int]:
+    try:
+        found = await describe_log_dirs(client, [broker], partitions, timeout_s=timeout_s)
+    except DeadlineExceeded:
+        return {}
+    return {
+        each: replica.bytes
+        for directory in found[broker]
+        for each, replica in directory.replicas.items()
+        if not replica.is_future
+    }
 
 
 def leaders_of(
