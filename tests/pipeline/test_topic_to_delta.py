@@ -183,6 +183,45 @@ def test_a_merge_keeps_the_last_row_of_a_key_and_null_deletes(
     assert {row["id"]: row["amount"] for row in pipeline.rows()} == {1: 3.0, 4: 9.0}
 
 
+def test_values_of_json_may_have_keys_of_avro(
+    tmp_path: Path, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+) -> None:
+    """Tasks decode the keys, and what other tasks have made of the values must not be lost."""
+    topic = make_topic(1)
+    schema = tmp_path / "key.avsc"
+    schema.write_text('{"type": "record", "name": "k", "fields": [{"name": "n", "type": "long"}]}')
+    pipeline = make_pipeline(
+        topic,
+        source={
+            "topics": [topic],
+            "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
+            "key": {"format": "avro", "schema": str(schema)},
+        },
+        transform=[{"sql": "SELECT id, n FROM source"}],
+    )
+    send(topic, [(0, bytes([2 * number]), order(number)) for number in range(5)])  # zigzag
+    assert pipeline.run() == []
+    assert [(row["id"], row["n"]) for row in pipeline.rows()] == [(n, n) for n in range(5)]
+
+
+def test_keys_of_raw_bytes_are_columns_beside_sql(
+    make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
+) -> None:
+    topic = make_topic(1)
+    pipeline = make_pipeline(
+        topic,
+        source={
+            "topics": [topic],
+            "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
+            "key": {"format": "raw", "type": "string", "column": "who"},
+        },
+        transform=[{"sql": "SELECT id, who FROM source"}],
+    )
+    send(topic, orders(0, range(2)))
+    assert pipeline.run() == []
+    assert [(row["id"], row["who"]) for row in pipeline.rows()] == [(0, "k"), (1, "k")]
+
+
 def test_partitions_that_are_added_are_read_from_their_first_record(
     bootstrap: str, make_topic: MakeTopic, make_pipeline: MakePipeline, send: Send
 ) -> None:

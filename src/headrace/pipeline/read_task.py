@@ -33,7 +33,7 @@ from headrace.pipeline.source.datasource import records_of
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.planning import tasks
 from headrace.pipeline.spec.flow import Flow
-from headrace.pipeline.spec.formats import Json
+from headrace.pipeline.spec.formats import Avro, Json, Protobuf
 from headrace.pipeline.spec.sinks import TableSink
 from headrace.records.arrow.columns import RecordArrays
 
@@ -85,6 +85,13 @@ def simple_form(prepared: Prepared, limit_bytes: int, timezone: str) -> SimpleFo
         # To know whether a key is there twice, one has to know it.
         unknown_names=given.duplicate_keys != "error",
     )
+
+
+def form_of(schemas: Schemas, limit_bytes: int, timezone: str) -> SimpleForm | None:
+    """Of a flow's records. Keys that tasks decode are made into columns before there are rows."""
+    if schemas.key is not None and isinstance(schemas.key.format, Avro | Protobuf):
+        return None
+    return simple_form(schemas.value, limit_bytes, timezone)
 
 
 def writes_while_reading(flow: Flow, schemas: Schemas) -> bool:

@@ -32,8 +32,8 @@ from headrace.pipeline.formats.prepared import prepare as prepare_formats
 from headrace.pipeline.offsets import limited
 from headrace.pipeline.read_task import (
     SimpleForm,
+    form_of,
     read_and_parse,
-    simple_form,
     writes_while_reading,
 )
 from headrace.pipeline.runner.events import Event, Kind, Report
@@ -298,7 +298,7 @@ class FlowLoop:
             )
             zone = spark.conf.get("spark.sql.session.timeZone") or ""
             limit = self._parts.source.max_record_bytes
-            self._form = simple_form(self._schemas.value, limit, zone)
+            self._form = form_of(self._schemas, limit, zone)
         return self._schemas
 
     def _job(self, plan: Plan, batch: BatchInfo, schemas: Schemas) -> "_Job":
