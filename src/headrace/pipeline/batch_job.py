@@ -21,7 +21,7 @@ from headrace.pipeline.formats.prepared import Schemas
 from headrace.pipeline.formats.problems import BadRecord, literal, problem
 from headrace.pipeline.formats.schema import Struct, quoted, to_ddl
 from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.packed_record import packed
+from headrace.pipeline.packed_record import packed_error, packed_record
 from headrace.pipeline.runner.bad_records import (
     COUNT,
     DAMAGED,
@@ -105,8 +105,9 @@ def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | No
     from pyspark.sql import functions as F  # noqa: N812
 
     seen = Observation()
-    size = F.coalesce(F.octet_length("value"), F.lit(0))
-    size += F.coalesce(F.octet_length("key"), F.lit(0))
+    of = f"{RECORD}." if RECORD in records.columns else ""
+    size = F.coalesce(F.octet_length(f"{of}value"), F.lit(0))
+    size += F.coalesce(F.octet_length(f"{of}key"), F.lit(0))
     watched = records.observe(seen, F.avg(size).alias("bytes"))
 
     def average() -> float | None:
@@ -181,7 +182,8 @@ def write_rows(
     else:
         merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
         task = SplitTask(write, staging, merges, explanation)
-        job = map_in_arrow(_packed(rows, keep=f"{ERROR} IS NOT NULL"), task, REPORT_DDL)
+        bad = _packed(rows, keep=f"{ERROR} IS NOT NULL", with_deleted=merges)
+        job = map_in_arrow(bad, task, REPORT_DDL)
     result = result_of([row.asDict() for row in job.collect()])
     check_seen([Path(each) for each in result.staged], staging)
     if isinstance(write, FileTask) and is_on_disk(write.location):
@@ -190,9 +192,11 @@ def write_rows(
     return result
 
 
-def _packed(rows: "DataFrame", keep: str) -> "DataFrame":
-    columns = [quoted(name) for name in rows.columns if name != RECORD]
-    return rows.selectExpr(*columns, packed(keep=keep))
+def _packed(rows: "DataFrame", keep: str, *, with_deleted: bool = False) -> "DataFrame":
+    """What the sink's tasks get: each column costs Spark time in every row."""
+    columns = [quoted(name) for name in rows.columns if name not in OWN]
+    own = [packed_record(keep=keep), packed_error(), *([DELETED] if with_deleted else [])]
+    return rows.selectExpr(*columns, *own)
 
 
 def check_seen(files: Sequence[Path], folder: str) -> None:

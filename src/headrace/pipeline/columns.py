@@ -21,8 +21,9 @@ REPORT: Final = "_report"
 """string, only where tasks write rows while they read (`read_task`): a row that is no record but a
 file that is written, as JSON; null in all others."""
 SIMPLE: Final = "_simple"
-"""boolean, only where tasks parse records while they read: whether `simple_column` has the record's
-columns already."""
+"""struct, only where tasks parse records while they read: the record's columns as the task has read
+them (`simple_field`), null where Spark has to read the record. One struct, as Spark copies a row
+from step to step, and a column for each would be copied one by one."""
 
 OWN: Final = (RECORD, ERROR, DELETED)
 TAKEN: Final = frozenset({*OWN, REPORT})
@@ -34,6 +35,6 @@ RECORD_TYPE: Final = (
 )
 
 
-def simple_column(number: int) -> str:
-    """The name of the schema's column of that number, as the task has read it."""
-    return f"{SIMPLE}_{number}"
+def simple_field(number: int) -> str:
+    """The field of `_simple` that has the schema's column of that number: names may be odd."""
+    return f"c{number}"

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.columns import REPORT, SIMPLE, simple_column
+from headrace.pipeline.columns import RECORD, RECORD_TYPE, REPORT, SIMPLE, simple_field
 from headrace.pipeline.formats.prepared import Prepared, Schemas
 from headrace.pipeline.formats.schema import Primitive, Struct, leaf_types, type_text
 from headrace.pipeline.formats.simple_json.layout import Unsupported, layout
@@ -128,14 +128,15 @@ class ReadTask:
     @property
     def ddl(self) -> str:
         read = self.options.read
-        records = rows.schema(with_headers=read.with_headers, with_damage=read.with_damage)
         if self.write is not None:
+            records = rows.schema(with_headers=read.with_headers, with_damage=read.with_damage)
             return f"{records}, {REPORT} string"
-        parsed = (
-            f"{simple_column(number)} {type_text(each.type)}"
+        fields = ", ".join(
+            f"{simple_field(number)}: {type_text(each.type)}"
             for number, each in enumerate(self.form.columns.columns)
         )
-        return ", ".join((records, f"{SIMPLE} boolean", *parsed))
+        damage = rows.DAMAGE if read.with_damage else ""
+        return f"{RECORD} {RECORD_TYPE}{damage}, {SIMPLE} struct<{fields}>"
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         wanted = tuple(
@@ -156,20 +157,21 @@ class ReadTask:
             raise
 
     def _with_columns(self, wanted: tuple[OffsetRange, ...]) -> Iterator[pa.RecordBatch]:
-        reader = self.form.reader()
+        reader, read = self.form.reader(), self.options.read
+        names = [RECORD, *([rows.DAMAGE_COLUMN] if read.with_damage else []), SIMPLE]
         for each, records in records_of(wanted, self.options):
             batch = self._batch(records, each)
             parsed, simple = _parsed(reader, records)
-            columns = parsed.columns
+            columns, mask = parsed.columns, None
             if not simple.all():
                 places = np.cumsum(simple) - 1
                 taken = pa.array(places, pa.int64(), mask=~simple)
                 columns = [column.take(taken) for column in columns]
-            named = [simple_column(number) for number in range(len(columns))]
-            yield pa.RecordBatch.from_arrays(
-                [*batch.columns, pa.array(simple), *columns],
-                names=[*batch.schema.names, SIMPLE, *named],
-            )
+                mask = pa.array(~simple)
+            named = [simple_field(number) for number in range(len(columns))]
+            made = pa.StructArray.from_arrays(columns, names=named, mask=mask)
+            damage = [batch.column(rows.DAMAGE_COLUMN)] if read.with_damage else []
+            yield pa.RecordBatch.from_arrays([rows.as_structs(batch), *damage, made], names=names)
 
     def _written(
         self, wanted: tuple[OffsetRange, ...], write: FileTask, writing: Writing

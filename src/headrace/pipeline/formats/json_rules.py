@@ -50,11 +50,11 @@ MAX_SHOWN: Final = 300
 """Characters of a record's own schema in a message."""
 
 
-def parsed(given: Json, columns: Struct, side: str, limit_bytes: int, *, unless: str = "") -> str:
-    """The SQL of the parsed struct; `field` and `checks` read it. Null where `unless` holds."""
+def parsed(given: Json, columns: Struct, side: str, limit_bytes: int) -> str:
+    """The SQL of the parsed struct; `field` and `checks` read it."""
     text = f"CAST({side} AS STRING)"
     wrapped = (
-        f"CASE WHEN {f'NOT {unless} AND ' if unless else ''}octet_length({side}) <= {limit_bytes} "
+        f"CASE WHEN octet_length({side}) <= {limit_bytes} "
         f"THEN concat({literal(_BEFORE)}, {text}, {literal(_BEHIND)}) END"
     )
     ddl = f"{_ROOT} array<{type_text(columns)}>, {_END} boolean, {_CORRUPT} string"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.pipeline.columns import DELETED, ERROR, RECORD, REPORT, SIMPLE, simple_column
+from headrace.pipeline.columns import DELETED, ERROR, RECORD, REPORT, SIMPLE, simple_field
 from headrace.pipeline.formats import csv_rules, json_rules
 from headrace.pipeline.formats.prepared import Prepared, Schemas, Side
 from headrace.pipeline.formats.problems import BadRecord, Check, literal, problem, verdict
@@ -40,6 +40,12 @@ class _Plan(NamedTuple):
     """The `_error` of a record that has nothing on this side; empty = that is fine."""
     simple: bool = False
     """Whether tasks have read the simple ones of the records already."""
+    of: str = ""
+    """What the bytes are a part of, before `_record` is made."""
+
+    @property
+    def content(self) -> str:
+        return f"{self.of}{self.side}"
 
     @property
     def parsed(self) -> str:
@@ -60,11 +66,11 @@ def parse(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
     limit = source.max_record_bytes
     simple = SIMPLE in records.columns
     absent = _no_value(flow, schemas.value)
-    plans = [_Plan("value", schemas.value, limit, flow.on_error, absent, simple)]
+    of = f"{RECORD}." if RECORD in records.columns else ""
+    plans = [_Plan("value", schemas.value, limit, flow.on_error, absent, simple, of)]
     if schemas.key is not None:
-        plans.append(_Plan("key", schemas.key, limit, flow.on_error, _no_key(flow, schemas.key)))
-    headers = "headers" if "headers" in records.columns else _NO_HEADERS
-    packed = f"struct({', '.join(_RECORD_COLUMNS)}, {headers}) AS {RECORD}"
+        keyless = _no_key(flow, schemas.key)
+        plans.append(_Plan("key", schemas.key, limit, flow.on_error, keyless, of=of))
     decoded = [plan for plan in plans if isinstance(plan.prepared.format, Avro | Protobuf)]
     rows = records
     if decoded:
@@ -73,41 +79,56 @@ def parse(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
         rows = decode(records, [(p.side, p.prepared, p.limit_bytes, p.parsed) for p in decoded])
     damage = ["damage"] if "damage" in records.columns else []
     report = [REPORT] if REPORT in records.columns else []
-    known = _simple_columns(schemas) if simple else []
+    known = [SIMPLE] if simple else []
     parsed = (f"{_parsed(plan)} AS {plan.parsed}" for plan in plans)
-    rows = rows.selectExpr(packed, *parsed, *damage, *report, *known)
+    rows = rows.selectExpr(_record(records), *parsed, *damage, *report, *known)
     error = _error(plans, flow)
     if damage:
         error = _unless_damaged(error, flow)
     if report:
         error = _unless_reported(error)
-    return rows.selectExpr(
-        *_columns(plans),
-        RECORD,
-        f"{error} AS {ERROR}",
-        f"{RECORD}.value IS NULL AS {DELETED}",
-        *report,
+    own = (RECORD, f"{error} AS {ERROR}", f"{RECORD}.value IS NULL AS {DELETED}")
+    if simple and len(plans) == 1:
+        columns = plans[0].prepared.columns.columns
+        rows = rows.selectExpr(_made(plans[0]), *own)
+        fields = (f"{SIMPLE}.{simple_field(number)}" for number in range(len(columns)))
+        named = (f"{at} AS {quoted(each.name)}" for at, each in zip(fields, columns, strict=True))
+        return rows.selectExpr(*named, RECORD, ERROR, DELETED)
+    return rows.selectExpr(*_columns(plans), *own, *report)
+
+
+def _record(records: "DataFrame") -> str:
+    if RECORD in records.columns:
+        return RECORD
+    headers = "headers" if "headers" in records.columns else _NO_HEADERS
+    return f"struct({', '.join(_RECORD_COLUMNS)}, {headers}) AS {RECORD}"
+
+
+def _made(plan: _Plan) -> str:
+    """The columns as one struct: those that the task has read, or else what Spark reads."""
+    fields = (
+        f"'{simple_field(number)}', {json_rules.field(plan.parsed, each)}"
+        for number, each in enumerate(plan.prepared.columns.columns)
     )
-
-
-def _simple_columns(schemas: Schemas) -> list[str]:
-    return [SIMPLE, *map(simple_column, range(len(schemas.value.columns.columns)))]
+    return (
+        f"CASE WHEN {SIMPLE} IS NOT NULL THEN {SIMPLE} ELSE named_struct({', '.join(fields)}) END "
+        f"AS {SIMPLE}"
+    )
 
 
 def _parsed(plan: _Plan) -> str:
     match plan.prepared.format:
         case Json() as given:
-            unless = SIMPLE if plan.simple else ""
-            columns, limit = plan.prepared.columns, plan.limit_bytes
-            return json_rules.parsed(given, columns, plan.side, limit, unless=unless)
+            read = json_rules.parsed(given, plan.prepared.columns, plan.content, plan.limit_bytes)
+            return f"CASE WHEN {SIMPLE} IS NULL THEN {read} END" if plan.simple else read
         case Csv() as given:
-            return csv_rules.parsed(given, plan.prepared.columns, plan.side, plan.limit_bytes)
+            return csv_rules.parsed(given, plan.prepared.columns, plan.content, plan.limit_bytes)
         case Raw(type="string"):
             # A string column must not hold what is none: Arrow would stumble over it.
-            text = f"CAST({plan.side} AS STRING)"
+            text = f"CAST({plan.content} AS STRING)"
             return f"CASE WHEN is_valid_utf8({text}) THEN {text} END"
         case Raw():
-            return plan.side
+            return plan.content
         case _:
             return plan.parsed
 
@@ -119,7 +140,8 @@ def _field(plan: _Plan, column: Column) -> str:
             if not plan.simple:
                 return found
             number = plan.prepared.columns.columns.index(column)
-            return f"CASE WHEN {SIMPLE} THEN {simple_column(number)} ELSE {found} END"
+            known = f"{SIMPLE}.{simple_field(number)}"
+            return f"CASE WHEN {SIMPLE} IS NOT NULL THEN {known} ELSE {found} END"
         case Csv():
             return csv_rules.field(plan.parsed, column)
         case Raw():
@@ -186,7 +208,7 @@ def _no_key(flow: Flow, prepared: Prepared) -> str:
 
 def _side_error(plan: _Plan) -> str:
     if plan.simple:
-        return f"CASE WHEN NOT {SIMPLE} THEN {_side_error(plan._replace(simple=False))} END"
+        return f"CASE WHEN {SIMPLE} IS NULL THEN {_side_error(plan._replace(simple=False))} END"
     if not plan.absent:
         return _content_error(plan)
     absent = f"{RECORD}.{plan.side} IS NULL"

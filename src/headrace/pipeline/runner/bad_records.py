@@ -19,7 +19,7 @@ from headrace.pipeline.columns import DELETED, ERROR, RECORD, REPORT
 from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.line_digest import digest_of
-from headrace.pipeline.packed_record import unpacked
+from headrace.pipeline.packed_record import ERROR_ARROW, unpacked_errors, unpacked_records
 from headrace.pipeline.sinks.files import DESCRIPTION, DESCRIPTION_DDL
 from headrace.pipeline.sinks.table import TaskWriter
 
@@ -40,11 +40,6 @@ FAILED: Final = "failed"
 """A bad record that the flow must stop for; `stats` says which."""
 READ: Final = "read"
 """So many records (`rows`) of so many bytes were read by a task that writes while it reads."""
-
-
-ERROR_ARROW: Final = pa.struct(
-    [("class", pa.string()), ("message", pa.string()), ("action", pa.string())]
-)
 
 
 class FailedRecord(NamedTuple):
@@ -139,8 +134,8 @@ class Split:
         self._take(pa.RecordBatch.from_arrays([record, errors], names=[RECORD, ERROR]))
 
     def _take(self, bad: pa.RecordBatch) -> None:
-        errors = bad.column(bad.schema.get_field_index(ERROR))
-        records = unpacked(bad.column(bad.schema.get_field_index(RECORD)))
+        errors = unpacked_errors(bad.column(bad.schema.get_field_index(ERROR)))
+        records = unpacked_records(bad.column(bad.schema.get_field_index(RECORD)))
         bad = pa.RecordBatch.from_arrays([records, errors], names=[RECORD, ERROR])
         for value in pc.value_counts(pc.struct_field(errors, "class")).to_pylist():
             self._counts[value["values"]] += value["counts"]

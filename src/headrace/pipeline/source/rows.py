@@ -12,7 +12,8 @@ SCHEMA: Final = (
     "timestamp timestamp, timestampType int"
 )
 HEADERS: Final = ", headers array<struct<key: string, value: binary>>"
-DAMAGE: Final = ", damage string"
+DAMAGE_COLUMN: Final = "damage"
+DAMAGE: Final = f", {DAMAGE_COLUMN} string"
 _MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
 YEARS_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
 """The years 1 to 9999. A producer may send any number for a time; what is outside is null, as no
@@ -38,7 +39,7 @@ def arrow_schema(*, with_headers: bool, with_damage: bool) -> pa.Schema:
     if with_headers:
         fields.append(("headers", pa.list_(HEADER)))
     if with_damage:
-        fields.append(("damage", pa.string()))
+        fields.append((DAMAGE_COLUMN, pa.string()))
     return pa.schema(fields)
 
 
@@ -60,8 +61,20 @@ def to_batch(
         columns["headers"] = records.headers.cast(pa.list_(HEADER))
     if with_damage:
         whole = records.damage is None
-        columns["damage"] = pa.nulls(count, pa.string()) if whole else records.damage
+        columns[DAMAGE_COLUMN] = pa.nulls(count, pa.string()) if whole else records.damage
     return pa.RecordBatch.from_pydict(columns)
+
+
+def as_structs(batch: pa.RecordBatch) -> pa.Array:
+    """The rows of `to_batch` as one struct each; those that were read without headers have none."""
+    fields = arrow_schema(with_headers=True, with_damage=False)
+    found = [
+        batch.column(field.name)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in fields
+    ]
+    return pa.StructArray.from_arrays(found, fields=list(fields))
 
 
 def _all(value: str | int, kind: pa.DataType, count: int) -> pa.Array:
