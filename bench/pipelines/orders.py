@@ -10,6 +10,10 @@ from confluent_kafka import Producer
 SCHEMA = "id BIGINT, customer STRING, amount DOUBLE, country STRING, ts TIMESTAMP"
 BROKEN_EACH = 1000
 """One record of so many does not parse."""
+SELECT = "SELECT id, customer, amount, country, ts, CAST(ts AS DATE) AS day FROM source"
+LEAST_AMOUNT = 1.5
+EXPECT = f"amount >= {LEAST_AMOUNT}"
+"""What about one order of a thousand does not meet."""
 COUNTRIES = ("DE", "FR", "US", "JP", "BR")
 QUEUE_MESSAGES = 500_000
 FLUSH_TIMEOUT_S = 120.0
@@ -39,6 +43,12 @@ def orders(count: int, *, seed: int = 1) -> Iterator[bytes]:
 
 def broken(count: int) -> int:
     return count // BROKEN_EACH
+
+
+def unexpected(count: int) -> int:
+    """How many of so many orders can be read but do not meet `EXPECT`."""
+    whole = (each for each in orders(count) if each.endswith(b"}"))
+    return sum(json.loads(each)["amount"] < LEAST_AMOUNT for each in whole)
 
 
 def fill(bootstrap: str, topic: str, partitions: int, count: int) -> None:

@@ -82,12 +82,17 @@ class Side:
             return {"seconds": seconds, "rows": rows}
 
     def json(self, request: Request) -> Figures:
-        """The JSON topic into a table; how long it took."""
+        """The JSON topic into a table; how long it took.
+
+        With a `select`, that is done to the rows, and those that meet `expect` are written, in a
+        folder for each value of `partition_by` if there is one.
+        """
         raise NotImplementedError
 
 
 class Connector(Side):
-    """Spark's Kafka source; the table is a folder of Parquet, good and bad rows alike."""
+    """Spark's Kafka source; the table is a folder of Parquet, good and bad rows alike, or with a
+    rule those that meet it."""
 
     def json(self, request: Request) -> Figures:
         with scratch() as home:
@@ -97,7 +102,13 @@ class Connector(Side):
                 f"from_json(CAST(value AS STRING), '{request['schema']}, _corrupt STRING', "
                 "map('columnNameOfCorruptRecord', '_corrupt')) AS row"
             ).select("row.*")
-            parsed.write.parquet(str(home / "table"))
+            if "select" in request:
+                parsed.createOrReplaceTempView("source")
+                parsed = self.spark.sql(request["select"]).where(request["expect"])
+            write = parsed.write
+            if "partition_by" in request:
+                write = write.partitionBy(request["partition_by"])
+            write.parquet(str(home / "table"))
             seconds = time.perf_counter() - began
             rows = self.spark.read.parquet(str(home / "table"))
             return {"seconds": seconds, "rows": rows.count()}
@@ -132,14 +143,23 @@ class Headrace(Side):
 def pipeline(request: Request, home: Path) -> dict[str, object]:
     """A spec that takes the JSON topic to a Delta table, bad records to the dead letters."""
     topic = request["topic"]
-    return {
+    sink: dict[str, object] = {"format": "delta", "table": str(home / "table")}
+    if "partition_by" in request:
+        sink["partition_by"] = [request["partition_by"]]
+    if "key" in request:
+        sink |= {"mode": "merge", "key": [request["key"]]}
+    spec: dict[str, object] = {
         "pipeline": f"bench-{os.getpid()}-{time.monotonic_ns()}",
         "source": {"topics": [topic], "value": {"format": "json", "schema": request["schema"]}},
-        "sink": {"format": "delta", "table": str(home / "table")},
+        "sink": sink,
         "dead_letter": {"topic": f"{topic}.dlq"},
         "trigger": "1s",
         "checkpoint": str(home / "checkpoint"),
     }
+    if "select" in request:
+        rule = {"name": "expected", "sql": request["expect"], "on_fail": "dead_letter"}
+        spec |= {"transform": [{"sql": request["select"]}], "expect": [rule]}
+    return spec
 
 
 @contextmanager

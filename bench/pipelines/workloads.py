@@ -38,6 +38,8 @@ MEMORY_STEPS = (2, 8, 16)
 """Times 100 MB: the shortest fills all that a worker may hold at a time."""
 MB = MILLION = 1_000_000
 WORKER = "pyspark.worker"
+SHAPED = {"select": orders.SELECT, "expect": orders.EXPECT}
+FOLDERS = {"partition_by": "country"}
 
 
 class WrongResultError(Exception):
@@ -66,6 +68,16 @@ def catalogue(*, scale: float) -> list[Workload]:
         _noop("batch-1kb", "Topic to noop, 1 kB", BATCH, large, LARGE),
         _noop("stream-1kb", "Topic to noop, 1 kB", STREAM, large, LARGE),
         Workload("json-delta", "JSON topic to Delta", _table("json-delta", many(1_000_000))),
+        Workload(
+            "json-sql-delta",
+            "JSON topic, SQL and a rule, to Delta",
+            _shaped("json-sql-delta", many(1_000_000), shape=SHAPED),
+        ),
+        Workload(
+            "json-sql-folders",
+            "The same, partitioned",
+            _shaped("json-sql-folders", many(1_000_000), shape={**SHAPED, **FOLDERS}),
+        ),
         Workload("decode", "Decoding, one core", _decode),
         Workload("freshness", "Pipeline at 1,000 records/s", _latency),
         Workload("worker-memory", "Memory of a worker", _memory(many(100_000))),
@@ -105,6 +117,31 @@ def _table(topic: str, count: int) -> Callable[[Stage, int], tuple[Figure, ...]]
             figures = stage.ask(side, "json", topic, schema=orders.SCHEMA)
             expected = {"rows": count - bad, "dead_letters": bad} if side == OURS else {}
             if any(figures[name] != value for name, value in ({"rows": count} | expected).items()):
+                raise WrongResultError(f"{side}: {figures}, but {count} records, {bad} of them bad")
+            return _sample(f"{topic} {side}", count, figures)
+
+        try:
+            samples = run_rounds(run, rounds, warm_ups=WARM_UPS)
+        finally:
+            stage.drop(topic)
+        return rate_figures(TABLE, samples)
+
+    return measure
+
+
+def _shaped(
+    topic: str, count: int, *, shape: Mapping[str, str]
+) -> Callable[[Stage, int], tuple[Figure, ...]]:
+    """With SQL and a rule between. Headrace sends what is broken and what does not meet the rule
+    to a topic; the connector's side leaves both out."""
+
+    def measure(stage: Stage, rounds: int) -> tuple[Figure, ...]:
+        stage.fill_orders(topic, count)
+        bad = orders.broken(count) + orders.unexpected(count)
+
+        def run(side: str) -> Sample:
+            figures = stage.ask(side, "json", topic, schema=orders.SCHEMA, **shape)
+            if figures["rows"] != count - bad or figures.get("dead_letters", bad) != bad:
                 raise WrongResultError(f"{side}: {figures}, but {count} records, {bad} of them bad")
             return _sample(f"{topic} {side}", count, figures)
 
