@@ -57,6 +57,18 @@ def test_dead_letters_that_are_ahead_bring_the_same_batch_again() -> None:
     assert plan.dead_letters_done
 
 
+def test_the_rest_of_a_batch_that_another_run_has_cut_shorter_is_the_next_one() -> None:
+    """Its dead letters are in, with those of what the table has."""
+    held = Committed(5, {P0: 60, P1: 50}, "9")
+    further = Committed(5, {P0: 80, P1: 40}, "")
+    plan = planner().next_batch(LOG, held, further)
+    assert (plan.batch_id, plan.ranges) == (6, ranges((0, 60, 80), (1, 50, 50)))
+    assert plan.dead_letters_done
+    plan = planner().next_batch(LOG, Committed(6, {P0: 80, P1: 50}, "9"), further)
+    assert (plan.batch_id, plan.ranges) == (7, ranges((0, 80, 100), (1, 50, 50)))
+    assert not plan.dead_letters_done
+
+
 def test_dead_letters_of_the_very_first_batch_bring_it_again_from_its_beginning() -> None:
     begun = Beginning({"t": "id-1"}, {P0: 40, P1: 0})
     plan = planner(beginning=begun).next_batch(LOG, None, Committed(0, {P0: 80, P1: 20}, ""))

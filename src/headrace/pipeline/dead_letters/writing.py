@@ -19,7 +19,12 @@ from headrace.client.outcomes import TopicPartition
 from headrace.pipeline.dead_letters.staged import staged_letters
 from headrace.pipeline.journal import Intent, Journal, settled
 from headrace.pipeline.marker import last_marked, marker_of
-from headrace.pipeline.producer import ProducerFailed, ProducerSettings, TransactionalProducer
+from headrace.pipeline.producer import (
+    ProducerFailed,
+    ProducerFenced,
+    ProducerSettings,
+    TransactionalProducer,
+)
 from headrace.pipeline.producer.outcome import ends_of, was_committed
 from headrace.pipeline.sinks.table import BatchInfo, Committed
 from headrace.pipeline.topics import DEAD_LETTER_CONFIGS, ensure_topic
@@ -75,7 +80,10 @@ class DeadLetters:
         or, if the answer to the commit was lost, `last_marker` knows.
         """
         marker = self.last_marker(list(batch.ends))
-        if not staged or (marker is not None and marker.batch_id >= batch.batch_id):
+        if not staged:
+            return 0
+        if marker is not None and marker.batch_id >= batch.batch_id:
+            _check_own(marker, batch)
             return 0
         producer = self._ready()
         partitions = self._partition_count(producer)
@@ -144,3 +152,16 @@ class DeadLetters:
             except ClientError as error:
                 raise ProducerFailed(f"the dead-letter topic {self.topic}: {error}") from error
         return self._partitions
+
+
+def _check_own(marker: Committed, batch: BatchInfo) -> None:
+    """A run that finds another's marker, with other ends, would leave letters out, or double them.
+
+    A batch whose letters are in is planned by its marker, so its ends are the marker's.
+    """
+    if (marker.batch_id, dict(marker.offsets)) != (batch.batch_id, batch.ends):
+        raise ProducerFenced(
+            f"the dead letters of batch {batch.batch_id} of {batch.pipeline} are there, from other "
+            "records: another run of the pipeline is at work. Make sure that it runs once only; "
+            "then start it again: it goes on where the last commit ends"
+        )

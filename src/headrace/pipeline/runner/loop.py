@@ -82,6 +82,10 @@ class BadRecordFound(Exception):
     """A record is bad and the flow's `on_error` or an expectation says `fail`."""
 
 
+class AnotherRun(Exception):
+    """The table has a batch of this number, and it is not this run's."""
+
+
 class Step(Enum):
     """What one turn of the loop came to."""
 
@@ -280,6 +284,7 @@ class FlowLoop:
                 self._set_aside(batch, result)
         with phases("commit"):
             committed = parts.sink.commit(batch, result.written)
+            _check_own(batch, committed)
         with phases("group"):
             self._show_group(committed.offsets)
         parts.checkpoint.clear_staging()
@@ -387,6 +392,16 @@ class FlowLoop:
                 offsets=committed.offsets,
                 lag=_lag(log, committed.offsets),
             )
+        )
+
+
+def _check_own(batch: BatchInfo, committed: Committed) -> None:
+    """A batch that was in already must be the same one."""
+    if any(committed.offsets.get(each) != end for each, end in batch.ends.items()):
+        raise AnotherRun(
+            f"another run of {batch.pipeline} has committed batch {committed.batch_id} with other "
+            "records, and this run's are not in the table. Make sure that the pipeline runs once "
+            "only; then start it again: it goes on where the last commit ends"
         )
 
 

@@ -110,6 +110,10 @@ class Planner:
             )
         if dead_letters is not None and set_aside == last + 1:
             return self._again(log, dead_letters, held)
+        if dead_letters is not None and held is not None and _is_further(dead_letters, held):
+            # Two runs were at work, and the table has the shorter batch: the rest of the longer one
+            # is a batch of its own, whose letters are in.
+            return self._again(log, dead_letters._replace(batch_id=last + 1), held)
         return self._following(log, held, last + 1)
 
     def _again(self, log: Log, dead_letters: Committed, held: Committed | None) -> Plan:
@@ -196,6 +200,13 @@ class Planner:
             "or the topic was created again. Set on_data_loss: continue to read from its first "
             "record"
         )
+
+
+def _is_further(dead_letters: Committed, held: Committed) -> bool:
+    """Whether they are of one batch, of which the table has less."""
+    return dead_letters.batch_id == held.batch_id and any(
+        end > held.offsets.get(each, 0) for each, end in dead_letters.offsets.items()
+    )
 
 
 def caught_up(ends: Mapping[TopicPartition, int], held: Committed | None) -> bool:

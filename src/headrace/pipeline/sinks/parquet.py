@@ -1,7 +1,7 @@
 """A folder of Parquet files with a manifest a batch: exact without a table format.
 
 `parquet_files` lists what counts. Tools that simply read every file of the folder see the same,
-except between a crash and the next run, when files of an unfinished batch may lie there.
+except between a crash and the next batch, when files of an unfinished one may lie there.
 """
 
 import time
@@ -107,7 +107,8 @@ class ParquetSink:
     def write_task(self, batch: BatchInfo) -> TaskWriter:
         assert self._schema is not None, "prepare comes first"
         settings = self._settings
-        self._remove_uncounted(batch.pipeline, (batch.batch_id - 1, batch.batch_id))
+        # Not those of this batch: another run may be about to commit them.
+        self._remove_uncounted(batch.pipeline, batch.batch_id - 1)
         return FileTask(
             settings.location,
             task_prefix(batch.pipeline, batch.batch_id),
@@ -118,15 +119,15 @@ class ParquetSink:
             storage_options=settings.storage_options,
         )
 
-    def _remove_uncounted(self, pipeline: str, batches: Sequence[int]) -> None:
-        """Deletes what tries at these batches have left that came to nothing.
+    def _remove_uncounted(self, pipeline: str, batch_id: int) -> None:
+        """Deletes what tries have left that came to nothing, of a batch that is committed.
 
         A worker that was thought lost may still have written a file of the batch before.
         """
-        prefixes = {task_prefix(pipeline, each) for each in batches}
+        prefix = task_prefix(pipeline, batch_id)
         counted = set(files_of(self._manifests.read()))
         for info in self._data_files():
-            mine = info.base_name.rpartition("-")[0] in prefixes
+            mine = info.base_name.rpartition("-")[0] == prefix
             if mine and self._relative(info) not in counted:
                 with suppress(FileNotFoundError):
                     self._store.delete_file(info.path)
@@ -143,8 +144,8 @@ class ParquetSink:
             return Manifest(batch.pipeline, batch.batch_id, sequence, offsets, added)
 
         done = self._write(swap)
+        self._remove_uncounted(batch.pipeline, batch.batch_id)
         if isinstance(done, Manifest):
-            self._remove_uncounted(batch.pipeline, (batch.batch_id,))
             return Committed(done.batch_id, done.offsets, str(done.sequence))
         return done
 
