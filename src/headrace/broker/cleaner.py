@@ -2,13 +2,15 @@
 
 Reading and writing is a worker process's; renames are made here, on the loop, because the logs are
 the loop's; waiting for the disk is a thread's. A log that cannot be cleaned is left as it is,
-named in `status`, and not tried again until the broker restarts.
+named in `status`, and not tried again until the broker restarts, or until it is repaired if it was
+damaged.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -50,6 +52,7 @@ class UncleanablePartition:
     topic: str
     partition: int
     reason: str
+    until_whole: bool = False  # it is damaged, and may be repaired
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +154,14 @@ class Cleaner:
 
     def _dirt(self, replica: Replica) -> Cleanable | None:
         """What is to be cleaned, if it is time to."""
-        if replica.closed or _identity(replica) in self._uncleanable:
+        if replica.closed:
             return None
         try:
             opened = replica.log
+            given_up = self._uncleanable.get(_identity(replica))
+            if given_up is not None and (not given_up.until_whole or opened.is_damaged):
+                return None
+            self._uncleanable.pop(_identity(replica), None)
             cleaned_to = self._broker.logs.cleaned_to(opened)
             now_ms = self._broker.clock.wall_ms()
             dirt = opened.cleanable(now_ms, cleaned_to, replica.last_stable_offset)
@@ -204,12 +211,15 @@ class Cleaner:
                     )
                     self._note(cleaned, job, done)
                     return
-                case CleaningFailed(reason, passing):
+                case CleaningFailed(reason, passing, damaged_at):
                     if replica.closed:
                         raise _Outdated(f"{cleaned.name} is gone")
                     if passing:
                         raise _Postponed(reason)
-                    self._give_up(replica, reason)
+                    if damaged_at >= 0:
+                        with suppress(StorageError):  # the log finds out what the worker has found
+                            cleaned.read(damaged_at, max_bytes=1)
+                    self._give_up(replica, reason, until_whole=cleaned.is_damaged)
                     return
 
     async def _swap(self, cleaned: Log, group: CleanedGroup, job: CleaningJob) -> None:
@@ -265,9 +275,9 @@ class Cleaner:
             },
         )
 
-    def _give_up(self, replica: Replica, reason: str) -> None:
+    def _give_up(self, replica: Replica, reason: str, *, until_whole: bool = False) -> None:
         self._uncleanable[_identity(replica)] = UncleanablePartition(
-            replica.topic, replica.index, reason
+            replica.topic, replica.index, reason, until_whole
         )
         self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
         log.error(

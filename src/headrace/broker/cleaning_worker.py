@@ -18,7 +18,7 @@ from typing import Final
 
 from headrace.storage.cleaning.job import Answer, CleaningFailed, CleaningJob, encode_answer
 from headrace.storage.cleaning.run import clean
-from headrace.storage.cleaning.source import Uncleanable
+from headrace.storage.cleaning.source import DamagedSource, Uncleanable
 from headrace.storage.filesystem import FileSystem, RealFileSystem
 
 LOWEST_PRIORITY: Final = 19
@@ -70,6 +70,8 @@ def answers_of(
     try:
         job = CleaningJob.decode(line)
         yield from clean(files, job, throttle(job.max_bytes_per_second))
+    except DamagedSource as error:
+        yield CleaningFailed(str(error), passing=False, damaged_at=error.first_offset)
     except Uncleanable as error:
         yield CleaningFailed(str(error), passing=False)
     except OSError as error:

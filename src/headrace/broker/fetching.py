@@ -22,6 +22,7 @@ from headrace.records.batch import LOG_OVERHEAD
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.storage.damage import Checks
 from headrace.storage.errors import OffsetOutOfRange, StorageError
 
 UNKNOWN_OFFSET = -1
@@ -55,6 +56,7 @@ class FetchedPartitions:
     data: list[tuple[WantedPartition, FetchPartitionData]] = field(default_factory=list)
     replicas: list[Leader | Follower] = field(default_factory=list)
     size_bytes: int = 0
+    checks: Checks = field(default_factory=Checks)
     answer_now: bool = False  # an error or a divergence: waiting would only hide it
 
 
@@ -176,8 +178,11 @@ def _read_replica(
         max_bytes=max(0, min(wanted.max_bytes, remaining)),
         max_offset=bound,
         min_one_message=fetched.size_bytes == 0,
+        checks=fetched.checks,
     )
     data.records = result.data
+    if fetched.checks.cut:
+        fetched.answer_now = True  # there is more, and the wait would be for that
     if limits.read_committed and result.data and log.has_aborted_transactions(wanted.fetch_offset):
         # Those that touch what is returned, and not all up to the end of a long log.
         until = min(bound, _next_offset(result.data))

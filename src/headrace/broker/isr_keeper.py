@@ -107,6 +107,10 @@ class IsrKeeper:
         self._again = None
         self._join()
 
+    def can_spare(self, leader: ReplicatedLeader) -> bool:
+        """Whether the other replicas in sync are enough without this one."""
+        return leader.can_spare_itself(self._live)
+
     def resign(self, leader: ReplicatedLeader) -> None:
         """Its log has failed here: another replica is to lead."""
         self._ask_for(leader, leader.propose_resigning(self._live))

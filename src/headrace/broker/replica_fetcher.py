@@ -118,6 +118,8 @@ class ReplicaFetcher:
         self._copies: dict[Key, _Copy] = {}
         self._due: dict[Key, _Copy] = {}
         self._forgotten: list[Key] = []
+        # Those whose end the leader may not know yet, by the number of the fetch that tells it.
+        self._parting: dict[Key, int] = {}
         self._line = LeaderLine(
             host,
             source_id,
@@ -152,8 +154,10 @@ class ReplicaFetcher:
         copy.backoff_s = 0.0
         self._name(copy)
 
-    def remove(self, follower: Follower) -> None:
+    def remove(self, follower: Follower, *, is_parting: bool = False) -> None:
         key = (follower.topic_id, follower.index)
+        if not is_parting:  # its next leader's epoch is another, and that fences what comes late
+            self._parting.pop(key, None)
         copy = self._copies.get(key)
         if copy is not None and copy.follower is follower:
             del self._copies[key]
@@ -165,6 +169,22 @@ class ReplicaFetcher:
         self._due.pop(copy.key, None)
         if copy.in_session:
             self._forgotten.append(copy.key)
+
+    def part_from(self, follower: Follower) -> None:
+        """Removes it; `has_parted_from` tells when its leader knows."""
+        copy = self._copies.get((follower.topic_id, follower.index))
+        if copy is not None and copy.in_session:
+            self._parting[copy.key] = self._number + 1
+        self.remove(follower, is_parting=True)
+
+    def has_parted_from(self, key: Key) -> bool:
+        """Whether the leader counts no fetch of that partition any more, however late it comes.
+
+        An answer to a later fetch says so: fetches of a session come in order, and a new session
+        ends the one before.
+        """
+        copy = self._copies.get(key)
+        return key not in self._parting and (copy is None or not copy.in_session)
 
     def _name(self, copy: _Copy) -> None:
         """Its position is told with the next fetch."""
@@ -188,7 +208,7 @@ class ReplicaFetcher:
 
     def _fetch(self) -> None:
         self._poked = False
-        if self._closed or not (self._copies or self._forgotten):
+        if self._closed or not (self._copies or self._forgotten or self._parting):
             return
         line = self._line.current
         if line is None or not line.is_open:
@@ -311,6 +331,8 @@ class ReplicaFetcher:
             self._begin_session()
             return
         self._session_id = answer.session_id
+        if self._parting:
+            self._parting = {key: last for key, last in self._parting.items() if last > number}
         parts: list[Part] = []
         for topic in answer.responses:
             for data in topic.partitions:

@@ -60,6 +60,17 @@ class ReplicaFetchers:
         if source is not None:
             self._by_source[source].remove(follower)
 
+    def part_from(self, follower: Follower) -> None:
+        """Does not copy it until it is followed again."""
+        source = self._source_of.get((follower.topic_id, follower.index))
+        if source is not None:
+            self._by_source[source].part_from(follower)
+
+    def has_parted_from(self, follower: Follower) -> bool:
+        """Whether no broker that it was copied from will count a fetch that is under way."""
+        key = (follower.topic_id, follower.index)
+        return all(fetcher.has_parted_from(key) for fetcher in self._by_source.values())
+
     def close(self) -> None:
         for fetcher in self._by_source.values():
             fetcher.close()

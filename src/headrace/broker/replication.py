@@ -13,7 +13,7 @@ from headrace.broker.peers import Peers
 from headrace.broker.replica_fetchers import ReplicaFetchers
 from headrace.broker.replica_session import ReplicaSessions, Waiting
 from headrace.broker.throttles import Throttles
-from headrace.cluster.topology import NO_LEADER
+from headrace.cluster.topology import NO_LEADER, Partition
 from headrace.replication.follower import Follower
 from headrace.replication.replicated_leader import ReplicatedLeader
 
@@ -63,37 +63,67 @@ class Replication:
         Others are to lead what was led there, and nobody is to wait for what was copied there. A
         damaged log is then cut back to what holds, and the rest is copied again.
         """
-        keeper, leaving = self._keeper, self._leaving
-        if keeper is None or leaving is None:
+        keeper, leaving, fetchers = self._keeper, self._leaving, self._fetchers
+        if keeper is None or leaving is None or fetchers is None:
             return
         homes = self._broker.logs.homes
         if all(home.is_online and not home.directory.damaged for home in homes):
             return
         for leader in self._broker.partitions:
-            if isinstance(leader, ReplicatedLeader) and self._has_failed(leader):
+            if isinstance(leader, ReplicatedLeader) and self._has_failed(leader, keeper):
                 keeper.resign(leader)
         replicas = self._broker.partitions.replicas
         followers = [each for each in replicas if isinstance(each, Follower)]
-        leaving.leave([each for each in followers if self._cannot_be_kept(each)])
-        for follower in followers:
-            self._copy_again_if_damaged(follower)
+        failed = [each for each in followers if self._cannot_be_kept(each, fetchers)]
+        leaving.leave(failed)
+        for follower in failed:
+            self._copy_again_if_damaged(follower, fetchers)
 
-    def _has_failed(self, leader: ReplicatedLeader) -> bool:
+    def _has_failed(self, leader: ReplicatedLeader, keeper: IsrKeeper) -> bool:
         found = self._broker.logs.get(leader.topic, leader.index)
-        return found is None or found.is_damaged or found.directory.failure is not None
+        if found is not None and found.failure is None:
+            if not found.is_damaged or not keeper.can_spare(leader):
+                return False  # what holds is served as long as nobody else can
+            # Before it asks: whoever has resigned commits nothing more.
+            found.take_damaged_offline()
+        return True
 
-    def _cannot_be_kept(self, follower: Follower) -> bool:
-        """One that has no log yet may get it on a disk that works."""
+    def _cannot_be_kept(self, follower: Follower, fetchers: ReplicaFetchers) -> bool:
+        """One that has no log yet may get it on a disk that works.
+
+        A damaged log that was in use is not copied to any more, first of all: a fetch that reaches
+        its leader late would count it as in sync again, with records that are cut off by then.
+        """
         found = self._broker.logs.get(follower.topic, follower.index)
-        return found is not None and (found.is_damaged or found.directory.failure is not None)
+        if found is None or not (found.is_damaged or found.directory.failure is not None):
+            return False
+        if found.directory.failure is not None:
+            return True
+        if found.failure is None:
+            if not self._can_be_spared(follower):
+                return False
+            found.take_damaged_offline()
+            fetchers.part_from(follower)
+        return fetchers.has_parted_from(follower)
 
-    def _copy_again_if_damaged(self, follower: Follower) -> None:
+    def _partition(self, follower: Follower) -> Partition | None:
+        topic = self._broker.metadata.image.topics_by_id.get(follower.topic_id)
+        return topic.partition(follower.index) if topic is not None else None
+
+    def _can_be_spared(self, follower: Follower) -> bool:
+        partition = self._partition(follower)
+        hosted = self._broker.partitions.by_id.get(follower.topic_id)
+        if partition is None or hosted is None:
+            return False
+        others = set(partition.isr) - {self._broker.node_id}
+        return len(others) >= max(1, hosted.config.min_insync_replicas)
+
+    def _copy_again_if_damaged(self, follower: Follower, fetchers: ReplicaFetchers) -> None:
         """Only where another leads, and nobody counts on what is here: that is no loss."""
         damaged = self._broker.logs.get(follower.topic, follower.index)
-        if damaged is None or not damaged.is_damaged:
+        if damaged is None or not damaged.is_damaged or damaged.directory.failure is not None:
             return
-        topic = self._broker.metadata.image.topics_by_id.get(follower.topic_id)
-        partition = topic.partition(follower.index) if topic is not None else None
+        partition = self._partition(follower)
         node_id = self._broker.node_id
         if (
             partition is None
@@ -107,6 +137,8 @@ class Replication:
             extra={"log": damaged.name, "leader": partition.leader},
         )
         damaged.give_up_damaged()
+        follower.high_watermark = min(follower.high_watermark, damaged.log_end_offset)
+        fetchers.follow(follower)
 
     def finish_waits(self) -> None:
         """Answers every follower that waits."""

@@ -276,6 +276,15 @@ class ReplicatedLeader(Leader):
         self._pending = None
         return self._propose(others, live)
 
+    def can_spare_itself(self, live: Mapping[int, int]) -> bool:
+        """Whether others can lead, and acknowledge, without this replica.
+
+        With fewer of them it would count as one that misses nothing (KIP-966), and could not be
+        copied again.
+        """
+        others = [id_ for id_ in self.partition.isr if id_ != self._broker_id and id_ in live]
+        return len(others) >= max(1, self._min_isr)
+
     def has_caught_up(self, broker_id: int) -> bool:
         """It has all that is committed, also what this leader found when its epoch began."""
         progress = self.progress.get(broker_id)

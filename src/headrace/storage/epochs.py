@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 NO_EPOCH = -1
 NO_OFFSET = -1
+MAX_OFFSET = 2**63 - 1
 
 
 class EpochEntry(NamedTuple):
@@ -41,6 +42,13 @@ class LeaderEpochs:
         """The epoch that wrote `offset`."""
         slot = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
         return self.entries[slot - 1].epoch if slot else NO_EPOCH
+
+    def span(self, offset: int) -> tuple[int, int]:
+        """The epoch that wrote `offset`, and where the next one begins."""
+        entries = self.entries
+        slot = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
+        end = entries[slot].start_offset if slot < len(entries) else MAX_OFFSET
+        return (entries[slot - 1].epoch if slot else NO_EPOCH), end
 
     def end_offset(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """The largest epoch that is not after `epoch`, and the offset at which it ended."""

@@ -127,6 +127,12 @@ class LogCorrupt(DiskError):
     """Bytes that were once safe on disk are damaged or gone; this log is offline, others go on."""
 
 
+class RecordsDamaged(DiskError):
+    """Some records of a log are damaged or gone: they are not served, all others are."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
 class CorruptIndex(DiskError):
     """An index file is shorter than it was; opening the log again rebuilds it."""
 

@@ -22,10 +22,13 @@ from headrace.records.deep import Inspection
 from headrace.records.plain import seal_plain
 from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
+from headrace.storage.batch_check import BadBatch, Checked, check_batches
 from headrace.storage.compactable_log import CompactableLog
 from headrace.storage.config import MAX_LONG
+from headrace.storage.damage import Checks, Damage, bounds_in, whole_again
 from headrace.storage.errors import (
     DiskFull,
+    LogCorrupt,
     OffsetOutOfRange,
     OutOfOrderSequence,
     StorageError,
@@ -321,11 +324,16 @@ class Log(CompactableLog):
         max_bytes: int,
         max_offset: int | None = None,
         min_one_message: bool = True,
+        checks: Checks | None = None,
     ) -> ReadResult:
         """Bytes from the batch that holds `offset` on, none of them at or past `max_offset`.
 
         At least one batch is returned if there is one, even if it is larger than `max_bytes`,
         unless `min_one_message` is off (KIP-74).
+
+        What lies in closed segments, or was there when the log was opened, is checked: at most as
+        many batches as `checks` allows. Raises `RecordsDamaged` if the first of them does not hold;
+        what comes before a later one is returned.
         """
         if self._failure or self.directory.failure:
             self._check_usable()
@@ -338,32 +346,69 @@ class Log(CompactableLog):
         if not self._loaded:
             self.load()
         try:
-            return self._read(offset, max_bytes, limit, min_one_message)
+            return self._read(offset, max_bytes, limit, min_one_message, checks or Checks())
         except OSError as error:
             raise self.directory.fault(error, f"reading {self.name}") from error
 
-    def _read(self, offset: int, max_bytes: int, limit: int, min_one_message: bool) -> ReadResult:
+    def _read(
+        self, offset: int, max_bytes: int, limit: int, min_one_message: bool, checks: Checks
+    ) -> ReadResult:
         segments = self._segments
         items = segments.items
-        for segment in items[segments.slot_of(offset) :]:
-            found = segment.find(offset)
-            if found is None:
-                continue  # compaction has left a gap at the segment's end
-            position, base_offset, batch_size = found
-            end = segment.size
-            if limit < self.log_end_offset:
-                cut = segment.find(limit)
-                end = cut[0] if cut else end
-            available = end - position
-            if available <= 0:
-                break
-            size = min(max_bytes, available)
-            if size < batch_size:
-                if not min_one_message:
+        for slot in range(segments.slot_of(offset), len(items)):
+            segment = items[slot]
+            # What was appended last, and in this life, was checked then.
+            doubted, upper = segment.own_from, self.log_end_offset
+            if slot + 1 < len(items):
+                doubted, upper = segment.size, items[slot + 1].base_offset
+            try:
+                found = segment.find(offset)
+                first = offset
+                if doubted and (found is None or found[1] != offset):
+                    to = min(found[0], doubted) if found else doubted
+                    first = self._check_before(segment, offset, to)
+                if found is None:
+                    continue  # compaction has left a gap at the segment's end
+                position, base_offset, batch_size = found
+                if self._holes:
+                    self._check_holes(offset, base_offset)
+                end = segment.size
+                if limit < upper:
+                    cut = segment.find(limit)
+                    end = cut[0] if cut else end
+                available = end - position
+                if available <= 0:
                     break
-                size = batch_size
-            return ReadResult(segment.read(position, size), base_offset)
+                size = min(max_bytes, available)
+                if size < batch_size:
+                    if not min_one_message:
+                        break
+                    size = batch_size
+                data = segment.read(position, size)
+            except (LogCorrupt, BadBatch, FileNotFoundError) as error:
+                raise self._damaged(self._locate(segment, offset, error)) from error
+            if position < doubted:
+                bounds = bounds_in(segment, first, upper, self._epochs.span)
+                most = max(checks.left, 1 if min_one_message else 0)
+                checked = check_batches(data, position, bounds, most=most, until=doubted - position)
+                checks.left = max(0, checks.left - checked.batches)
+                if checked.size < len(data):
+                    data = self._held(segment, data, checked, upper)
+                    checks.cut = True
+            return ReadResult(data, base_offset)
         return ReadResult(b"", offset)
+
+    def _held(self, segment: Segment, data: bytes, checked: Checked, limit: int) -> bytes:
+        """As much of what was read as holds; raises if that is nothing."""
+        if checked.bad is not None:
+            at = checked.bad.position
+            after = whole_again(segment, at, limit)
+            error = self._damaged(
+                Damage(segment.file.path, at, checked.next, after, checked.bad.reason)
+            )
+            if not checked.size:
+                raise error
+        return data[: checked.size]
 
     @property
     def size_bytes(self) -> int:

@@ -8,15 +8,23 @@ depends on them.
 
 import logging
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 
-from headrace.storage import producer_snapshot
+from headrace.storage import producer_snapshot, segment_manifest
 from headrace.storage.checkpoints import LEADER_EPOCHS, encode_epochs
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.config import COMPACT, MAX_LONG, LogConfig
+from headrace.storage.damage import Damage, walk, whole_again
 from headrace.storage.durability import Durability
 from headrace.storage.epochs import LeaderEpochs
-from headrace.storage.errors import LogClosed, LogCorrupt, OffsetOutOfRange, StorageError
+from headrace.storage.errors import (
+    LogClosed,
+    LogCorrupt,
+    OffsetOutOfRange,
+    RecordsDamaged,
+    StorageError,
+)
 from headrace.storage.filesystem import remove_if_there, write_file
 from headrace.storage.log_dir import LogDir
 from headrace.storage.partition_metadata import write_topic_id
@@ -25,10 +33,14 @@ from headrace.storage.producers import ProducerStates
 from headrace.storage.recovery import Checkpointed, load_log
 from headrace.storage.retention import to_delete
 from headrace.storage.segment import Segment
+from headrace.storage.segment_manifest import LogManifest, SegmentState, crc_of_epochs
 from headrace.storage.segments import Segments
 from headrace.storage.validation import AppendRules
 
 log = logging.getLogger(__name__)
+
+# Places of one log that are remembered, so that each is told once.
+MAX_DAMAGES = 1000
 
 
 class LogFiles:
@@ -36,10 +48,12 @@ class LogFiles:
 
     __slots__ = (
         "_checkpointed",
+        "_damages",
         "_durability",
         "_epochs",
         "_failure",
         "_files",
+        "_holes",
         "_knows_topic",
         "_loaded",
         "_out_of_room",
@@ -81,6 +95,8 @@ class LogFiles:
         self._files = directory.files
         self._checkpointed = checkpointed
         self._failure: StorageError | None = None
+        self._damages: dict[tuple[str, int], Damage] = {}  # found while it is in use
+        self._holes: list[Damage] = []  # of these, segments that are gone or too short
         self._segments = Segments(directory.files, self.path)
         self._producers = ProducerStates()
         self._epochs = LeaderEpochs()
@@ -166,6 +182,9 @@ class LogFiles:
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self._durability.lower(loaded.log_end_offset)
+        self._holes = loaded.holes
+        for hole in loaded.holes:
+            self._damaged(hole)
         if not self._checkpointed.clean:
             self._durability.name_added()
         self._loaded = True
@@ -173,16 +192,84 @@ class LogFiles:
             # What was cut is not promised any more: a crash from now on is one like any other.
             self.directory.save_recovery_points()
 
+    # --- damage ---------------------------------------------------------------------------------
+
     @property
     def is_damaged(self) -> bool:
-        """Whether it is offline because bytes that were safe on disk do not hold any more."""
-        return isinstance(self._failure, LogCorrupt)
+        """Whether bytes that were safe on disk do not hold any more.
+
+        A log that was found so when it was opened is offline; one in use goes on with what holds.
+        """
+        return isinstance(self._failure, LogCorrupt) or bool(self._damages)
+
+    def take_damaged_offline(self) -> None:
+        """Serves and takes nothing more, because another replica is to do that."""
+        if self._damages and self._failure is None:
+            first = min(self._damages.values(), key=lambda each: each.first_offset)
+            self._failure = LogCorrupt(f"{self.name} is offline: {first.error()}")
 
     def give_up_damaged(self) -> None:
-        """Opens at its next use as far as it holds. For who knows that others have the rest."""
-        if self.is_damaged:
-            self._failure = None
+        """Goes on as far as it holds. For who knows that others have the rest."""
+        if not self.is_damaged:
+            return
+        self._failure = None
+        self.directory.damaged.discard(self.name)
+        if self._damages:
+            try:
+                self.truncate_to(min(each.first_offset for each in self._damages.values()))
+            except LogCorrupt:  # there is more of it, also where producers' state is read from
+                self.truncate_fully_and_start_at(self.log_start_offset)
+        else:  # at its next use
             self._checkpointed = replace(self._checkpointed, expendable=True)
+
+    def _damaged(self, damage: Damage) -> RecordsDamaged:
+        """Remembers damage, says so once, and returns what to answer."""
+        error = damage.error()
+        place = (damage.path, damage.position)
+        if place not in self._damages and len(self._damages) < MAX_DAMAGES:
+            self._damages[place] = damage
+            log.error("a log is damaged", extra={"log": self.name, "reason": str(error)})
+        self.directory.damaged.add(self.name)
+        return error
+
+    def _limit_of(self, segment: Segment) -> int:
+        """The first offset that cannot be in that segment."""
+        following = self._segments.following(segment)
+        return self.log_end_offset if following is None else following.base_offset
+
+    def _check_before(self, segment: Segment, offset: int, to: int) -> int:
+        """Where the batch at position `to` may begin, if nothing before it hides `offset`.
+
+        For reads that do not find a batch that begins at `offset`: that may be so, where records
+        were compacted away or a reader begins inside a batch, or a sign of damage.
+        """
+        walked = walk(segment, offset, to, self._limit_of(segment), self._epochs.span)
+        if walked.bad is not None:
+            raise walked.bad
+        return walked.next_offset
+
+    def _check_holes(self, offset: int, found: int) -> None:
+        """Raises if a segment that is gone lies at `offset`, or between it and `found`."""
+        for hole in self._holes:
+            if hole.first_offset < max(offset + 1, found) and hole.next_offset > offset:
+                raise self._damaged(hole)
+
+    def _locate(self, segment: Segment, offset: int, error: Exception) -> Damage:
+        """Where a segment that did not give what is at `offset` stops to hold."""
+        limit, path = self._limit_of(segment), segment.file.path
+        if isinstance(error, FileNotFoundError):
+            return Damage(path, 0, segment.base_offset, limit, "the file is gone")
+        walked = walk(segment, offset, segment.size, limit, self._epochs.span)
+        if walked.bad is None:
+            return Damage(path, walked.position, offset, limit, str(error))
+        after = whole_again(segment, walked.position, limit)
+        return Damage(path, walked.position, walked.next_offset, after, walked.bad.reason)
+
+    def _keep_damages(self, is_kept: Callable[[Damage], bool]) -> None:
+        """Forgets damage in what is not part of the log any more."""
+        self._damages = {at: each for at, each in self._damages.items() if is_kept(each)}
+        self._holes = [each for each in self._holes if is_kept(each)]
+        if not self.is_damaged:
             self.directory.damaged.discard(self.name)
 
     def _check_usable(self) -> None:
@@ -298,6 +385,24 @@ class LogFiles:
         except OSError as error:
             raise self.directory.fail(f"closing {self.name}: {error}") from error
 
+    @property
+    def manifest(self) -> str | None:
+        """The line that a clean stop leaves; None if nothing is known of the files."""
+        if not self._loaded:
+            return self._checkpointed.manifest
+        return segment_manifest.encode(
+            LogManifest(
+                self.log_end_offset,
+                self.log_start_offset,
+                crc_of_epochs(self._epochs.entries),
+                tuple(
+                    SegmentState(each.base_offset, each.size, each.txns.checksum)
+                    for each in self._segments.items
+                ),
+                tuple((hole.first_offset, hole.next_offset) for hole in self._holes),
+            )
+        )
+
     def write_epochs(self) -> None:
         """Writes the leader epochs; a sync of the whole file system is to follow."""
         if self._loaded and self._epochs.changed:
@@ -346,8 +451,7 @@ class LogFiles:
         if not 0 <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(self.name, offset, self.log_start_offset, self.log_end_offset)
         if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self._epochs.truncate_from_start(offset)
+            self._begin_at(offset)
 
     def delete_old_segments(self, now_ms: int, high_watermark: int | None = None) -> int:
         """Retires the segments that retention no longer keeps; returns how many.
@@ -379,10 +483,14 @@ class LogFiles:
                 self.directory.trash.add_file(path, due_ms)
         except OSError as error:
             raise self.directory.fault(error, f"deleting segments of {self.name}") from error
-        first = self._segments.items[0].base_offset
-        self.log_start_offset = max(self.log_start_offset, first)
-        self._epochs.truncate_from_start(self.log_start_offset)
+        self._begin_at(max(self.log_start_offset, self._segments.items[0].base_offset))
         return len(doomed)
+
+    def _begin_at(self, offset: int) -> None:
+        self.log_start_offset = offset
+        self._epochs.truncate_from_start(offset)
+        if self._damages:
+            self._keep_damages(lambda each: each.next_offset > offset)
 
     def truncate_to(self, offset: int) -> None:
         """Drops every record at or past `offset`, and the batch that holds it."""
@@ -406,20 +514,31 @@ class LogFiles:
         segments = self._segments
         slot = segments.slot_of(offset)
         segment = segments.items[slot]
-        found = segment.find(offset)
-        end = offset if found is None else min(found[1], offset)
+        position, end = self._place_to_cut(segment, offset)
         if self._durability.recovery_point > end:  # else nothing that goes was promised
             self._durability.lower(end)
             self.directory.save_recovery_points()
         segments.remove(segments.items[slot + 1 :])
-        if found is not None:
-            segment.truncate(found[0], end)
+        if position < segment.size:
+            segment.truncate(position, end)
             segments.fs.fsync(segment.file.acquire())
         segments.remove_snapshots(above=end)
         self._epochs.truncate_from_end(end)
         segments.fs.fsync_dir(self.path)
         self._producers = rebuild_producers(segments, self.log_start_offset, end)
+        self._keep_damages(lambda each: each.first_offset < end)
         return end
+
+    def _place_to_cut(self, segment: Segment, offset: int) -> tuple[int, int]:
+        """The position and the offset at which the segment is to end."""
+        if self._damages:
+            try:
+                walked = walk(segment, offset, segment.size, offset, self._epochs.span)
+            except FileNotFoundError:  # what is made anew in its place begins with nothing
+                return 0, segment.base_offset
+            return walked.position, min(offset, max(walked.next_offset, segment.base_offset))
+        found = segment.find(offset)
+        return (segment.size, offset) if found is None else (found[0], min(found[1], offset))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drops everything and goes on at `offset`, as a follower does that fell too far behind."""
@@ -435,6 +554,7 @@ class LogFiles:
                 segments.remove_snapshots(above=-1)
                 self._producers = ProducerStates()
                 self._epochs.clear()
+                self._keep_damages(lambda _: False)
                 self.log_start_offset = self.log_end_offset = offset
                 if not self._knows_topic:
                     self._write_topic_id()

@@ -8,7 +8,8 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from headrace.storage import directory_names
+from headrace.records.checksum import crc32c
+from headrace.storage import directory_names, segment_manifest
 from headrace.storage.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -37,6 +38,7 @@ from headrace.storage.metadata_version import (
     write_metadata_version,
 )
 from headrace.storage.open_files import OpenFiles
+from headrace.storage.segment_manifest import SEGMENT_MANIFEST
 from headrace.storage.trash import Trash
 
 log = logging.getLogger(__name__)
@@ -44,6 +46,8 @@ log = logging.getLogger(__name__)
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 NO_BROKER_EPOCH = -1
+BROKER_EPOCH = "brokerEpoch"
+MANIFEST_CRC = "headraceSegments"  # of the list of segments that the same stop has left
 # From this many on, syncing the file system once beats syncing each log's files.
 MANY_LOGS = 64
 
@@ -62,6 +66,7 @@ class LogHome:
         "high_watermarks",
         "log_starts",
         "logs",
+        "manifests",
         "meta",
         "partitions",
         "recovery_points",
@@ -87,6 +92,7 @@ class LogHome:
         self.log_starts: dict[str, int] = {}
         self.high_watermarks: dict[str, int] = {}
         self.cleaned_to: dict[str, int] = {}  # where the cleaner has come to
+        self.manifests: dict[str, str] = {}  # how a clean stop has left each log
         self.partitions: list[PartitionName] = []  # what was found at open
         self.strays: list[str] = []
         self._saved_version = UNKNOWN
@@ -113,7 +119,9 @@ class LogHome:
             marker = f"{self.path}/{CLEAN_SHUTDOWN}"
             self.was_clean = exists(self._fs, marker)
             if self.was_clean:
-                self.clean_epoch = _broker_epoch(read_file(self._fs, marker))
+                left = _marker_fields(read_file(self._fs, marker))
+                self.clean_epoch = left.get(BROKER_EPOCH, NO_BROKER_EPOCH)
+                self._read_manifest(left.get(MANIFEST_CRC))
             if remove_if_there(self._fs, marker):
                 self._fs.fsync_dir(self.path)
         except OSError as error:
@@ -167,6 +175,26 @@ class LogHome:
                 log.warning("ignored a damaged checkpoint", extra={"reason": str(error)})
         self._on_disk = {*self.recovery_points, *self.log_starts}
 
+    def _read_manifest(self, expected_crc: int | None) -> None:
+        """What the last stop has left; nothing if Kafka or an older release stopped last."""
+        path = f"{self.path}/{SEGMENT_MANIFEST}"
+        if expected_crc is None or not exists(self._fs, path):
+            return
+        data = read_file(self._fs, path)
+        if crc32c(data) != expected_crc:
+            log.warning("ignored a damaged list of segments", extra={"path": path})
+            return
+        self.manifests = segment_manifest.decode_all(data)
+        for name, line in self.manifests.items():
+            end, start = segment_manifest.ends_in(line)
+            for offsets, offset in ((self.recovery_points, end), (self.log_starts, start)):
+                if offsets.get(name, 0) != offset:
+                    log.warning(
+                        "a checkpoint is not what it was",
+                        extra={"log": name, "found": offsets.get(name, 0), "expected": offset},
+                    )
+                offsets[name] = offset
+
     def _list(self) -> None:
         for name, is_dir in self._fs.list_dir(self.path):
             if not is_dir:
@@ -186,6 +214,7 @@ class LogHome:
         """A partition of that name begins anew: what the checkpoints say of it must not last."""
         for offsets in (self.recovery_points, self.log_starts, self.high_watermarks):
             offsets.pop(name, None)
+        self.manifests.pop(name, None)
         self.cleaned_to.pop(name, None)
         if name in self._on_disk and name not in self.logs:
             self.checkpoint()
@@ -290,17 +319,23 @@ class LogHome:
         return True
 
     def _write_marker(self, broker_epoch: int) -> None:
-        text = json.dumps({"version": 0, "brokerEpoch": broker_epoch})
+        lines = [(name, each.manifest) for name, each in self.logs.items()]
+        manifest = segment_manifest.encode_all(
+            (name, line) for name, line in lines if line is not None
+        )
+        replace_file(self._fs, f"{self.path}/{SEGMENT_MANIFEST}", manifest)
+        crc = crc32c(manifest)
+        text = json.dumps({"version": 0, BROKER_EPOCH: broker_epoch, MANIFEST_CRC: crc})
         replace_file(self._fs, f"{self.path}/{CLEAN_SHUTDOWN}", text.encode())
 
 
-def _broker_epoch(marker: bytes) -> int:
-    """The epoch in a marker; older ones are empty files."""
+def _marker_fields(marker: bytes) -> dict[str, int]:
+    """What a marker says; older ones are empty files."""
     try:
-        epoch = json.loads(marker)["brokerEpoch"]
-    except (ValueError, KeyError, TypeError):
-        return NO_BROKER_EPOCH
-    return epoch if isinstance(epoch, int) else NO_BROKER_EPOCH
+        fields = json.loads(marker)
+        return {name: value for name, value in fields.items() if isinstance(value, int)}
+    except (ValueError, AttributeError):
+        return {}
 
 
 def fewest(homes: Iterable[LogHome]) -> LogHome | None:

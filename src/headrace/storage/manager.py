@@ -175,6 +175,7 @@ class LogManager:
                     clean=home.was_clean,
                     recovery_point=home.recovery_points.get(name, 0),
                     log_start_offset=home.log_starts.get(name, 0),
+                    manifest=home.manifests.get(name),
                 ),
             )
             self._add(home, found)

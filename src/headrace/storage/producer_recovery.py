@@ -27,7 +27,7 @@ def rebuild_producers(segments: Segments, log_start: int, up_to: int) -> Produce
     producers = ProducerStates()
     start = _load_snapshot(segments, producers, log_start, up_to)
     _remember_duplicates(segments, producers, start)
-    for segment in segments.items:
+    for segment in segments.from_offset(start):
         if segment.base_offset < up_to and segment.size:
             _replay(segment, producers, start, up_to)
     return producers
@@ -81,13 +81,18 @@ def _remember_duplicates(segments: Segments, producers: ProducerStates, offset: 
     if not producers.by_id:
         return
     earlier: dict[int, list[BatchTrace]] = {}
-    for segment, position in _window(segments, offset):
-        for _, header in segment.headers_from(position):
-            if header.base_offset >= offset:
-                break
-            entry = producers.by_id.get(header.producer_id)
-            if entry is not None and entry.epoch == header.producer_epoch:
-                earlier.setdefault(header.producer_id, []).append(BatchTrace.of(header))
+    try:
+        for segment, position in _window(segments, offset):
+            for _, header in segment.headers_from(position):
+                if header.base_offset >= offset:
+                    break
+                entry = producers.by_id.get(header.producer_id)
+                if entry is not None and entry.epoch == header.producer_epoch:
+                    earlier.setdefault(header.producer_id, []).append(BatchTrace.of(header))
+    except LogCorrupt as error:
+        # The snapshot holds each producer's last batch, which is all that Kafka remembers.
+        log.warning("earlier batches are not remembered", extra={"reason": str(error)})
+        return
     for producer_id, traces in earlier.items():
         producers.by_id[producer_id].prepend(traces)
 

@@ -14,6 +14,8 @@ import logging
 from dataclasses import dataclass
 
 from headrace.records.batch import BatchHeader
+from headrace.storage import segment_manifest
+from headrace.storage.batch_check import BadBatch
 from headrace.storage.checkpoints import (
     LEADER_EPOCHS,
     CorruptCheckpoint,
@@ -21,13 +23,14 @@ from headrace.storage.checkpoints import (
 )
 from headrace.storage.cleaning.leftovers import offset_of, tidy
 from headrace.storage.config import LogConfig
+from headrace.storage.damage import Damage, walk
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.errors import LogCorrupt
 from headrace.storage.filesystem import remove_if_there
 from headrace.storage.open_files import OpenFile, OpenFiles
 from headrace.storage.producer_recovery import rebuild_producers
 from headrace.storage.producers import Marker, ProducerStates
-from headrace.storage.scan import BadBatch, scan
+from headrace.storage.scan import scan
 from headrace.storage.segment import (
     LOG,
     MAX_RELATIVE_OFFSET,
@@ -36,7 +39,9 @@ from headrace.storage.segment import (
     TIME_INDEX,
     TXN_INDEX,
     Segment,
+    file_name,
 )
+from headrace.storage.segment_manifest import LogManifest, crc_of_epochs, lost_ranges
 from headrace.storage.segments import Segments
 
 log = logging.getLogger(__name__)
@@ -51,6 +56,7 @@ class Checkpointed:
     clean: bool
     recovery_point: int
     log_start_offset: int
+    manifest: str | None = None  # the line that a clean stop has left
     expendable: bool = False  # what was safe on this disk is so on others': damage ends the log
 
 
@@ -63,6 +69,7 @@ class LoadedLog:
     epochs: LeaderEpochs
     log_start_offset: int
     log_end_offset: int
+    holes: list[Damage]  # segments that are gone, or shorter than they were
 
 
 def load_log(
@@ -82,6 +89,10 @@ class _Loader:
         self._recovery_point = checkpointed.recovery_point
         self._log_start = checkpointed.log_start_offset
         self._clean = checkpointed.clean
+        self._manifest: LogManifest | None = None
+        if checkpointed.clean and checkpointed.manifest is not None:
+            self._manifest = segment_manifest.decode(checkpointed.manifest)
+        self._holes: list[Damage] = []
         self._expendable = checkpointed.expendable
         self._segments = Segments(files, path)
         self._producers = ProducerStates()
@@ -91,6 +102,8 @@ class _Loader:
     def load(self) -> LoadedLog:
         self._list()
         segments = self._segments
+        if self._manifest is not None:
+            self._compare(self._manifest)
         first_scanned = self._first_to_scan()
         end = self._log_start
         if segments.items:
@@ -107,8 +120,10 @@ class _Loader:
         else:
             end = self._recover(first_scanned)
         end = self._settle(end)
-        start = max(self._log_start, segments.items[0].base_offset if segments.items else 0)
-        return LoadedLog(segments, self._producers, self._epochs, start, end)
+        starts = [hole.first_offset for hole in self._holes[:1]]
+        starts += [segment.base_offset for segment in segments.items[:1]]
+        start = max(self._log_start, min(starts, default=0))
+        return LoadedLog(segments, self._producers, self._epochs, start, end, self._holes)
 
     # --- what is there --------------------------------------------------------------------------
 
@@ -140,11 +155,38 @@ class _Loader:
             has_txns=stem + TXN_INDEX in names,
         )
 
+    def _compare(self, manifest: LogManifest) -> None:
+        """Finds closed segments that are gone or too short. The last one's end is checked later."""
+        items = self._segments.items
+        if manifest.segments and not items and manifest.end > manifest.start:
+            if not self._expendable:
+                raise LogCorrupt(
+                    f"{self._path} holds no segment, but offsets from {manifest.start} to "
+                    f"{manifest.end - 1} were safe on disk: restore the files, or remove the "
+                    "directory to give them up"
+                )
+            return
+        sizes = {segment.base_offset: segment.size for segment in items}
+        for first, after, is_gone in lost_ranges(manifest, sizes):
+            path = f"{self._path}/{file_name(first, LOG)}"
+            reason, position = "the file is gone", 0
+            if not is_gone:
+                segment = items[self._segments.slot_of(first)]
+                reason, position = "the file is shorter than it was", segment.size
+                first = walk(segment, after, position, after, self._epochs.span).next_offset
+            if after > self._log_start:
+                first = max(first, self._log_start)
+                self._holes.append(Damage(path, position, first, after, reason))
+
     def _first_to_scan(self) -> int | None:
         """The place of the first segment whose files cannot be taken at their word."""
         items = self._segments.items
         try:
-            self._epochs.entries = read_epochs(self._fs, f"{self._path}/{LEADER_EPOCHS}")
+            path = f"{self._path}/{LEADER_EPOCHS}"
+            entries = read_epochs(self._fs, path)
+            if self._manifest is not None and crc_of_epochs(entries) != self._manifest.epochs_crc:
+                raise CorruptCheckpoint(f"{path} is not what it was")
+            self._epochs.entries = entries
         except CorruptCheckpoint as error:
             log.warning("rebuilding leader epochs", extra={"reason": str(error)})
             self._epochs.changed = True
@@ -152,8 +194,14 @@ class _Loader:
         if not items:
             return None
         slot = len(items) if self._clean else self._slot_to_recover()
+        short = {hole.path for hole in self._holes}
+        left = self._manifest.segments if self._manifest is not None else ()
+        txns = {each.base_offset: each.txns_crc for each in left}
         for place, segment in enumerate(items[:slot]):
-            if not self._is_sane(segment):
+            if segment.file.path in short:
+                continue  # its indexes point past its end, which readers expect
+            known = txns.get(segment.base_offset)
+            if not self._is_sane(segment) or known not in (None, segment.txns.checksum):
                 log.warning("rebuilding indexes", extra={"segment": segment.path})
                 return place
         return None if slot == len(items) else slot

@@ -14,6 +14,7 @@ from headrace.records.checksum import crc32c
 from headrace.records.control import ControlType, read_control
 from headrace.records.errors import RecordError
 from headrace.records.record import iter_records
+from headrace.storage.batch_check import BadBatch
 from headrace.storage.filesystem import FileSystem, read_exactly
 from headrace.storage.producers import Marker
 from headrace.storage.segment import Segment
@@ -24,15 +25,6 @@ MAX_CONTROL_BYTES = 4096
 _ATTRIBUTES_AT = 21
 
 _crc32c_from = cast("Callable[[Buffer, int], int]", crc32c)
-
-
-class BadBatch(Exception):
-    """What stands at `position` is not the next batch of the log."""
-
-    def __init__(self, position: int, reason: str) -> None:
-        super().__init__(f"byte {position}: {reason}")
-        self.position = position
-        self.reason = reason
 
 
 class Scanned(NamedTuple):

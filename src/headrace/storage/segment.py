@@ -63,6 +63,7 @@ class Segment:
         "file",
         "index",
         "index_entries",
+        "own_from",
         "path",
         "removed",
         "since_ms",
@@ -87,6 +88,7 @@ class Segment:
         self.path = f"{directory}/{file_name(base_offset, '')}"
         self.file = OpenFile(files, self.path + LOG)
         self.size = size
+        self.own_from = size  # what lies behind it was written, and checked, in this life
         self.index = OffsetIndex(files, self.path + OFFSET_INDEX, index_size)
         self.times = TimeIndex(files, self.path + TIME_INDEX, times_size)
         self.txns = TxnIndex(files, self.path + TXN_INDEX, on_disk=has_txns)
@@ -242,6 +244,8 @@ class Segment:
                     return position + at, base_offset, length + LOG_OVERHEAD
                 at += length + LOG_OVERHEAD
             position += at
+        if position > end:
+            raise self._damaged(end)
         return None
 
     def start_before(self, offset: int) -> int:
@@ -259,6 +263,11 @@ class Segment:
         head = self._files.fs.pread(self.file.acquire(), HEADER_SIZE, entry[1])
         return entry[1] if self._is_meant(entry, head) else 0
 
+    def entry_start(self, entry: tuple[int, int]) -> int | None:
+        """The offset of the batch that an index entry points at; None if it is damaged."""
+        head = self.read_some(entry[1], HEADER_SIZE)
+        return int(_WALK.unpack_from(head)[0]) if self._is_meant(entry, head) else None
+
     def _is_meant(self, entry: tuple[int, int], head: bytes) -> bool:
         """Whether `head` begins the batch that an index entry points at.
 
@@ -271,6 +280,11 @@ class Segment:
                 return True
         log.warning("an index entry is damaged", extra={"segment": self.path})
         return False
+
+    def read_some(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer at the end, and where the file has become shorter."""
+        size = min(size, self.size - position)
+        return read_exactly(self._files.fs, self.file.acquire(), size, position)
 
     def read(self, position: int, size: int) -> bytes:
         data = self._files.fs.pread(self.file.acquire(), size, position)
@@ -319,6 +333,7 @@ class Segment:
         """Cuts the file at `position`, where `offset` would have been."""
         self._files.fs.truncate(self.file.acquire(create=True), position)
         self.size = position
+        self.own_from = min(self.own_from, position)
         self.file.dirty = self.dirty = True
         self.index.truncate_keys(offset - self.base_offset)
         self.times.truncate_values(offset - self.base_offset)

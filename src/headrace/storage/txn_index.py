@@ -6,6 +6,7 @@ aborted. Readers with read_committed isolation get the entries that touch what t
 
 from struct import Struct
 
+from headrace.records.checksum import crc32c
 from headrace.storage.aborted_txn import AbortedTxn
 from headrace.storage.filesystem import exists, read_file, remove_if_there, write_all
 from headrace.storage.open_files import OpenFile, OpenFiles
@@ -34,6 +35,11 @@ class TxnIndex:
     @property
     def is_empty(self) -> bool:
         return not self.entries
+
+    @property
+    def checksum(self) -> int:
+        """Of all entries, 0 if there are none."""
+        return crc32c(b"".join(ENTRY.pack(VERSION, *txn) for txn in self.entries))
 
     def append(self, txn: AbortedTxn) -> None:
         self.entries.append(txn)

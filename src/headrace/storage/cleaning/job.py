@@ -85,6 +85,7 @@ class CleaningFailed(NamedTuple):
 
     reason: str
     passing: bool
+    damaged_at: int = -1  # the offset at which a segment does not hold, if that is why
 
 
 Answer = CleanedGroup | CleanedLog | CleaningFailed

@@ -17,6 +17,7 @@ from headrace.storage.cleaning.key_map import KeyMap
 from headrace.storage.cleaning.output import CleanedOutput
 from headrace.storage.cleaning.source import Pace, Uncleanable, batches, payload_of
 from headrace.storage.cleaning.transactions import TransactionWalk
+from headrace.storage.epochs import MAX_OFFSET
 from headrace.storage.filesystem import FileSystem, remove_if_there
 from headrace.storage.segment import CLEANED, LOG, file_name
 
@@ -42,6 +43,8 @@ class _Run:
     def __init__(self, fs: FileSystem, job: CleaningJob, pace: Pace) -> None:
         self._fs = fs
         self._job = job
+        bases = [segment.base_offset for segment in job.segments]
+        self._ends = dict(zip(bases, [*bases[1:], MAX_OFFSET], strict=False))
         self._slow_down = pace
         self._bytes_read = 0
         self._bytes_written = 0
@@ -142,6 +145,7 @@ class _Run:
             f"{self._job.path}/{file_name(segment.base_offset, LOG)}",
             segment.size,
             segment.base_offset,
+            self._ends[segment.base_offset],
             read_bytes=self._job.read_bytes,
             pace=self._pace_read,
         )

@@ -24,12 +24,25 @@ class Uncleanable(Exception):
     """The log cannot be rewritten without losing something: it is left as it is."""
 
 
+class DamagedSource(Uncleanable):
+    """A segment does not hold at `first_offset`."""
+
+    first_offset = -1
+
+
 def batches(
-    fs: FileSystem, path: str, size: int, next_offset: int, *, read_bytes: int, pace: Pace
+    fs: FileSystem,
+    path: str,
+    size: int,
+    next_offset: int,
+    limit: int,
+    *,
+    read_bytes: int,
+    pace: Pace,
 ) -> Iterator[tuple[bytes, int, BatchHeader]]:
     """Each batch of the file's first `size` bytes: a buffer, where in it, and the header.
 
-    Offsets must not go below `next_offset`.
+    Offsets must not go below `next_offset`, nor reach `limit`.
     """
     fd = fs.open(path)
     try:
@@ -39,13 +52,18 @@ def batches(
             pace(len(chunk))
             at = 0
             for at, header in _whole_batches(chunk, path, position):
-                if header.base_offset < next_offset or header.last_offset_delta < 0:
-                    raise _damaged(path, position + at, f"offset {header.base_offset} comes late")
+                base_offset = header.base_offset
+                if not next_offset <= base_offset <= header.last_offset < limit:
+                    reason = f"offset {base_offset} is not in [{next_offset}, {limit})"
+                    raise _damaged(path, position + at, reason)
                 next_offset = header.next_offset
                 yield chunk, at, header
                 at += header.size
             wanted = read_bytes if at else _needed(chunk, path, position, size)
             position += at
+    except DamagedSource as damaged:
+        damaged.first_offset = next_offset
+        raise
     finally:
         fs.close(fd)
 
@@ -92,5 +110,5 @@ def payload_of(
     return data, 0, len(data)
 
 
-def _damaged(path: str, position: int, reason: str) -> Uncleanable:
-    return Uncleanable(f"{path} is damaged at byte {position}: {reason}")
+def _damaged(path: str, position: int, reason: str) -> DamagedSource:
+    return DamagedSource(f"{path} is damaged at byte {position}: {reason}")

@@ -1,0 +1,392 @@
+"""Bytes that change, files that shrink or go: found before anything of them is served."""
+
+import pytest
+from tests.support.cleaning import COMPACTED, LogCleaner
+
+from headrace.protocol.errors import ErrorCode
+from headrace.records.batch import headers
+from headrace.records.record import iter_records
+from headrace.storage.cleaning.source import Uncleanable
+from headrace.storage.config import LogConfig
+from headrace.storage.damage import Checks
+from headrace.storage.errors import LogCorrupt, RecordsDamaged
+from headrace.storage.log import Log
+from headrace.storage.manager import LogManager
+from headrace.storage.producers import Origin
+from headrace.testing.memory_files import MemoryFileSystem
+from unit.storage.storage_rig import (
+    NOW_MS,
+    append,
+    batch,
+    file_in,
+    marker,
+    open_log,
+    values,
+)
+
+SMALL = LogConfig(segment_bytes=600, index_interval_bytes=150, file_delete_delay_ms=0)
+COUNT = 16
+Served = dict[int, tuple[bytes | None, int]]
+
+
+def filled(fs: MemoryFileSystem, per_batch: int = 1) -> tuple[LogManager, Log]:
+    manager, log = open_log(fs, SMALL)
+    for number in range(COUNT):
+        values = [b"%02d" % number * 30, b"b", b"c"][:per_batch]
+        append(log, batch(*values), leader_epoch=number // 5)
+    return manager, log
+
+
+def bases(fs: MemoryFileSystem) -> list[int]:
+    return sorted(int(e.name[:20]) for e in fs.list_dir("data/t-0") if e.name.endswith(".log"))
+
+
+def path(base: int, suffix: str = ".log") -> str:
+    return f"data/t-0/{base:020d}{suffix}"
+
+
+def served(log: Log, max_bytes: int = 1) -> tuple[Served, list[RecordsDamaged]]:
+    """What reads at every offset give: each record with its leader epoch, and what is refused."""
+    found: Served = {}
+    refused = []
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        try:
+            data, _ = log.read(offset, max_bytes=max_bytes)
+        except RecordsDamaged as error:
+            refused.append(error)
+            continue
+        first = True
+        for pos, header in headers(data, partial_tail=True):
+            assert not first or header.last_offset >= offset
+            assert not first or header.base_offset <= offset, f"{offset} was passed over"
+            first = False
+            for record in iter_records(data[pos : pos + header.size], max_bytes=1 << 20):
+                found[record.offset] = (record.value, header.partition_leader_epoch)
+    return found, refused
+
+
+@pytest.mark.parametrize(("max_bytes", "per_batch"), [(1, 1), (400, 1), (400, 3)])
+def test_no_bit_of_a_closed_segment_changes_unnoticed(max_bytes: int, per_batch: int) -> None:
+    """Whatever bit it is: what is served is what was written, the rest is refused by name."""
+    fs = MemoryFileSystem()
+    _, log = filled(fs, per_batch)
+    written, _ = served(log)
+    assert len(written) == COUNT * per_batch
+    closed = bases(fs)[1]
+    data = file_in(fs, path(closed))
+    in_headers = {pos + at for pos, _ in list(headers(bytes(data)))[1:2] for at in range(27)}
+    for place in sorted(in_headers | set(range(0, len(data), 5))):
+        bits = range(8) if place in in_headers else range(place % 8, place % 8 + 1)
+        for bit in bits:
+            data[place] ^= 1 << bit
+            found, refused = served(log, max_bytes)
+            data[place] ^= 1 << bit
+            assert refused, (place, bit)
+            assert found.items() <= written.items(), (place, bit)
+            assert len(found) >= (COUNT - 4) * per_batch, (place, bit)
+
+
+def test_damage_is_told_with_file_position_and_offsets(caplog: pytest.LogCaptureFixture) -> None:
+    fs = MemoryFileSystem()
+    _, log = filled(fs)
+    closed = bases(fs)[1]
+    file_in(fs, path(closed))[100] ^= 1
+    for _ in range(3):
+        with pytest.raises(RecordsDamaged) as raised:
+            log.read(closed, max_bytes=1)
+    assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+    for part in (path(closed), "byte 0", f"offsets from {closed} to", "go on at offset"):
+        assert part in str(raised.value)
+    assert len([each for each in caplog.records if each.message == "a log is damaged"]) == 1
+
+
+def test_all_else_of_a_damaged_log_is_read_and_appended() -> None:
+    fs = MemoryFileSystem()
+    _, log = filled(fs)
+    closed = bases(fs)[1]
+    file_in(fs, path(closed))[100] ^= 1
+    found, refused = served(log)
+    assert set(found) == set(range(COUNT)) - {closed}
+    assert len(refused) == 1
+    assert append(log, batch(b"more")).first_offset == COUNT
+    assert log.failure is None
+    assert log.is_damaged
+
+
+def test_what_holds_before_damage_is_returned_first() -> None:
+    fs = MemoryFileSystem()
+    _, log = filled(fs)
+    closed = bases(fs)[1]
+    data = file_in(fs, path(closed))
+    (second, _) = list(headers(bytes(data)))[1]
+    data[second + 70] ^= 1
+    checks = Checks()
+    read = log.read(closed, max_bytes=10_000, checks=checks)
+    assert len(read.data) == second
+    assert checks.cut  # nobody is to wait for more
+    with pytest.raises(RecordsDamaged):
+        log.read(closed + 1, max_bytes=10_000)
+
+
+def test_a_read_checks_no_more_batches_than_it_may() -> None:
+    """Tiny batches must not hold up the loop; one at least is returned."""
+    _, log = filled(MemoryFileSystem())
+    checks = Checks(2)
+    assert len(list(headers(log.read(0, max_bytes=10_000, checks=checks).data))) == 2
+    assert checks.cut
+    assert checks.left == 0
+    none = log.read(0, max_bytes=10_000, checks=checks, min_one_message=False)
+    assert none.data == b""
+    assert len(list(headers(log.read(0, max_bytes=10_000, checks=checks).data))) == 1
+
+
+def test_what_this_life_appended_last_is_not_checked_again() -> None:
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs)  # one segment
+    append(log, batch(b"first"))
+    manager.close()
+    _, log = open_log(fs)
+    append(log, batch(b"second"))
+    checks = Checks()
+    log.read(1, max_bytes=10_000, checks=checks)
+    assert checks.left == Checks().left
+    log.read(0, max_bytes=10_000, checks=checks)
+    assert checks.left == Checks().left - 1
+    file_in(fs, path(0))[65] ^= 1
+    with pytest.raises(RecordsDamaged):
+        log.read(0, max_bytes=10_000)
+    assert log.read(1, max_bytes=10_000).data
+
+
+def test_a_closed_segment_that_shrinks_or_goes_while_in_use_is_noticed() -> None:
+    fs = MemoryFileSystem()
+    _, log = filled(fs)
+    first, second, third = bases(fs)[:3]
+    del file_in(fs, path(second))[-10:]
+    found, refused = served(log)
+    assert set(found) == set(range(COUNT)) - {third - 1}
+    log._segments.items[0].close()  # as if many other files were in use
+    fs.remove(path(first))
+    found, refused = served(log)
+    assert set(found) == set(range(second, COUNT)) - {third - 1}
+    assert "gone" in str(refused[0])
+    assert log.directory.failure is None  # the disk is not to blame
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_segment_that_is_gone_after_a_clean_stop_is_not_passed_over(which: int) -> None:
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    written, _ = served(log)
+    manager.close()
+    gone, following = bases(fs)[which : which + 2]
+    for suffix in (".log", ".index", ".timeindex", ".snapshot"):
+        if which or suffix != ".snapshot":
+            fs.remove(path(gone, suffix))
+    for _ in range(2):  # the second stop remembers as well
+        manager, log = open_log(fs, SMALL)
+        assert log.log_start_offset == 0 or not log.is_loaded
+        found, refused = served(log)
+        assert found == {at: each for at, each in written.items() if not gone <= at < following}
+        assert len(refused) == following - gone
+        manager.close()
+
+
+def test_a_segment_that_is_put_back_is_served_again() -> None:
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    written, _ = served(log)
+    manager.close()
+    gone = bases(fs)[1]
+    saved = bytes(file_in(fs, path(gone)))
+    fs.remove(path(gone))
+    manager, log = open_log(fs, SMALL)
+    assert served(log)[1]
+    manager.close()
+    fs.pwrite(fs.open(path(gone), create=True), saved, 0)
+    manager, log = open_log(fs, SMALL)
+    assert served(log) == (written, [])
+    assert not log.is_damaged
+
+
+@pytest.mark.parametrize("cut", [10, 200, -1, 600])
+def test_a_closed_segment_that_is_shorter_after_a_clean_stop_is_noticed(cut: int) -> None:
+    """Also if it ends between two batches (-1), or holds nothing any more."""
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    written, _ = served(log)
+    manager.close()
+    short, following = bases(fs)[1:3]
+    data = file_in(fs, path(short))
+    places = [pos for pos, _ in headers(bytes(data))]
+    del data[places[-1] if cut < 0 else max(0, len(data) - cut) :]
+    held = short + sum(1 for pos, _ in headers(bytes(data), partial_tail=True))
+    for _ in range(2):
+        manager, log = open_log(fs, SMALL)
+        found, refused = served(log)
+        assert found == {at: each for at, each in written.items() if not held <= at < following}
+        assert refused
+        manager.close()
+
+
+def test_a_log_without_any_segment_after_a_clean_stop_is_offline() -> None:
+    fs = MemoryFileSystem()
+    manager, _ = filled(fs)
+    manager.close()
+    for entry in list(fs.list_dir("data/t-0")):
+        fs.remove(f"data/t-0/{entry.name}")
+    _, log = open_log(fs, SMALL)
+    with pytest.raises(LogCorrupt, match="holds no segment"):
+        log.read(0, max_bytes=1)
+
+
+def test_what_compaction_removed_is_no_damage() -> None:
+    """Compaction leaves gaps, also between segments, that nobody misses."""
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs, COMPACTED)
+    for number in range(40):
+        append(log, batch(b"v%02d" % number * 10, key=b"%d" % (number % 3)))
+    LogCleaner(log).run(NOW_MS)
+    kept = values(log)
+    assert len(kept) < 20
+    manager.close()
+    for _ in range(2):
+        manager, log = open_log(fs, COMPACTED)
+        assert values(log) == kept
+        assert not log.is_damaged
+        manager.close()
+
+
+def test_a_start_elsewhere_is_no_gap_after_a_clean_stop() -> None:
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    log.truncate_fully_and_start_at(1000)
+    for number in range(9):
+        append(log, batch(b"%02d" % number * 30))
+    log.delete_before(1004)
+    log.delete_old_segments(NOW_MS)
+    expected = values(log)
+    manager.close()
+    _, log = open_log(fs, SMALL)
+    assert values(log) == expected
+    assert not log.is_damaged
+
+
+def test_a_list_of_another_stop_is_not_believed() -> None:
+    """Kafka may have used the directory since: its marker names no list."""
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    manager.close()
+    old = bytes(file_in(fs, "data/headrace-segments"))
+    manager, log = open_log(fs, SMALL)
+    log.delete_before(8)
+    assert log.delete_old_segments(NOW_MS)
+    manager.close()
+    expected = dict.fromkeys(range(8, COUNT))
+    for marker_text in (b'{"version":0,"brokerEpoch":7}', bytes(file_in(fs, MARKER)), b""):
+        file_in(fs, "data/headrace-segments")[:] = old
+        file_in(fs, MARKER)[:] = marker_text
+        manager, log = open_log(fs, SMALL)
+        assert values(log).keys() == expected.keys()
+        assert not log.is_damaged
+        manager.close()
+
+
+MARKER = "data/.kafka_cleanshutdown"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "recovery-point-offset-checkpoint",
+        "log-start-offset-checkpoint",
+        "t-0/leader-epoch-checkpoint",
+    ],
+)
+def test_no_byte_of_a_checkpoint_changes_unnoticed(name: str) -> None:
+    """Another digit is a file like any other: the list of segments tells."""
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    log.delete_before(3)
+    written, _ = served(log)
+    manager.close()
+    size = len(file_in(fs, f"data/{name}"))
+    for place in range(size):
+        data = file_in(fs, f"data/{name}")
+        assert len(data) == size
+        data[place] ^= 1
+        manager, log = open_log(fs, SMALL)
+        assert log.log_start_offset == 3
+        assert served(log) == (written, [])
+        assert not log.is_damaged
+        manager.close()
+
+
+def test_aborted_transactions_are_known_whatever_becomes_of_their_index() -> None:
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs, SMALL)
+    append(log, batch(b"gone", producer_id=7, transactional=True))
+    append(log, marker(7, commit=False), origin=Origin.COORDINATOR)
+    for number in range(COUNT):
+        append(log, batch(b"%02d" % number * 30))
+    expected = log.aborted_transactions(0, log.log_end_offset)
+    assert len(expected) == 1
+    manager.close()
+    file_in(fs, path(0, ".txnindex"))[9] ^= 1
+    manager, log = open_log(fs, SMALL)
+    assert log.aborted_transactions(0, log.log_end_offset) == expected
+    manager.close()
+    fs.remove(path(0, ".txnindex"))
+    _, log = open_log(fs, SMALL)
+    assert log.aborted_transactions(0, log.log_end_offset) == expected
+
+
+def test_a_damaged_log_that_others_have_is_cut_back_to_what_holds() -> None:
+    fs = MemoryFileSystem()
+    _, log = filled(fs)
+    written, _ = served(log)
+    closed = bases(fs)[1]
+    data = file_in(fs, path(closed))
+    (second, _) = list(headers(bytes(data)))[1]
+    data[second + 8 + 3] ^= 64  # its length leads astray
+    assert served(log)[1]
+    log.take_damaged_offline()
+    with pytest.raises(LogCorrupt):
+        append(log, batch(b"more"))
+    log.give_up_damaged()
+    assert not log.is_damaged
+    assert log.log_end_offset == closed + 1
+    assert served(log) == ({at: each for at, each in written.items() if at <= closed}, [])
+    for number in range(closed + 1, COUNT):
+        append(log, batch(b"%02d" % number * 30), leader_epoch=number // 5)
+    assert served(log) == (written, [])
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_log_with_a_hole_is_cut_back_to_it(which: int) -> None:
+    fs = MemoryFileSystem()
+    manager, _ = filled(fs)
+    manager.close()
+    gone = bases(fs)[which]
+    fs.remove(path(gone))
+    _, log = open_log(fs, SMALL)
+    log.load()
+    assert log.is_damaged
+    log.give_up_damaged()
+    assert not log.is_damaged
+    assert log.log_end_offset == gone
+    assert append(log, batch(b"more")).first_offset == gone
+
+
+def test_compaction_neither_drops_nor_copies_a_damaged_batch() -> None:
+    fs = MemoryFileSystem()
+    _, log = open_log(fs, COMPACTED)
+    for number in range(40):
+        append(log, batch(b"v%02d" % number * 10, key=b"%d" % (number % 3)))
+    log.flush()
+    closed = bases(fs)[1]
+    file_in(fs, path(closed))[100] ^= 1
+    before = bases(fs)
+    with pytest.raises(Uncleanable, match="damaged"):
+        LogCleaner(log).run(NOW_MS)
+    assert bases(fs) == before
