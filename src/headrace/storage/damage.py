@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from headrace.records.batch import LOG_OVERHEAD
 from headrace.storage.batch_check import BadBatch, Bounds, EpochSpan, check_batches
-from headrace.storage.errors import RecordsDamaged
+from headrace.storage.errors import CorruptIndex, RecordsDamaged
 from headrace.storage.segment import Segment
 
 # What one answer may have checked: 0.35 us each, and 36 us for each megabyte.
@@ -98,9 +98,12 @@ def walk(segment: Segment, offset: int, to: int, limit: int, epoch_span: EpochSp
 def whole_again(segment: Segment, position: int, limit: int) -> int:
     """An offset behind damage at `position` from which the segment can be read again."""
     index = segment.index
-    first = bisect_right(range(len(index)), position, key=lambda n: index.entry(n)[1])
-    for number in range(first, len(index)):
-        start = segment.entry_start(index.entry(number))
-        if start is not None:
-            return start
+    try:
+        first = bisect_right(range(len(index)), position, key=lambda n: index.entry(n)[1])
+        for number in range(first, len(index)):
+            start = segment.entry_start(index.entry(number))
+            if start is not None:
+                return start
+    except (CorruptIndex, FileNotFoundError):
+        pass  # then all up to the next segment is in doubt
     return limit

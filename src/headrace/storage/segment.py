@@ -11,7 +11,7 @@ from struct import Struct
 
 from headrace.records.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeader, read_header
 from headrace.records.errors import RecordError
-from headrace.storage.errors import LogCorrupt
+from headrace.storage.errors import CorruptIndex, LogCorrupt
 from headrace.storage.filesystem import Buffer, read_exactly, write_all, write_gently
 from headrace.storage.index_file import MAX_ENTRIES_IN_MEMORY
 from headrace.storage.offset_index import OffsetIndex
@@ -194,11 +194,41 @@ class Segment:
     def max_timestamp(self) -> int:
         """The largest timestamp in the segment, -1 if no record has one."""
         if self._max_timestamp == UNKNOWN:
-            last = self.times.last()
+            try:
+                last = self.times.last()
+            except (CorruptIndex, FileNotFoundError):
+                last = (UNKNOWN, 0)
             timestamp, relative = last or (NO_TIMESTAMP, 0)
             self._max_timestamp = timestamp
             self._max_timestamp_offset = self.base_offset + relative
+            if last is not None and not self.is_time_of(*last):
+                # Retention goes by it: a wrong one would take records away too early.
+                log.warning("a time index is damaged", extra={"segment": self.path})
+                self._look_for_max_timestamp()
         return self._max_timestamp
+
+    def is_time_of(self, timestamp: int, relative_offset: int) -> bool:
+        """Whether the batch with that offset has that time, as an entry of the time index says."""
+        if timestamp < 0 or relative_offset < 0:
+            return False
+        try:
+            found = self.find(self.base_offset + relative_offset)
+        except LogCorrupt:
+            return False
+        if found is None:
+            return False
+        head = self.read_some(found[0], HEADER_SIZE)
+        return len(head) == HEADER_SIZE and read_header(head).max_timestamp == timestamp
+
+    def _look_for_max_timestamp(self) -> None:
+        self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
+        try:
+            for _, header in self.headers_from(0):
+                if header.max_timestamp > self._max_timestamp:
+                    self._max_timestamp = header.max_timestamp
+                    self._max_timestamp_offset = header.last_offset
+        except LogCorrupt as error:
+            log.warning("the latest time is not known", extra={"reason": str(error)})
 
     @property
     def max_timestamp_offset(self) -> int:
@@ -219,9 +249,9 @@ class Segment:
 
     def find(self, offset: int) -> tuple[int, int, int] | None:
         """Position, base offset and size of the first batch that ends at or after `offset`."""
-        entry = self.index.floor(offset - self.base_offset)
+        entry = self._entry_before(offset)
         end = self.size
-        position = entry[1] if entry and entry[1] < end else 0
+        position = entry[1] if entry else 0
         if position == 0:
             entry = None
         fd = self.file.acquire()
@@ -248,19 +278,31 @@ class Segment:
             raise self._damaged(end)
         return None
 
+    def _entry_before(self, offset: int) -> tuple[int, int] | None:
+        """The index entry at or before `offset`; none if the index is damaged or gone."""
+        try:
+            entry = self.index.floor(offset - self.base_offset)
+        except (CorruptIndex, FileNotFoundError):
+            log.warning("an index is damaged", extra={"segment": self.path})
+            return None
+        return entry if entry and 0 <= entry[1] < self.size else None
+
     def start_before(self, offset: int) -> int:
         """The position of a batch at or before `offset`, from which to walk."""
-        return self._start(self.index.floor(offset - self.base_offset))
+        return self._start(self._entry_before(offset))
 
     def start_before_position(self, position: int) -> int:
         """The position of a batch that is not past `position`."""
-        return self._start(self.index.floor_value(position))
+        try:
+            return self._start(self.index.floor_value(position))
+        except (CorruptIndex, FileNotFoundError):
+            return 0
 
     def _start(self, entry: tuple[int, int] | None) -> int:
         """An index entry's position if that can be trusted, else 0."""
         if entry is None:
             return 0
-        head = self._files.fs.pread(self.file.acquire(), HEADER_SIZE, entry[1])
+        head = self.read_some(entry[1], HEADER_SIZE)
         return entry[1] if self._is_meant(entry, head) else 0
 
     def entry_start(self, entry: tuple[int, int]) -> int | None:
@@ -283,6 +325,8 @@ class Segment:
 
     def read_some(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer at the end, and where the file has become shorter."""
+        if not 0 <= position < self.size:
+            return b""
         size = min(size, self.size - position)
         return read_exactly(self._files.fs, self.file.acquire(), size, position)
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from headrace.records.batch import BatchHeader
 from headrace.records.errors import RecordError
 from headrace.records.outline import iter_outlines
+from headrace.storage.errors import CorruptIndex
 from headrace.storage.segment import Segment
 from headrace.storage.segments import Segments
 from headrace.storage.validation import MAX_DECOMPRESSED_BYTES
@@ -23,14 +24,24 @@ def first_at(segments: Segments, timestamp: int, log_start: int) -> TimestampedO
     for segment in segments.items[segments.slot_of(log_start) :]:
         if segment.size == 0 or segment.max_timestamp < timestamp:
             continue
-        floor = segment.times.floor(timestamp)
-        start = max(log_start, segment.base_offset + (floor[1] if floor else 0))
+        start = max(log_start, segment.base_offset + _time_before(segment, timestamp))
         for position, header in segment.headers_from(segment.start_before(start)):
             if header.max_timestamp >= timestamp and header.last_offset >= log_start:
                 found = _in_batch(segment, position, header, timestamp, log_start)
                 if found is not None:
                     return found
     return None
+
+
+def _time_before(segment: Segment, timestamp: int) -> int:
+    """The relative offset of the time index's entry at or before `timestamp`, if it is right."""
+    try:
+        floor = segment.times.floor(timestamp)
+    except (CorruptIndex, FileNotFoundError):
+        return 0
+    if floor is None or not segment.is_time_of(*floor):
+        return 0
+    return floor[1]
 
 
 def latest(segments: Segments, log_start: int) -> TimestampedOffset | None:

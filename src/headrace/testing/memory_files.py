@@ -205,6 +205,8 @@ class MemoryFileSystem:
     def pread(self, fd: int, size: int, offset: int, /) -> bytes:
         if self.is_off:
             raise PowerLoss
+        if size < 0 or offset < 0:
+            raise OSError(errno.EINVAL, "no such place in a file")
         return bytes(self._open[fd].data[offset : offset + size])
 
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> int:

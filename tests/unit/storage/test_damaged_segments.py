@@ -86,6 +86,34 @@ def test_no_bit_of_a_closed_segment_changes_unnoticed(max_bytes: int, per_batch:
             assert len(found) >= (COUNT - 4) * per_batch, (place, bit)
 
 
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_no_bit_of_an_index_changes_an_answer(suffix: str) -> None:
+    fs = MemoryFileSystem()
+    config = LogConfig(segment_bytes=900, index_interval_bytes=100)
+    manager, log = open_log(fs, config)
+    for number in range(COUNT):
+        append(log, batch(b"%02d" % number * 30, timestamp=NOW_MS + 10 * number))
+    manager.close()
+    _, log = open_log(fs, config)
+    times = [NOW_MS + 5 * number for number in range(2 * COUNT + 2)]
+
+    def answers() -> object:
+        for each in log._segments.items:
+            each._max_timestamp = -2  # as if it had never been looked at
+        return served(log), [log.offset_for_timestamp(each) for each in times]
+
+    expected = answers()
+    data = file_in(fs, path(bases(fs)[1], suffix))
+    assert len(data) > 8
+    for place in range(len(data)):
+        for bit in range(8):
+            data[place] ^= 1 << bit
+            assert answers() == expected, (place, bit)
+            data[place] ^= 1 << bit
+    del data[-5:]
+    assert answers() == expected
+
+
 def test_damage_is_told_with_file_position_and_offsets(caplog: pytest.LogCaptureFixture) -> None:
     fs = MemoryFileSystem()
     _, log = filled(fs)

@@ -1,0 +1,250 @@
+"""Closed segments that change, shrink or go on one replica: never served, repaired from another."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.support.members import Members, run, until
+
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from headrace.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from headrace.storage.errors import RecordsDamaged
+from headrace.storage.log import Log
+from support.batches import batch, values_of
+
+SETTINGS = {
+    "min.insync.replicas": "2",
+    "replica.lag.time.max.ms": "600000",
+    "replica.fetch.wait.max.ms": "100",
+}
+SEGMENT_BYTES = 1 << 20
+COUNT = 60
+VALUES = [b"%04d" % number * 10_000 for number in range(COUNT)]  # 40 kB each: three segments
+
+Damage = Callable[[Path], None]
+
+
+def segment(data: Path, number: int) -> Path:
+    return sorted(data.glob("orders-0/*.log"))[number]
+
+
+def flip(data: Path) -> None:
+    with segment(data, 1).open("r+b") as file:
+        file.seek(500_000)
+        (byte,) = file.read(1)
+        file.seek(500_000)
+        file.write(bytes([byte ^ 1]))
+
+
+def shorten(data: Path) -> None:
+    with segment(data, 1).open("r+b") as file:
+        file.truncate(500_000)
+
+
+def remove(data: Path) -> None:
+    segment(data, 1).unlink()
+
+
+def remove_with_indexes(data: Path) -> None:
+    stem = segment(data, 1).stem
+    for path in data.glob(f"orders-0/{stem}*"):
+        path.unlink()
+
+
+def remove_first(data: Path) -> None:
+    segment(data, 0).unlink()
+
+
+async def create(members: Members) -> None:
+    new = CreatableTopic(
+        name="orders",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])],
+        configs=[CreatableTopicConfig(name="segment.bytes", value=str(SEGMENT_BYTES))],
+    )
+    answer = await members.ask(1, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
+    assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
+    await until(members.agree, "everybody knows")
+
+
+async def produce(members: Members, value: bytes) -> None:
+    """To whoever leads, as often as it takes."""
+
+    async def once() -> bool:
+        at = members.partition(next(iter(members.brokers))).leader
+        if at not in members.brokers:
+            return False
+        data = TopicProduceData(
+            name="orders", partition_data=[PartitionProduceData(records=batch(value))]
+        )
+        request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
+        answer = await members.ask(at, request, ProduceResponse, version=12)
+        return answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+    tries = 0
+    while not await once():
+        tries += 1
+        assert tries < 1000
+        await until(members.agree, "everybody knows")
+
+
+async def fetch(members: Members, at: int, offset: int) -> tuple[ErrorCode, list[bytes | None]]:
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 24,
+        topics=[FetchTopic(topic="orders", partitions=[wanted])],
+    )
+    answer = await members.ask(at, request, FetchResponse, version=12)
+    data = answer.responses[0].partitions[0]
+    return ErrorCode(data.error_code), values_of(data.records or b"")
+
+
+async def consume(members: Members, count: int) -> list[bytes | None]:
+    """Reads from whoever leads; what is served must be what was written."""
+    found: list[bytes | None] = []
+    tries = 0
+    while len(found) < count:
+        at = members.partition(next(iter(members.brokers))).leader
+        if at in members.brokers:
+            _, more = await fetch(members, at, len(found))
+            found += more
+        tries += 1
+        assert tries < 5000, f"{len(found)} of {count} were read"
+        await until(members.agree, "everybody knows")
+    return found
+
+
+def log_of(members: Members, id_: int) -> Log:
+    replica = members.brokers[id_].partitions.replica("orders", 0)
+    assert replica is not None
+    return replica.log
+
+
+def values(members: Members, id_: int) -> list[bytes | None]:
+    log = log_of(members, id_)
+    found: list[bytes | None] = []
+    while len(found) < log.log_end_offset:
+        more = values_of(log.read(len(found), max_bytes=1 << 20).data)
+        if not more:
+            break
+        found += more
+    return found
+
+
+async def all_alike(members: Members, expected: list[bytes]) -> None:
+    await until(lambda: set(members.partition(1).isr) == {1, 2, 3}, "all are in sync")
+    for id_ in (1, 2, 3):
+        await until(
+            lambda id_=id_: log_of(members, id_).log_end_offset == len(expected), f"{id_} has all"
+        )
+        assert values(members, id_) == expected
+        assert not log_of(members, id_).is_damaged
+
+
+@pytest.mark.parametrize("damage", [flip, shorten])
+def test_a_running_leader_that_reads_damage_is_copied_again(damage: Damage, tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members)
+            for value in VALUES:
+                await produce(members, value)
+            assert members.partition(1).leader == 1
+            damage(tmp_path / "1")
+            assert await consume(members, COUNT) == VALUES
+            assert members.partition(2).leader != 1
+            await produce(members, b"more")
+            await all_alike(members, [*VALUES, b"more"])
+
+    run(test())
+
+
+def test_a_running_follower_that_reads_damage_is_copied_again(tmp_path: Path) -> None:
+    """With nothing else under way, too: it names itself to its leader again."""
+
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members)
+            for value in VALUES:
+                await produce(members, value)
+            flip(tmp_path / "3")
+            with pytest.raises(RecordsDamaged):
+                values(members, 3)
+            await until(lambda: 3 not in members.partition(3).isr, "3 is not in sync")
+            await all_alike(members, VALUES)
+
+    run(test())
+
+
+@pytest.mark.parametrize("damage", [flip, shorten, remove, remove_with_indexes, remove_first])
+@pytest.mark.parametrize("id_", [1, 3])
+def test_what_a_stopped_replica_lost_is_copied_again(
+    id_: int, damage: Damage, tmp_path: Path
+) -> None:
+    """Whether it leads when it is back or not."""
+
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members)
+            for value in VALUES:
+                await produce(members, value)
+            await members.stop(id_)
+            damage(tmp_path / str(id_))
+            await members.start(id_)
+            await until(lambda: id_ in members.partition(2).isr or damage is not flip, "back")
+            if damage is flip:  # nobody has read it yet
+                with pytest.raises(RecordsDamaged):
+                    values(members, id_)
+            await produce(members, b"more")
+            await until(lambda: not log_of(members, id_).is_damaged, "it is repaired")
+            await all_alike(members, [*VALUES, b"more"])
+
+    run(test())
+
+
+def test_the_only_replica_serves_what_holds(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Members(tmp_path, count=1, settings={"min.insync.replicas": "1"}) as members:
+            new = CreatableTopic(
+                name="orders",
+                num_partitions=1,
+                replication_factor=1,
+                configs=[CreatableTopicConfig(name="segment.bytes", value=str(SEGMENT_BYTES))],
+            )
+            await members.ask(1, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
+            for value in VALUES:
+                await produce(members, value)
+            flip(tmp_path / "1")
+            served: dict[int, bytes | None] = {}
+            refused = set()
+            for offset in range(COUNT):
+                code, found = await fetch(members, 1, offset)
+                served.update(enumerate(found, offset))
+                if code == ErrorCode.CORRUPT_MESSAGE:
+                    refused.add(offset)
+            assert len(refused) == 1
+            assert served == {at: v for at, v in enumerate(VALUES) if at not in refused}
+            await produce(members, b"more")
+            assert members.partition(1).leader == 1
+
+    run(test())
