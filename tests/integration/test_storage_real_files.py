@@ -145,3 +145,26 @@ def test_the_length_of_the_log_does_not_change_how_often_the_disk_is_asked(
         costs.append(dict(calls))
     manager.close()
     assert costs[0] == costs[1] == {"pread": 20, "pwrite": 10}
+
+
+def test_checkpoints_of_two_threads_do_not_meet(tmp_path: Path) -> None:
+    """A log that is cut writes recovery points at once, also while a chore writes them."""
+    manager = open_manager(tmp_path / "data")
+    log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
+    log.append(batch(b"value"), leader_epoch=0, now_ms=SystemClock().wall_ms())
+    stop = threading.Event()
+
+    def checkpoint() -> None:
+        while not stop.is_set() and manager.failure is None:
+            manager.checkpoint({"t-0": 1})
+
+    chore = threading.Thread(target=checkpoint)
+    chore.start()
+    try:
+        for _ in range(200):
+            log.directory.save_recovery_points()
+    finally:
+        stop.set()
+        chore.join()
+    assert manager.failure is None
+    manager.close()

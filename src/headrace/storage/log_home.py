@@ -6,6 +6,7 @@ first write, and written last: whoever finds it may skip recovery.
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from headrace.records.checksum import crc32c
@@ -60,6 +61,7 @@ class LogHome:
         "_lock_fd",
         "_on_disk",
         "_saved_version",
+        "_writing",
         "clean_epoch",
         "cleaned_to",
         "directory",
@@ -83,6 +85,7 @@ class LogHome:
     ) -> None:
         self._fs: FileSystem = files.fs
         self._lock_fd = -1
+        self._writing = threading.Lock()  # the owner and a chore's thread write the same files
         self.directory = LogDir(path, files, trash, self.checkpoint, on_failure)
         self.logs: dict[str, Log] = {}
         self.meta: MetaProperties | None = None
@@ -228,25 +231,28 @@ class LogHome:
         if not self.is_online:
             return
         logs = list(self.logs.items())
-        points = {name: each.recovery_point for name, each in logs}
-        starts = {name: each.log_start_offset for name, each in logs if each.log_start_offset}
-        try:
-            write_offsets(self._fs, f"{self.path}/{RECOVERY_POINTS}", points)
-            write_offsets(self._fs, f"{self.path}/{LOG_STARTS}", starts)
-            if high_watermarks is not None:
-                self._write_watermarks(high_watermarks)
-        except OSError as error:
-            raise self.directory.fault(error, f"checkpointing {self.path}") from error
-        self._on_disk = {*points, *starts}
+        with self._writing:
+            # Under the lock: what is written last must not say less than what was written before.
+            points = {name: each.recovery_point for name, each in logs}
+            starts = {name: each.log_start_offset for name, each in logs if each.log_start_offset}
+            try:
+                write_offsets(self._fs, f"{self.path}/{RECOVERY_POINTS}", points)
+                write_offsets(self._fs, f"{self.path}/{LOG_STARTS}", starts)
+                if high_watermarks is not None:
+                    self._write_watermarks(high_watermarks)
+            except OSError as error:
+                raise self.directory.fault(error, f"checkpointing {self.path}") from error
+            self._on_disk = {*points, *starts}
 
     def checkpoint_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
         """Writes how far each log is committed. Safe beside the owner's thread."""
         if not self.is_online:
             return
-        try:
-            self._write_watermarks(high_watermarks)
-        except OSError as error:
-            raise self.directory.fault(error, f"checkpointing {self.path}") from error
+        with self._writing:
+            try:
+                self._write_watermarks(high_watermarks)
+            except OSError as error:
+                raise self.directory.fault(error, f"checkpointing {self.path}") from error
 
     def _write_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
         ours = {name: high_watermarks[name] for name in [*self.logs] if name in high_watermarks}
@@ -266,10 +272,11 @@ class LogHome:
         """Notes that the log is clean below `offset`. Safe beside the owner's thread."""
         self.cleaned_to[name] = offset
         known = {each: at for each, at in [*self.cleaned_to.items()] if each in self.logs}
-        try:
-            write_offsets(self._fs, f"{self.path}/{CLEANER_OFFSETS}", known)
-        except OSError as error:
-            raise self.directory.fault(error, f"checkpointing {self.path}") from error
+        with self._writing:
+            try:
+                write_offsets(self._fs, f"{self.path}/{CLEANER_OFFSETS}", known)
+            except OSError as error:
+                raise self.directory.fault(error, f"checkpointing {self.path}") from error
 
     # --- closing --------------------------------------------------------------------------------
 
