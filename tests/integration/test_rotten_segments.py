@@ -77,15 +77,15 @@ def fill(broker: Broker | Cluster) -> None:
         broker.headrace.produce(TOPIC, value)
 
 
-@pytest.mark.parametrize("is_stopped", [False, True], ids=["running", "stopped"])
-@pytest.mark.parametrize("damage", [flip, shorten, remove])
+@pytest.mark.parametrize(
+    ("damage", "is_stopped"),
+    [(flip, False), (flip, True), (shorten, False), (shorten, True), (remove, True)],
+)
 def test_a_broker_alone_refuses_what_is_damaged_and_serves_the_rest(
     damage: Callable[[Path], None], is_stopped: bool, tmp_path: Path
 ) -> None:
     with Broker(data=tmp_path) as broker:
         fill(broker)
-        if damage is remove and not is_stopped:
-            pytest.skip("a file that is open is there as long as it is open")
         first, after = (int(each.stem) for each in sorted(tmp_path.glob(f"{TOPIC}-0/*.log"))[1:3])
         if is_stopped:
             broker.stop()
