@@ -154,6 +154,7 @@ def test_a_damaged_log_is_left_alone_and_named(broker: Broker, wire: Wire) -> No
     wait_for(lambda: cleaner.status.uncleanable, "it is given up", deadline_s=DEADLINE_S)
     (left,) = cleaner.status.uncleanable
     assert (left.topic, left.partition) == ("damaged", 0)
+    assert left.until_whole
     assert "the checksum does not hold" in left.reason
     assert path.stat().st_size == size
     wait_for(

@@ -73,20 +73,23 @@ def remove_first(data: Path) -> None:
     segment(data, 0).unlink()
 
 
-async def create(members: Members) -> None:
+async def create(members: Members, **configs: str) -> None:
     new = CreatableTopic(
         name="orders",
         num_partitions=-1,
         replication_factor=-1,
         assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])],
-        configs=[CreatableTopicConfig(name="segment.bytes", value=str(SEGMENT_BYTES))],
+        configs=[
+            CreatableTopicConfig(name="segment.bytes", value=str(SEGMENT_BYTES)),
+            *(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
+        ],
     )
     answer = await members.ask(1, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
     assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
     await until(members.agree, "everybody knows")
 
 
-async def produce(members: Members, value: bytes) -> None:
+async def produce(members: Members, value: bytes, key: bytes | None = None) -> None:
     """To whoever leads, as often as it takes."""
 
     async def once() -> bool:
@@ -94,7 +97,7 @@ async def produce(members: Members, value: bytes) -> None:
         if at not in members.brokers:
             return False
         data = TopicProduceData(
-            name="orders", partition_data=[PartitionProduceData(records=batch(value))]
+            name="orders", partition_data=[PartitionProduceData(records=batch(value, key=key))]
         )
         request = ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data])
         answer = await members.ask(at, request, ProduceResponse, version=12)
@@ -107,12 +110,15 @@ async def produce(members: Members, value: bytes) -> None:
         await until(members.agree, "everybody knows")
 
 
-async def fetch(members: Members, at: int, offset: int) -> tuple[ErrorCode, list[bytes | None]]:
+async def fetch(
+    members: Members, at: int, offset: int, rack: str = ""
+) -> tuple[ErrorCode, list[bytes | None]]:
     wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = FetchRequest(
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=1 << 24,
+        rack_id=rack,
         topics=[FetchTopic(topic="orders", partitions=[wanted])],
     )
     answer = await members.ask(at, request, FetchResponse, version=12)
@@ -188,8 +194,13 @@ def test_a_running_follower_that_reads_damage_is_copied_again(tmp_path: Path) ->
             for value in VALUES:
                 await produce(members, value)
             flip(tmp_path / "3")
-            with pytest.raises(RecordsDamaged):
-                values(members, 3)
+            damaged = 26 + 500_000 // (len(batch(VALUES[0])))
+            await until(lambda: log_of(members, 3).log_end_offset == COUNT, "3 has all")
+            assert (await fetch(members, 3, 0, "rack-3"))[1] == VALUES[:26]
+            assert await fetch(members, 3, damaged, "rack-3") == (
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,  # consumers ask the leader then
+                [],
+            )
             await until(lambda: 3 not in members.partition(3).isr, "3 is not in sync")
             await all_alike(members, VALUES)
 
@@ -218,6 +229,30 @@ def test_what_a_stopped_replica_lost_is_copied_again(
             await produce(members, b"more")
             await until(lambda: not log_of(members, id_).is_damaged, "it is repaired")
             await all_alike(members, [*VALUES, b"more"])
+
+    run(test())
+
+
+def test_a_replica_that_cannot_be_compacted_is_repaired_and_compacted_then(tmp_path: Path) -> None:
+    async def test() -> None:
+        settings = SETTINGS | {"log.cleaner.backoff.ms": "3600000"}  # when the test says so
+        async with Members(tmp_path, settings=settings) as members:
+            compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+            await create(members, **compacted)
+            for number, value in enumerate(VALUES):
+                await produce(members, value, b"%d" % (number % 7))
+            await until(lambda: log_of(members, 3).log_end_offset == COUNT, "3 has all")
+            log_of(members, 3).flush()
+            flip(tmp_path / "3")
+            cleaner = members.brokers[3].cleaner
+            await cleaner.look()
+            assert [each.until_whole for each in cleaner.status.uncleanable] == [True]
+            await until(lambda: 3 not in members.partition(3).isr, "3 is not in sync")
+            await all_alike(members, VALUES)
+            log_of(members, 3).flush()
+            await cleaner.look()
+            assert cleaner.status.uncleanable == ()
+            assert cleaner.status.logs_cleaned == 1
 
     run(test())
 

@@ -23,7 +23,7 @@ from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.damage import Checks
-from headrace.storage.errors import OffsetOutOfRange, StorageError
+from headrace.storage.errors import OffsetOutOfRange, RecordsDamaged, StorageError
 
 UNKNOWN_OFFSET = -1
 NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -127,9 +127,9 @@ def _read(
         return _failed(wanted, fenced, fetched)
     try:
         data = _read_replica(replica, wanted, limits, remaining, fetched)
-    except OffsetOutOfRange as error:
+    except (OffsetOutOfRange, RecordsDamaged) as error:
         # Only the leader knows which offsets there are; a follower may be behind, or have lost
-        # its log. A consumer that is told "out of range" would begin anew somewhere else.
+        # its log or some of it. A consumer that is told "out of range" would begin anew elsewhere.
         is_leader = isinstance(replica, Leader)
         return _failed(wanted, error.code if is_leader else NOT_LEADER_OR_FOLLOWER, fetched)
     except StorageError as error:
