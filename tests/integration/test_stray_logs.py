@@ -92,6 +92,20 @@ def test_a_topic_that_was_deleted_while_a_broker_was_away_is_set_aside_for_a_tim
     run(test())
 
 
+def test_a_deleted_topic_that_never_had_a_record_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Members(tmp_path) as members:
+            await create(members)
+            await until(lambda: (tmp_path / "3" / "orders-0").exists(), "3 has a log")
+            await members.stop(3)
+            await delete(members)
+            await members.start(3)
+            assert members.brokers[3].logs.get("orders", 0) is None
+            assert not aside(tmp_path, 3)
+
+    run(test())
+
+
 def test_a_broker_does_not_start_on_older_metadata_and_leaves_its_logs_as_they_are(
     tmp_path: Path,
 ) -> None:

@@ -75,6 +75,8 @@ class Hosting:
                         self._assign(hosted, index, partition)
                 case TopicDeleted(topic_id, inferred):
                     self._delete(topic_id, keep_files=inferred)
+                    if inferred:  # its files are synced, and there may be many
+                        await asyncio.sleep(0)
                 case LeaderReturned():
                     self._lead_anew(image)
                 case ConfigChanged(resource) if resource.type is ResourceType.TOPIC:

@@ -21,11 +21,7 @@ def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
     """Sets aside what is not this broker's, and puts back what is."""
     for each in logs:
         reason = _why_not(each, image, node_id)
-        if reason is None:
-            continue
-        if each.topic_id == NO_TOPIC_ID and each.log_end_offset == 0:
-            _delete_empty(logs, each)
-        else:
+        if reason is not None:
             put_aside(logs, each.topic, each.partition, reason)
     for stray in logs.set_aside:
         topic = image.topics_by_id.get(stray.topic_id) if stray.topic_id else None
@@ -41,7 +37,11 @@ def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
 
 
 def put_aside(logs: LogManager, topic: str, partition: int, reason: str) -> None:
-    """Keeps a log's files, out of use; says so."""
+    """Keeps a log's files, out of use; says so. A log without a record is deleted."""
+    found = logs.get(topic, partition)
+    if found is not None and _never_had_a_record(found):
+        _delete_empty(logs, found)
+        return
     try:
         stray = logs.put_aside(topic, partition)
     except StorageError as error:
@@ -52,6 +52,14 @@ def put_aside(logs: LogManager, topic: str, partition: int, reason: str) -> None
         return
     if stray is not None:
         log.warning("set a log aside", extra={"path": stray.path, "reason": reason})
+
+
+def _never_had_a_record(log: Log) -> bool:
+    try:
+        log.load()
+    except StorageError:
+        return False  # what it holds cannot be known
+    return log.log_end_offset == 0
 
 
 def _delete_empty(logs: LogManager, empty: Log) -> None:
