@@ -15,7 +15,7 @@ from headrace.pipeline.formats.errors import FormatError
 from headrace.pipeline.formats.parsing import parse
 from headrace.pipeline.formats.prepared import Prepared, Schemas, Side, reader_schema
 from headrace.pipeline.formats.schema import Column, Primitive, Struct, parse_ddl, read_schema
-from headrace.pipeline.partition_types import unusable
+from headrace.pipeline.partition_types import problems
 from headrace.pipeline.runner.failures import failure_of
 from headrace.pipeline.sinks.table import SinkError
 from headrace.pipeline.source.rows import schema as source_schema
@@ -23,7 +23,7 @@ from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Raw
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.rules import Path, Problem
-from headrace.pipeline.spec.sinks import Delta, TableSink
+from headrace.pipeline.spec.sinks import TableSink
 from headrace.pipeline.spec.sources import TopicSource
 from headrace.pipeline.transform import TransformError, load_function, run_step
 
@@ -132,12 +132,9 @@ def _output(at: Path, flow: Flow, rows: "DataFrame") -> Iterator[Problem]:
             if column not in names:
                 fix = f"the rows have {', '.join(names)}"
                 yield Problem((*at, "sink", part, i), f"there is no column {column}", fix)
-            elif part == "partition_by":
-                kind = str(columns.field(column).type)
-                reason = unusable(kind, delta=isinstance(flow.sink, Delta))
-                if reason:
-                    message = f"no table is partitioned by {column}: {reason}"
-                    yield Problem((*at, "sink", part, i), message)
+    kinds = {field.name: str(field.type) for field in columns}
+    for i, message in problems(kinds, flow.sink.partition_by, flow.sink.format):
+        yield Problem((*at, "sink", "partition_by", i), message)
 
 
 def _schemas(flow: Flow) -> Schemas | None:

@@ -30,9 +30,9 @@ def test_a_damaged_beginning_is_named_and_not_taken_for_none(tmp_path: Path) -> 
 def test_a_second_run_is_kept_out(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(tmp_path))
     assert not checkpoint.is_locked()
-    with checkpoint.locked():
+    with checkpoint.locked("orders"):
         assert checkpoint.is_locked()
-        with pytest.raises(CheckpointError, match="runs already"), checkpoint.locked():
+        with pytest.raises(CheckpointError, match="runs already"), checkpoint.locked("orders"):
             pass
     assert not checkpoint.is_locked()
 
@@ -59,3 +59,17 @@ def test_a_flow_that_begins_anew_keeps_its_history(tmp_path: Path) -> None:
 def test_a_bucket_is_no_checkpoint() -> None:
     with pytest.raises(CheckpointError, match="not a bucket"):
         Checkpoint("s3://bucket/c")
+
+
+def test_a_directory_stays_with_the_flow_that_it_was_made_for(tmp_path: Path) -> None:
+    """Two specs beside each other have one directory, unless they name two."""
+    checkpoint = Checkpoint(str(tmp_path / "checkpoints"))
+    with checkpoint.locked("orders"):
+        pass
+    with (
+        pytest.raises(CheckpointError, match=r"of orders, and this is customers: give it"),
+        checkpoint.locked("customers"),
+    ):
+        pass
+    with checkpoint.locked("orders"):
+        pass

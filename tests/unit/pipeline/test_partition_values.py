@@ -166,8 +166,19 @@ def test_an_empty_text_is_null_to_every_reader_where_a_format_has_none(place: Pl
 def test_a_type_that_makes_no_partitions_is_refused_before_anything_is_written(
     place: Place, kind: pa.DataType
 ) -> None:
-    with pytest.raises(SinkError, match="cannot be partitioned by p: a column of type"):
+    with pytest.raises(SinkError, match="no table is partitioned by p: a column of type"):
         place.sink().prepare(pa.schema([("id", pa.int64()), ("p", kind)]))
+
+
+def test_a_table_that_is_partitioned_by_all_its_columns_is_refused_where_its_rows_would_be_lost(
+    tmp_path: Path,
+) -> None:
+    columns = pa.schema([("p", pa.string())])
+    for name in ("delta-append", "parquet-append"):
+        with pytest.raises(SinkError, match="a column that it is not partitioned by"):
+            Place(name, tmp_path).sink().prepare(columns)
+    iceberg = Place("iceberg-append", tmp_path)  # its files have the partitions' columns as well
+    iceberg.sink().prepare(columns)
 
 
 def test_a_small_decimal_is_written_without_an_exponent(tmp_path: Path) -> None:

@@ -102,6 +102,12 @@ def test_a_misspelt_name_is_answered_with_the_right_one(
         ("orders.dlq", "orders", "dead_letter.topic", "reads orders itself"),
         ("mode: merge", "mode: append", "sink.key", "means nothing in mode append"),
         ("[day]", "[dya]", "sink.partition_by[0]", "no column dya"),
+        ("[day]", "[day, id, amount]", "sink.partition_by[0]", "that it is not partitioned by"),
+        ("format: delta", "format: parquet", "sink.mode", "can only be appended to"),
+        ("lake/orders", "'  '", "sink.table", "is no path"),
+        ("lake/orders", r'"a\0b"', "sink.table", "is no path"),
+        ("checkpoints/orders", "lake/orders/c", "checkpoint", "is in the folder of a table"),
+        ("earliest", "{offsets: {orders: {0: -1}}}", "source.start.offsets.orders[0]", "greater"),
         ("[day]", "[amount]", "sink.partition_by[0]", "a column of type double makes no"),
         ("day DATE", "day DECIMAL(9,2)", "sink.partition_by[0]", "deltalake spoils negative"),
         ("key: [id]", "key: [idd]", "sink.key[0]", "no column idd"),
@@ -118,6 +124,29 @@ def test_a_misspelt_name_is_answered_with_the_right_one(
 )
 def test_what_does_not_fit_together_is_refused(old: str, new: str, path: str, message: str) -> None:
     assert message in errors_of(changed(old, new))[path][2]
+
+
+def test_two_formats_cannot_share_a_folder() -> None:
+    # The one would delete the other's files, which it does not know, when it cleans up.
+    flow = "{{name: {0}, source: {{topics: [a]}}, sink: {{format: {0}, table: lake/a}}}}"
+    found = errors_of(f"pipeline: p\nflows: [{flow.format('delta')}, {flow.format('parquet')}]\n")
+    assert "another flow keeps a table of format delta" in found["flows[1].sink.table"][2]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "fix"),
+    [
+        (GOOD + "---\n" + GOOD, 18, "a second document begins here", "one spec a file"),
+        (changed("earliest", "{timestamp: 2026-13-01T00:00:00Z}"), 5, "month must be in 1..12", ""),
+        ("a: " + "[" * 3000, 1, "too deep", ""),
+    ],
+    ids=["second", "date", "deep"],
+)
+def test_yaml_that_cannot_be_a_spec_is_told_with_its_line(
+    text: str, line: int, message: str, fix: str
+) -> None:
+    found = errors_of(text)[""]
+    assert (found[0], message in found[2], fix in found[3]) == (line, True, True)
 
 
 def test_sql_that_joins_rows_cannot_have_dead_letters_by_expectation() -> None:

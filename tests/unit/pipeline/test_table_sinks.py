@@ -257,6 +257,35 @@ def test_merged_rows_replace_remove_and_add_in_iceberg(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("lake/orders/_headrace/*/*"))  # nothing is left over
 
 
+@pytest.mark.parametrize("key", [("k",), ("k", "id")])
+def test_rows_are_merged_by_numbers_that_are_none_in_iceberg(
+    tmp_path: Path, key: tuple[str, ...]
+) -> None:
+    kind = Kind("iceberg", tmp_path)
+    sink = kind.sink(mode=Mode.MERGE, key=key)
+    schema = pa.schema([("k", pa.float64()), ("id", pa.int64()), ("n", pa.int64())])
+    sink.prepare(schema)
+    staged = schema.append(pa.field(DELETED, pa.bool_()))
+    for number, values in enumerate([[float("nan"), 1.5], [float("nan"), 1.5], [float("nan")]]):
+        columns = {
+            "k": values,
+            "id": [1] * len(values),
+            "n": [number] * len(values),
+            DELETED: [number == 2] * len(values),
+        }
+        of = batch(number, number, number + 1)
+        new = pa.RecordBatch.from_pydict(columns, schema=staged)
+        sink.commit(of, write(sink, of, new))
+    assert kind.rows().to_pylist() == [{"k": 1.5, "id": 1, "n": 1}]
+
+
+def test_a_column_with_columns_is_no_key_in_iceberg(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.struct([("a", pa.int64())]))])
+    sink = Kind("iceberg", tmp_path).sink(mode=Mode.MERGE, key=("id",))
+    with pytest.raises(SinkError, match="rows cannot be merged by id"):
+        sink.prepare(schema)
+
+
 def test_an_iceberg_table_is_made_with_its_partitioning_or_not_at_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,7 +43,7 @@ class Inflow:
         is interrupted between the two, the next run finds it written down and goes on with it, as
         it does where nothing was sent yet and the topic may not even exist.
         """
-        with self.checkpoint.locked():
+        with self.checkpoint.locked(self.flow.id):
             held = self.held()
             batch_id = (held.batch_id if held is not None else NO_BATCH) + 1
             Intents(self.checkpoint.path).save(self.inputs.moved(batch_id, to))

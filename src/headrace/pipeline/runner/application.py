@@ -79,8 +79,8 @@ class Application:
         flows = self._flows
         with ExitStack() as held:
             checkpoints = [Checkpoint(flow.checkpoint) for flow in flows]
-            for checkpoint in checkpoints:
-                held.enter_context(checkpoint.locked())
+            for checkpoint, flow in zip(checkpoints, flows, strict=True):
+                held.enter_context(checkpoint.locked(flow.id))
             spark = self._spark or self._session(held, checkpoints[0])
             with self._signals():
                 threads = [

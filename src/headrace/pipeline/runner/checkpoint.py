@@ -20,6 +20,7 @@ BEGINNING: Final = "beginning.json"
 STAGING: Final = "staging"
 HISTORY: Final = "history"
 LOCK: Final = "lock"
+OWNER: Final = "owner.json"
 UPKEEP: Final = "upkeep.json"
 
 
@@ -39,8 +40,12 @@ class Checkpoint:
         self.path = Path(location.removeprefix("file://")).absolute()
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Holds the directory, so that no second run of the flow works beside this one."""
+    def locked(self, flow: str) -> Iterator[None]:
+        """Holds the directory, so that no second run of the flow works beside this one.
+
+        It stays this flow's: another one would take its beginning, its schemas and the files that
+        it has read for its own.
+        """
         self._make(self.path)
         with (self.path / LOCK).open("a") as file:
             try:
@@ -49,7 +54,19 @@ class Checkpoint:
                 raise CheckpointError(
                     f"{self.path} is in use: this pipeline runs already. Stop the other run first"
                 ) from None
+            self._claim(flow)
             yield
+
+    def _claim(self, flow: str) -> None:
+        found = self._read(OWNER)
+        if found is None:  # new, or of a release that wrote down no name
+            self._write(OWNER, {"flow": flow})
+        elif found.get("flow") != flow:
+            raise CheckpointError(
+                f"{self.path} is the checkpoint directory of {found.get('flow')}, and this is "
+                f"{flow}: give it a directory of its own, checkpoint: in the spec. A pipeline that "
+                "has a new name begins anew, and needs a new directory too"
+            )
 
     def is_locked(self) -> bool:
         """Whether a run holds the directory at this moment."""

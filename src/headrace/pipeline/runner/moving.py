@@ -27,7 +27,7 @@ def reset(parts: Parts, starts: Mapping[TopicPartition, int]) -> Moved:
     A position lives in the table, so it is changed by a commit: an empty batch that ends there.
     The checkpoint forgets its pinned schemas and takes topics as they are now.
     """
-    with parts.checkpoint.locked():
+    with parts.checkpoint.locked(parts.flow.id):
         log = parts.log.look()
         partitions = list(log.bounds)
         held = parts.sink.last_commit(parts.flow.id, partitions)

@@ -94,7 +94,7 @@ class DeltaSink:
             where=settings.location,
             correct="key or partition_by",
         )
-        check_types(rows, settings.partition_by, where=settings.location, delta=True)
+        check_types(rows, settings.partition_by, where=settings.location, kind="delta")
         table = self._table()
         if table is None:
             self._create(rows)

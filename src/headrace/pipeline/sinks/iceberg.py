@@ -5,6 +5,7 @@ offsets, so both are there or neither is. A snapshot carries the same, for who l
 """
 
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
     ValidationException,
 )
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, Or
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, IsNaN, Or
 from pyiceberg.table import Table, Transaction
 
 from headrace.client.outcomes import TopicPartition
@@ -108,7 +109,13 @@ class IcebergSink:
             where=settings.location,
             correct="key or partition_by",
         )
-        check_types(rows, settings.partition_by, where=settings.location, delta=False)
+        for name in settings.key:
+            if pa.types.is_nested(rows.field(name).type):
+                raise SinkError(
+                    f"{settings.location}: rows cannot be merged by {name}, which is "
+                    f"{rows.field(name).type}: take its fields into columns of their own"
+                )
+        check_types(rows, settings.partition_by, where=settings.location, kind="iceberg")
         table = self._table()
         if table is None:
             table = self._create(rows)
@@ -286,18 +293,27 @@ def _any_of(keys: Sequence[Mapping[str, Any]]) -> BooleanExpression:
     """The rows with one of these keys."""
     names = list(keys[0])
     if len(names) == 1:
-        wanted = [key[names[0]] for key in keys]
-        return In(names[0], wanted)  # type: ignore[call-arg, arg-type]
+        (name,) = names
+        wanted = [key[name] for key in keys if not _is_nan(key[name])]
+        found: BooleanExpression = In(name, wanted)  # type: ignore[call-arg, arg-type]
+        if len(wanted) == len(keys):
+            return found
+        return Or(found, IsNaN(name)) if wanted else IsNaN(name)  # type: ignore[arg-type, call-arg]
     whole = [_all_of(key) for key in keys]
     return whole[0] if len(whole) == 1 else Or(whole[0], whole[1], *whole[2:])
 
 
 def _all_of(key: Mapping[str, Any]) -> BooleanExpression:
     parts: list[BooleanExpression] = [
-        EqualTo(name, value)  # type: ignore[call-arg, arg-type]
+        IsNaN(name) if _is_nan(value) else EqualTo(name, value)  # type: ignore[call-arg, arg-type]
         for name, value in key.items()
     ]
     return And(parts[0], parts[1], *parts[2:])
+
+
+def _is_nan(value: object) -> bool:
+    """It equals nothing, itself neither; to Spark and to Delta it is one key."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

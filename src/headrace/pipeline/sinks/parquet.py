@@ -74,7 +74,7 @@ class ParquetSink:
         check_columns(
             schema, settings.partition_by, where=settings.location, correct="partition_by"
         )
-        check_types(schema, settings.partition_by, where=settings.location, delta=False)
+        check_types(schema, settings.partition_by, where=settings.location, kind="parquet")
         self._schema = schema
         files = files_of(self._manifests.read())
         if not files:

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.pipeline.partition_types import unusable
+from headrace.pipeline.partition_types import problems
 from headrace.pipeline.sinks.table import SinkError
 
 MAX_FOLDER_CHARS: Final = 255
@@ -22,12 +22,11 @@ CHARS_PER_BYTE: Final = 3
 """Of what cannot be in the name of a folder as it is: %2F."""
 
 
-def check_types(rows: pa.Schema, partition_by: Sequence[str], *, where: str, delta: bool) -> None:
-    """Raises `SinkError` for a column whose values cannot be partitions of such a table."""
-    for name in partition_by:
-        reason = unusable(str(rows.field(name).type), delta=delta)
-        if reason:
-            raise SinkError(f"{where}: the table cannot be partitioned by {name}: {reason}")
+def check_types(rows: pa.Schema, partition_by: Sequence[str], *, where: str, kind: str) -> None:
+    """Raises `SinkError` for columns whose values cannot be partitions of such a table."""
+    columns = {field.name: str(field.type) for field in rows}
+    for _, message in problems(columns, partition_by, kind):
+        raise SinkError(f"{where}: {message}")
 
 
 def partition_texts(column: pa.Array) -> pa.Array:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.pipeline.spec.flow import DeadLetter, Expectation, FlowSpec, OnError, SqlStep, Step
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Protobuf
 from headrace.pipeline.spec.select import NotASelect, read_select
-from headrace.pipeline.spec.sinks import Sink, Topic
+from headrace.pipeline.spec.sinks import Delta, Parquet, Sink, Topic
 from headrace.pipeline.spec.sources import FileSource, Source, StartOffsets, TopicSource
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _Parts(NamedTuple):
 
 
 def problems_of(spec: "PipelineSpec") -> list[Problem]:
-    found = list(_shape(spec))
+    found = [*_shape(spec), *_places(spec)]
     for flow in _parts(spec):
         for check in (_source, _formats, _steps, _expectations, _dead_letter, _sink, _circles):
             found.extend(check(flow))
@@ -71,6 +71,24 @@ def _shape(spec: "PipelineSpec") -> Iterator[Problem]:
     for name in ("source", "sink"):
         if getattr(spec, name) is None:
             yield Problem((name,), f"{name} is missing", f"add {name}: or flows:")
+
+
+def _places(spec: "PipelineSpec") -> Iterator[Problem]:
+    """What lies in a table's folder is the table's: it may be deleted when that is cleaned up."""
+    formats: dict[str, str] = {}
+    for flow in _parts(spec):
+        sink = flow.sink
+        if not isinstance(sink, Delta | Parquet):
+            continue
+        at, table = (*flow.at, "sink", "table"), sink.table.rstrip("/")
+        if f"{spec.checkpoint}/".startswith(f"{table}/"):
+            yield Problem(
+                ("checkpoint",), "is in the folder of a table", "name a directory of its own"
+            )
+        if formats.setdefault(table, sink.format) != sink.format:
+            yield Problem(
+                at, f"another flow keeps a table of format {formats[table]} there", "another folder"
+            )
 
 
 def _same_names(flows: tuple[FlowSpec, ...]) -> Iterator[Problem]:
@@ -191,7 +209,13 @@ def _sink(flow: _Parts) -> Iterator[Problem]:
     sink, at = flow.sink, (*flow.at, "sink")
     if isinstance(sink, Topic):
         return
-    if sink.mode == "merge" and not sink.key:
+    if sink.mode == "merge" and isinstance(sink, Parquet):
+        yield Problem(
+            (*at, "mode"),
+            "a folder of Parquet files can only be appended to",
+            "format: delta or iceberg, or mode: append",
+        )
+    elif sink.mode == "merge" and not sink.key:
         yield Problem((*at, "mode"), "merge needs a key", "add key: [column, ...]")
     if sink.mode == "append" and sink.key:
         yield Problem((*at, "key"), "a key means nothing in mode append", "mode: merge, or no key")

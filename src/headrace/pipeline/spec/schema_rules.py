@@ -13,12 +13,12 @@ from headrace.pipeline.formats.schema import (
     read_schema,
     type_text,
 )
-from headrace.pipeline.partition_types import unusable
+from headrace.pipeline.partition_types import problems
 from headrace.pipeline.spec.flow import Step
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Json, Protobuf, Raw
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.rules import Path, Problem
-from headrace.pipeline.spec.sinks import Delta, Sink, TableSink
+from headrace.pipeline.spec.sinks import Sink, TableSink
 from headrace.pipeline.spec.sources import Source, TopicSource
 
 
@@ -85,8 +85,6 @@ def _unknown_columns(at: Path, sink: TableSink, known: list[str]) -> Iterator[Pr
 
 
 def _no_partitions(at: Path, sink: TableSink, known: dict[str, Type]) -> Iterator[Problem]:
-    for i, column in enumerate(sink.partition_by):
-        if column in known:
-            reason = unusable(type_text(known[column]), delta=isinstance(sink, Delta))
-            if reason:
-                yield Problem((*at, i), f"no table is partitioned by {column}: {reason}")
+    columns = {name: type_text(kind) for name, kind in known.items()}
+    for i, message in problems(columns, sink.partition_by, getattr(sink, "format", "")):
+        yield Problem((*at, i), message)

@@ -8,12 +8,13 @@ from headrace.pipeline.spec.formats import Format, Json
 from headrace.pipeline.spec.values import Location, Part, SchemaText, Settings, Size
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+_Whole = Annotated[int, Field(ge=0)]
 
 
 class StartOffsets(Part):
     """From these offsets; partitions that are not named start at their first record."""
 
-    offsets: dict[TopicName, dict[int, int]]
+    offsets: dict[TopicName, dict[_Whole, _Whole]]
 
 
 class StartTimestamp(Part):

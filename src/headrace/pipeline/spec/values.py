@@ -87,8 +87,13 @@ def _trigger(value: object) -> str:
     return value
 
 
+_NO_NAME: Final = re.compile(r"[\x00-\x1f\ud800-\udfff]")
+
+
 def _located(value: str, info: ValidationInfo) -> str:
     """Relative paths start at the spec's directory, not where the command was called."""
+    if not value.strip() or _NO_NAME.search(value):
+        raise PydanticCustomError("location", "{value} is no path", {"value": repr(value)})
     base = (info.context or {}).get("base")
     if base is None or "://" in value or Path(value).is_absolute():
         return value

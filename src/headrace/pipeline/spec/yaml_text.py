@@ -41,18 +41,21 @@ def read_yaml(text: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        if error.problem == "but found another document":
+            return _broken(line, column, "a second document begins here", "one spec a file: flows:")
         return _broken(line, column, error.problem or error.context or "cannot be read")
     except yaml.YAMLError as error:
         return _broken(1, 1, str(error))
-    except ValueError as error:
-        return _broken(1, 1, str(error))
+    except RecursionError:
+        return _broken(1, 1, "too deep")
     finally:
         loader.dispose()
     return Document(data, reader.keys, reader.values, reader.errors)
 
 
-def _broken(line: int, column: int, reason: str) -> Document:
-    fix = "check indentation, colons and quotes"
+def _broken(
+    line: int, column: int, reason: str, fix: str = "check indentation, colons and quotes"
+) -> Document:
     return Document(None, {}, {}, [SpecError(line, column, (), f"is no YAML: {reason}", fix)])
 
 
@@ -72,7 +75,10 @@ class _Reader:
             return self._mapping(loader, node, path)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(loader, each, (*path, i)) for i, each in enumerate(node.value)]
-        return loader.construct_object(node)
+        try:
+            return loader.construct_object(node)
+        except ValueError as error:  # a date that there is not, say
+            raise yaml.MarkedYAMLError(problem=str(error), problem_mark=node.start_mark) from None
 
     def _mapping(
         self, loader: yaml.SafeLoader, node: yaml.MappingNode, path: Path
