@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -239,6 +240,32 @@ def test_partitions_that_are_added_are_read_from_their_first_record(
     send(topic, [*orders(0, range(5, 8)), *orders(1, range(4))])
     assert pipeline.run() == []
     assert pipeline.places() == [*places(0, range(5, 8)), *places(1, range(4))]
+
+
+def test_a_partition_that_came_while_the_checkpoint_was_lost_is_read_from_its_first_record(
+    tmp_path: Path,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    make_pipeline: MakePipeline,
+    send: Send,
+) -> None:
+    """A new checkpoint begins with the latest offsets; the table knows which partitions it had."""
+    topic = make_topic(1)
+    source = {
+        "topics": [topic],
+        "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
+        "start": "latest",
+    }
+    pipeline = make_pipeline(topic, source=source)
+    assert pipeline.run() == []
+    send(topic, orders(0, range(3)))
+    assert pipeline.run() == []
+    shutil.rmtree(tmp_path / "checkpoint")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(timeout=60)
+    send(topic, [*orders(0, range(3, 5)), *orders(1, range(4))])
+    assert pipeline.run() == []
+    assert pipeline.places() == [*places(0, range(5)), *places(1, range(4))]
 
 
 def test_a_flow_that_fails_leaves_the_others_to_catch_up(

@@ -67,7 +67,7 @@ class Intents:
                 raise BadIntent(
                     f"{self._file(each)} is missing: it says what batch {each} has read, and the "
                     "topic holds that batch. Restore the checkpoint directory, or give the "
-                    "pipeline another name to read everything anew"
+                    "pipeline another name and directory to read everything anew"
                 )
             if found.is_anew:
                 counting = []

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -251,6 +251,10 @@ class FlowLoop:
     def _begin(self, log: Log, held: Committed | None) -> Beginning:
         beginning = self._parts.log.begin(log)
         if held is not None:
+            # The table has every partition that there was: others have come since.
+            new = {each: first for each, (first, _) in log.bounds.items()}
+            starts = {each: new[each] for each in new if each not in held.offsets}
+            beginning = replace(beginning, starts={**beginning.starts, **starts})
             self._tell(
                 Kind.WARNING,
                 message="the checkpoint is new, but the table has batches of this pipeline: "

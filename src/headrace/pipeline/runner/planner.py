@@ -171,7 +171,7 @@ class Planner:
             raise PlanError(
                 f"{', '.join(sorted(changed))} was deleted and created again: its offsets mean "
                 "other records now. Set on_data_loss: continue to read the new topic from its "
-                "first record, or give the pipeline another name"
+                "first record, or give the pipeline another name and checkpoint directory"
             )
         gone = sorted(set(known) - set(log.topic_ids))
         if gone and self._on_data_loss is OnDataLoss.FAIL:
