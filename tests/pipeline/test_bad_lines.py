@@ -269,9 +269,19 @@ def test_quoted_values_of_csv_may_span_lines_and_bad_lines_beside_them_are_set_a
     assert sorted(letters) == [(b"3", "a.csv"), (b'x,"bad\nrow"', "a.csv"), (b"y,bad", "b.csv")]
 
 
-def test_a_quoted_value_of_csv_that_never_ends_stops_the_flow(inflow: Inflow) -> None:
-    # All the lines that follow would be one value.
-    (inflow.folder / "a.csv").write_text('id,note\n1,a\n2,"b\n3,c\n')
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        # All the lines that follow would be one value.
+        (b'id,note\n1,a\n2,"b\n3,c\n', "a quoted value begins in line 3 and does not end"),
+        # Other characters would stand in its place.
+        (b"id,note\n1,a\n2,\xfc\n", "line 3 is not UTF-8"),
+    ],
+)
+def test_a_csv_file_that_cannot_be_read_as_it_was_meant_stops_the_flow(
+    inflow: Inflow, content: bytes, said: str
+) -> None:
+    (inflow.folder / "a.csv").write_bytes(content)
     source = {"files": str(inflow.folder), "format": "csv", "schema": "id BIGINT, note STRING"}
     (failed,) = inflow.fails(source)
-    assert "a.csv: a quoted value begins in line 3 and does not end" in str(failed)
+    assert f"a.csv: {said}" in str(failed)

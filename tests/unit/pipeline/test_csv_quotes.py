@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from headrace.pipeline.inflow.csv_quotes import (
     Found,
+    NotUtf8,
     Quoting,
     UnclosedQuote,
     chunks_of,
     look_at,
+    utf8,
 )
 
 VALUES = st.lists(st.sampled_from(['"', "\n", "\r\n", ",", " ", "a"]), max_size=6).map("".join)
@@ -81,6 +83,25 @@ def test_ends_of_lines_that_differ_are_all_told() -> None:
 )
 def test_the_readers_options_count(options: dict[str, str], text: bytes, spans: bool) -> None:
     assert look_at([text], Quoting.of(options)).spans_lines == spans
+
+
+@pytest.mark.parametrize("size", [1, 2, 1000])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (b"a\nb,\xff\nc\n", 2),
+        ("a\n".encode("utf-16"), 1),
+        ("ü\nü".encode() + "ü".encode()[:1], 2),
+        ("ü\r\nü\n".encode("latin-1"), 1),
+    ],
+)
+def test_what_is_not_utf8_is_told_with_its_line(text: bytes, line: int, size: int) -> None:
+    for quoting in (Quoting(), Quoting(quote=b"")):
+        with pytest.raises(NotUtf8) as caught:
+            look_at(utf8(pieces(text, size)), quoting)
+        assert caught.value.line == line
+    good = "\ufeffü,日本,🎉\n".encode()
+    assert b"".join(utf8(pieces(good, size))) == good
 
 
 def test_a_compressed_file_is_looked_into(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether quoted values of a CSV file span lines, and whether they end. Pure but for its input.
+"""Whether quoted values of a CSV file span lines, and whether it can be read at all.
 
 Spark reads a file by its lines, in many tasks, unless it is told that values span lines; then one
 task reads the whole file. It is told so for files that need it. It would make one value of all that
@@ -6,8 +6,10 @@ follows a quote that never ends, so such a file is not read at all.
 """
 
 import re
-from collections import Counter
+from codecs import getincrementaldecoder
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 from headrace.pipeline.sinks.stores import open_store
@@ -20,12 +22,27 @@ MAX_VALUE_BYTES: Final = 64 << 20
 _END: Final = rb"(?:\r\n|\n|\r)"
 
 
-class UnclosedQuote(Exception):
-    """A quoted value does not end: in which line it begins."""
+class BadText(Exception):
+    """A file cannot be read as it is: why, and which line it is about."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class UnclosedQuote(BadText):
+    """A quoted value does not end."""
 
     def __init__(self, line: int) -> None:
-        super().__init__(f"a quoted value begins in line {line} and does not end")
-        self.line = line
+        super().__init__(line, f"a quoted value begins in line {line} and does not end")
+
+
+class NotUtf8(BadText):
+    """Spark would put other characters in place of what it cannot read."""
+
+    def __init__(self, line: int) -> None:
+        advice = "options: {encoding: ISO-8859-1}, say, reads another encoding"
+        super().__init__(line, f"line {line} is not UTF-8 ({advice})")
 
 
 class Quoting(NamedTuple):
@@ -99,6 +116,7 @@ class Found(NamedTuple):
 def look_at(chunks: Iterable[bytes], quoting: Quoting) -> Found:
     """Raises `UnclosedQuote`. Lines without quotes are passed over."""
     if not quoting.quote:
+        deque(chunks, maxlen=0)
         return Found(spans_lines=False, ends=frozenset())
     scan = _Scan(quoting, quoting.patterns())
     rest, line = b"", 1
@@ -185,6 +203,19 @@ def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
             held = held[cut:]
         held += chunk
     yield held, True
+
+
+def utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The chunks as they are; raises `NotUtf8`."""
+    decoder, line = getincrementaldecoder("utf-8")(), 1
+    for chunk in chain(chunks, [b""]):
+        try:
+            decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            raise NotUtf8(line + error.object.count(b"\n", 0, error.start)) from None
+        line += chunk.count(b"\n")
+        if chunk:
+            yield chunk
 
 
 def chunks_of(path: str, storage_options: Mapping[str, str] | None) -> Iterator[bytes]:

@@ -9,10 +9,11 @@ from headrace.pipeline.formats.errors import FormatError
 from headrace.pipeline.formats.mismatch import Explanation
 from headrace.pipeline.formats.schema import Struct, parse_ddl
 from headrace.pipeline.inflow.csv_quotes import (
+    BadText,
     Quoting,
-    UnclosedQuote,
     chunks_of,
     look_at,
+    utf8,
 )
 from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
 from headrace.pipeline.inflow.files import Found, for_spark, list_files, next_files
@@ -180,8 +181,8 @@ class Folder:
         """Where quoted values span lines: how records end; else "". Raises `BadFile`."""
         quoting = Quoting.of(self._options())
         try:
-            found = look_at(chunks_of(path, self.storage_options), quoting)
-        except UnclosedQuote as error:
+            found = look_at(utf8(chunks_of(path, self.storage_options)), quoting)
+        except BadText as error:
             raise BadFile(f"{path}: {error}. {TO_DO}") from error
         if not found.spans_lines:
             return ""
