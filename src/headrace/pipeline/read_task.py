@@ -29,6 +29,7 @@ from headrace.pipeline.sinks.evolution import conform
 from headrace.pipeline.sinks.files import FileTask, Writing, describe
 from headrace.pipeline.sinks.partitions import doubtful
 from headrace.pipeline.source import rows
+from headrace.pipeline.source.bound import Bound, Watch
 from headrace.pipeline.source.datasource import records_of
 from headrace.pipeline.source.options import SourceOptions
 from headrace.pipeline.source.planning import tasks
@@ -102,15 +103,19 @@ def writes_while_reading(flow: Flow, schemas: Schemas) -> bool:
 
 
 def read_and_parse(
-    spark: "SparkSession", options: SourceOptions, form: SimpleForm, write: FileTask | None
+    spark: "SparkSession",
+    options: SourceOptions,
+    form: SimpleForm,
+    write: FileTask | None = None,
+    bound: Bound | None = None,
 ) -> "DataFrame":
     """The records of the options' ranges.
 
     With `write`, the simple ones are in its files, and there are rows with a `_report` of them;
-    without, all are here, the simple ones with their columns.
+    without, all are here, the simple ones with their columns, and they keep to `bound`.
     """
     planned = tasks(options.ranges, options)
-    task = ReadTask(tuple(planned), options, form, write)
+    task = ReadTask(tuple(planned), options, form, write, bound)
     count = max(1, len(planned))
     return spark.range(0, count, 1, count).mapInArrow(task, task.ddl)
 
@@ -124,6 +129,7 @@ class ReadTask:
     options: SourceOptions
     form: SimpleForm
     write: FileTask | None
+    bound: Bound | None = None
 
     @property
     def ddl(self) -> str:
@@ -158,8 +164,11 @@ class ReadTask:
 
     def _with_columns(self, wanted: tuple[OffsetRange, ...]) -> Iterator[pa.RecordBatch]:
         reader, read = self.form.reader(), self.options.read
+        watch = None if self.bound is None else Watch(self.bound)
         names = [RECORD, *([rows.DAMAGE_COLUMN] if read.with_damage else []), SIMPLE]
         for each, records in records_of(wanted, self.options):
+            if watch is not None:
+                watch.look(records)
             batch = self._batch(records, each)
             parsed, simple = _parsed(reader, records)
             columns, mask = parsed.columns, None

@@ -49,10 +49,12 @@ from headrace.pipeline.runner.planner import (
     adopted,
     caught_up,
 )
+from headrace.pipeline.runner.quick_session import QuickSession, can_be_quick, quick_session
 from headrace.pipeline.runner.upkeep import Upkeep
 from headrace.pipeline.sinks.delivery import Delivery
 from headrace.pipeline.sinks.files import FileTask
 from headrace.pipeline.sinks.table import BatchInfo, Committed, TaskWriter
+from headrace.pipeline.source.bound import RecordsTooLarge
 from headrace.pipeline.source.options import read_options
 from headrace.pipeline.spec.sinks import Topic
 
@@ -151,6 +153,7 @@ class FlowLoop:
         self._goal: dict[TopicPartition, int] | None = None
         self._schemas: Schemas | None = None
         self._form: SimpleForm | None = None
+        self._quick: QuickSession | None = None
         self._sink_ready = False
         self._max_bytes = parts.source.max_bytes_per_batch
         if self._max_bytes is None and isinstance(flow.sink, Topic):
@@ -273,7 +276,14 @@ class FlowLoop:
             batch = BatchInfo(flow.id, plan.batch_id, plan.ranges, schemas.version)
             job = self._job(plan, batch, schemas)
         with phases("write"):
-            result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
+            try:
+                result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
+            except Exception as error:
+                if self._quick is None or RecordsTooLarge.__name__ not in str(error):
+                    raise
+                self._quick = None  # for good: there will be more of them
+                job = self._job(plan, batch, schemas)
+                result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
             if self._max_bytes is not None:
                 told = result.record_bytes or (job.average_bytes and job.average_bytes())
                 told = told or parts.log.record_bytes(plan.ranges)
@@ -308,6 +318,8 @@ class FlowLoop:
             zone = spark.conf.get("spark.sql.session.timeZone") or ""
             limit = self._parts.source.max_record_bytes
             self._form = form_of(self._schemas, limit, zone)
+            if self._form is not None and can_be_quick(self._flow):
+                self._quick = quick_session(spark)
         return self._schemas
 
     def _job(self, plan: Plan, batch: BatchInfo, schemas: Schemas) -> "_Job":
@@ -322,7 +334,8 @@ class FlowLoop:
                 assert isinstance(write, FileTask), "tables get files"
                 records = read_and_parse(self._spark, options, self._form, write)
                 return _Job(output_rows(records, flow, schemas), write)
-            records = read_and_parse(self._spark, options, self._form, None)
+            spark, bound = self._quick or (self._spark, None)
+            records = read_and_parse(spark, options, self._form, bound=bound)
         average = None
         if self._max_bytes is not None:
             records, average = observed(records)

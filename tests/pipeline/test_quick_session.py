@@ -1,0 +1,98 @@
+"""Flows whose tasks know the size of what they read do without Spark's look at every row."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headrace.pipeline.read_task import read_and_parse
+from headrace.pipeline.runner import loop
+from headrace.pipeline.runner.events import Kind
+from headrace.pipeline.runner.quick_session import (
+    BYTES,
+    UNLIMITED,
+    QuickSession,
+    can_be_quick,
+    quick_session,
+)
+from headrace.pipeline.source.bound import Bound
+from headrace.pipeline.spec import parse_spec
+from support.pipelines import MakePipeline, Send
+from support.topics import MakeTopic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def is_quick(**changes: object) -> bool:
+    spec: dict[str, object] = {
+        "pipeline": "p",
+        "source": {"topics": ["t"], "value": {"format": "json", "schema": "a ARRAY<INT>"}},
+        "sink": {"format": "delta", "table": "t"},
+    }
+    return can_be_quick(parse_spec(json.dumps({**spec, **changes})).resolved()[0])
+
+
+def test_only_flows_whose_rows_are_like_their_records_can_be_quick(tmp_path: Path) -> None:
+    assert is_quick()
+    assert is_quick(transform=[{"sql": "SELECT a, 1 AS b FROM source WHERE a IS NOT NULL"}])
+    assert not is_quick(transform=[{"sql": "SELECT explode(a) AS b FROM source"}])
+    assert not is_quick(transform=[{"sql": "SELECT count(*) AS n FROM source"}])
+    assert not is_quick(transform=[{"python": f"{tmp_path}/step.py:step"}])
+    assert not is_quick(sink={"format": "topic", "topic": "out"})
+    merge = {"format": "delta", "table": "t", "mode": "merge", "key": ["a"]}
+    assert not is_quick(sink=merge)
+
+
+def test_the_copy_alone_has_no_limit_of_bytes(spark: "SparkSession") -> None:
+    usual = spark.conf.get(BYTES)
+    spark.range(3).createOrReplaceTempView("seen_by_the_copy")
+    quick = quick_session(spark)
+    assert quick is not None
+    assert quick.spark.conf.get(BYTES) == str(UNLIMITED)
+    assert quick.spark.table("seen_by_the_copy").count() == 3
+    assert spark.conf.get(BYTES) == usual
+
+
+def test_a_limit_that_somebody_has_chosen_stays(spark: "SparkSession") -> None:
+    usual = spark.conf.get(BYTES)
+    assert usual is not None
+    spark.conf.set(BYTES, "1000000")
+    try:
+        assert quick_session(spark) is None
+    finally:
+        spark.conf.set(BYTES, usual)
+
+
+def test_records_that_are_too_large_for_it_are_read_again_with_a_look_at_every_row(
+    make_topic: MakeTopic,
+    make_pipeline: MakePipeline,
+    send: Send,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each of them lands once, and nobody is told of a failure."""
+    bound = Bound(records=10, size_bytes=100)
+    bounds: list[Bound | None] = []
+
+    def noted(*args: Any, **kwargs: Any) -> "DataFrame":
+        bounds.append(kwargs["bound"])
+        return read_and_parse(*args, **kwargs)
+
+    monkeypatch.setattr(loop, "quick_session", lambda spark: QuickSession(spark, bound))
+    monkeypatch.setattr(loop, "read_and_parse", noted)
+    topic = make_topic(1)
+    source = {
+        "topics": [topic],
+        "value": {"format": "json", "schema": "id BIGINT, amount DOUBLE"},
+        "max_records_per_batch": 10,
+    }
+    pipeline = make_pipeline(topic, source=source)
+    send(topic, [(0, None, b'{"id": %d, "amount": 1}' % at) for at in range(20)])
+    assert pipeline.run() == []
+    assert sorted(row["id"] for row in pipeline.rows()) == list(range(20))
+    assert bounds == [bound, None, None]
+    told = {event.kind for event in pipeline.events}
+    assert not told & {Kind.RETRY, Kind.WARNING, Kind.FAILED}
