@@ -57,6 +57,10 @@ _SEES_HEADERS: Final = re.compile(
 """By name, or as a part of the whole record."""
 
 
+_WANTED: Final = f"{ERROR}.action <> 'skip' OR {ERROR}.class = {literal(BadRecord.DAMAGED_BATCH)}"
+"""Records that a table's tasks need: of others that are skipped they only count the errors."""
+
+
 class BatchResult(NamedTuple):
     """What a job has written, and what it could not."""
 
@@ -178,12 +182,11 @@ def write_rows(
 ) -> BatchResult:
     """Runs the job; files of good rows are where the sink wants them, bad records in `staging`."""
     if isinstance(write, Delivery):
-        job = write.run(_packed(rows, keep="true"), staging, explanation)
+        job = write.run(_packed(rows, "true"), staging, explanation)
     else:
         merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
         task = SplitTask(write, staging, merges, explanation)
-        bad = _packed(rows, keep=f"{ERROR} IS NOT NULL", with_deleted=merges)
-        job = map_in_arrow(bad, task, REPORT_DDL)
+        job = map_in_arrow(_packed(rows, _WANTED, with_deleted=merges), task, REPORT_DDL)
     result = result_of([row.asDict() for row in job.collect()])
     check_seen([Path(each) for each in result.staged], staging)
     if isinstance(write, FileTask) and is_on_disk(write.location):
