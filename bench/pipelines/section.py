@@ -27,6 +27,11 @@ METHOD = """\
   broken record in a thousand sent to the dead letters in a transaction, table commits and the
   group's offsets. The connector's side is a batch read, `from_json` and one folder of Parquet
   with good and broken rows alike.
+- JSON topic, SQL and a rule: the same with an SQL step that casts a time to a date, and a rule that
+  one order in a thousand does not meet; those become dead letters too. The connector's side has
+  the same SELECT and leaves out what does not meet the rule, broken rows among them. Spark moves
+  that condition below the SELECT, and so parses the record for it once more. *Partitioned* is by
+  the country, of which there are five.
 - Decoding: batches from memory, checksums checked, processor time. The first call is in a new
   process and loads the compiled decoder from the disk.
 - Pipeline at 1,000 records/s: `headrace pipeline run` with a trigger of a second, to Delta. The age

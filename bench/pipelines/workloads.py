@@ -75,7 +75,7 @@ def catalogue(*, scale: float) -> list[Workload]:
         ),
         Workload(
             "json-sql-folders",
-            "The same, partitioned",
+            "JSON topic, SQL and a rule, partitioned",
             _shaped("json-sql-folders", many(1_000_000), shape={**SHAPED, **FOLDERS}),
         ),
         Workload("decode", "Decoding, one core", _decode),
