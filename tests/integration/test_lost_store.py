@@ -1,5 +1,6 @@
 """ZooKeeper comes back without its data, or with older data: running brokers delete nothing."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from tests.support.members import Members, run, until
 from headrace.cluster.stores.embedded import EmbeddedCluster
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topic_control import NewTopic
+
+STOP_S = 20.0
+"""More than headrace.stop.timeout.ms and a controller's last words."""
 
 
 def lose(members: Members, empty: EmbeddedCluster) -> None:
@@ -79,5 +83,20 @@ def test_nobody_takes_part_in_older_metadata_than_its_own(
             assert not backup.registrations
             assert not members.controller
             backup.close()
+
+    run(test())
+
+
+def test_a_controller_stops_though_its_store_does_not_answer_any_more(tmp_path: Path) -> None:
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    async def test() -> None:
+        quickly = {"headrace.stop.timeout.ms": "1000"}
+        async with Members(tmp_path, count=1, settings=quickly) as members:
+            session = members.sessions[1]
+            session.commit = session.resign = never  # type: ignore[method-assign,assignment]
+            async with asyncio.timeout(STOP_S):
+                await members.stop(1)
 
     run(test())

@@ -59,6 +59,10 @@ UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
+LAST_WORDS_S: Final = 2.0
+"""How long a controller that leaves waits for the store, for each of its last two wishes."""
+
+
 class Decided(NamedTuple, Generic[T]):
     """What came of a decision, and the version of the metadata that holds it."""
 
@@ -132,11 +136,17 @@ class Office:
         self._end("the controller resigns")
         if self._abandoned:
             return
+        # A store that is gone answers neither: whoever stops must not wait for it. What was sent
+        # may be stored or not; nobody was told.
         if self._working is not None:
-            await asyncio.gather(self._working, return_exceptions=True)
+            _, waiting = await asyncio.wait({self._working}, timeout=LAST_WORDS_S)
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
         try:
-            await self._store.resign(self.elected)
-        except StoreError as error:
+            async with asyncio.timeout(LAST_WORDS_S):
+                await self._store.resign(self.elected)
+        except (StoreError, TimeoutError) as error:
             log.info("the office ends with the session", extra={"reason": str(error)})
 
     def look(self) -> None:
