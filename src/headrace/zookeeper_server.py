@@ -33,7 +33,7 @@ _LOG_JARS: Final = ("log4j-api-", "log4j-core-", "log4j-slf4j2-impl-")
 
 _JVM: Final = (
     "-Xms16m",
-    "-Xmx64m",
+    "-Xmx512m",  # taken when thousands of topics need it; a few take 20 MB
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
