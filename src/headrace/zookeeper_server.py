@@ -33,7 +33,7 @@ _LOG_JARS: Final = ("log4j-api-", "log4j-core-", "log4j-slf4j2-impl-")
 
 _JVM: Final = (
     "-Xms16m",
-    "-Xmx512m",  # taken when thousands of topics need it; a few take 20 MB
+    "-Xmx512m",  # at most: thousands of topics need more than 64 MB
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
