@@ -108,25 +108,7 @@ def _timed(stage: Stage, action: str, topic: str, count: int) -> Run:
 
 def _table(topic: str, count: int) -> Callable[[Stage, int], tuple[Figure, ...]]:
     """Headrace splits the bad records off into a topic; the connector's side writes one table."""
-
-    def measure(stage: Stage, rounds: int) -> tuple[Figure, ...]:
-        stage.fill_orders(topic, count)
-        bad = orders.broken(count)
-
-        def run(side: str) -> Sample:
-            figures = stage.ask(side, "json", topic, schema=orders.SCHEMA)
-            expected = {"rows": count - bad, "dead_letters": bad} if side == OURS else {}
-            if any(figures[name] != value for name, value in ({"rows": count} | expected).items()):
-                raise WrongResultError(f"{side}: {figures}, but {count} records, {bad} of them bad")
-            return _sample(f"{topic} {side}", count, figures)
-
-        try:
-            samples = run_rounds(run, rounds, warm_ups=WARM_UPS)
-        finally:
-            stage.drop(topic)
-        return rate_figures(TABLE, samples)
-
-    return measure
+    return _orders(topic, count, bad=orders.broken(count), connector_rows=count, shape={})
 
 
 def _shaped(
@@ -134,22 +116,28 @@ def _shaped(
 ) -> Callable[[Stage, int], tuple[Figure, ...]]:
     """With SQL and a rule between. Headrace sends what is broken and what does not meet the rule
     to a topic; the connector's side leaves both out."""
+    bad = orders.broken(count) + orders.unexpected(count)
+    return _orders(topic, count, bad=bad, connector_rows=count - bad, shape=shape)
+
+
+def _orders(
+    topic: str, count: int, *, bad: int, connector_rows: int, shape: Mapping[str, str]
+) -> Callable[[Stage, int], tuple[Figure, ...]]:
+    landed = {"rows": count - bad, "dead_letters": bad}
 
     def measure(stage: Stage, rounds: int) -> tuple[Figure, ...]:
-        stage.fill_orders(topic, count)
-        bad = orders.broken(count) + orders.unexpected(count)
-
         def run(side: str) -> Sample:
             figures = stage.ask(side, "json", topic, schema=orders.SCHEMA, **shape)
-            if figures["rows"] != count - bad or figures.get("dead_letters", bad) != bad:
+            expected = landed if side == OURS else {"rows": connector_rows}
+            if any(figures[name] != value for name, value in expected.items()):
                 raise WrongResultError(f"{side}: {figures}, but {count} records, {bad} of them bad")
             return _sample(f"{topic} {side}", count, figures)
 
+        stage.fill_orders(topic, count)
         try:
-            samples = run_rounds(run, rounds, warm_ups=WARM_UPS)
+            return rate_figures(TABLE, run_rounds(run, rounds, warm_ups=WARM_UPS))
         finally:
             stage.drop(topic)
-        return rate_figures(TABLE, samples)
 
     return measure
 
