@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NamedTuple, TypeVar, cast
 
 from headrace.broker.crash_detection import CrashDetection
+from headrace.broker.errors import NotController
 from headrace.broker.member_metadata import MemberMetadata
 from headrace.broker.office import Office
 from headrace.broker.peers import METADATA, Peers
@@ -232,6 +233,9 @@ class Membership:
                 await asyncio.sleep(FOREIGN_LOOK_S)
             except StoreError as error:
                 log.info("the store has trouble", extra={"error": str(error)})
+                await asyncio.sleep(RETRY_S)
+            except NotController:
+                log.info("the office was lost before it was taken")
                 await asyncio.sleep(RETRY_S)
             except Exception:
                 log.exception("following the controller failed")
