@@ -34,6 +34,7 @@ PAGE, DATA, NOTES = (
     "benchmarks-cluster-notes.md",
 )
 FAILOVER_CASES = tuple(metric.key for metric in FAILOVER_METRICS if metric.unit)
+WORKLOADS = ("failover", "replicated-100b", "replicated-1kb", "partitions-5k", "catch-up")
 
 
 def catalogue(options: argparse.Namespace) -> list[ClusterWorkload]:
@@ -80,7 +81,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="script/bench cluster", description=__doc__)
     parser.add_argument("--rounds", type=int, default=1, help="turns that each contestant takes")
     parser.add_argument("--trials", type=int, default=5, help="repetitions within a turn")
-    parser.add_argument("--only", nargs="+", metavar="WORKLOAD")
+    parser.add_argument(
+        "--only", nargs="+", choices=WORKLOADS, metavar="WORKLOAD", help=", ".join(WORKLOADS)
+    )
     parser.add_argument("--cases", nargs="+", choices=FAILOVER_CASES, default=FAILOVER_CASES)
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
     parser.add_argument("--quick", action="store_true", help="a tenth of messages and partitions")

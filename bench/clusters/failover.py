@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from bench import topics
 from bench.clusters.steady_producer import SteadyProducer
@@ -30,6 +30,7 @@ DEFAULT_PATIENCE_MS, PATIENCE_MS = 60_000, 3000
 WATCH_S = 2.0
 STEADY_WINDOW_S = 0.5
 RESUME_TIMEOUT_S = 90.0
+CHECK_TIMEOUT_S = 30.0
 PAUSE_S = SESSION_MS / 1000 + 4
 KILL_GOAL_MS, STOP_GOAL_MS, PAUSE_GOAL_MS = 1000.0, 300.0, SESSION_MS + 2000.0
 
@@ -186,8 +187,22 @@ def _await_steady(load: SteadyProducer) -> None:
 def _check(cluster: Cluster, topic: str, acked: int, case: str) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "check"})
     try:
-        _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
+        end = _end_of(consumer, topic)
     finally:
         consumer.close()
     if end != acked:
         raise PeerError(f"{cluster.name}, {case}: {acked} acknowledged, the log ends at {end}")
+
+
+def _end_of(consumer: Consumer, topic: str) -> int:
+    """Asked again while brokers differ in who leads: a broker that came back may be behind."""
+    deadline = time.monotonic() + CHECK_TIMEOUT_S
+    while True:
+        try:
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5)
+        except KafkaException as problem:
+            if time.monotonic() > deadline:
+                raise PeerError(f"where {topic} ends is not answered: {problem}") from None
+            time.sleep(STEADY_WINDOW_S)
+        else:
+            return int(end)

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+import pytest
 from bench.clusters import report
+from bench.clusters.command import WORKLOADS, catalogue, parse
 from bench.clusters.results import ClusterFigure, ClusterResult, ClusterResults, load, merge, save
 from bench.machine import Machine
 from bench.workload import Goal, Metric
@@ -53,3 +55,13 @@ def test_the_page_shows_medians_with_extremes_and_what_was_missed() -> None:
     page = report.document(measured, data_name="data.json", notes="A note.")
     assert "1,200 ms (1,000..1,400; 3) | 9,000 ms | <= 1000 ms | 0.13x | NO" in page
     assert "A note." in page
+
+
+def test_each_workload_can_be_asked_for_by_its_name() -> None:
+    assert tuple(each.name for each in catalogue(parse([]))) == WORKLOADS
+
+
+def test_a_workload_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(["--only", "throughput"])
+    assert "invalid choice: 'throughput'" in capsys.readouterr().err
