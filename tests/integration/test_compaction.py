@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.cleaner import Cleaner
+from headrace.broker.cleaning_worker import answers_of
+from headrace.broker.offload import Offload
+from headrace.broker.world import World
 from headrace.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -16,7 +19,9 @@ from headrace.protocol.messages.delete_topics import (
 )
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
+from headrace.storage.cleaning.job import CleaningFailed, CleaningJob, encode_answer
 from headrace.storage.cleaning.swap import Swap
+from headrace.storage.filesystem import RealFileSystem
 from headrace.storage.log import Log
 from headrace.testing import Broker
 from support.batches import fetch, fetch_request, produce, records_of, whole_batches
@@ -162,6 +167,47 @@ def test_a_damaged_log_is_left_alone_and_named(broker: Broker, wire: Wire) -> No
         "the other log is compacted",
         deadline_s=DEADLINE_S,
     )
+
+
+class ShortOfRoom:
+    """Compacts in a thread, and finds no room for what is called large."""
+
+    pid = 0
+
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
+        self._answers: list[bytes] = []
+
+    async def send(self, line: bytes) -> None:
+        self._answers += await self._offload(self._work, line)
+
+    def _work(self, line: bytes) -> list[bytes]:
+        if CleaningJob.decode(line).path.endswith("/large-0"):
+            return [encode_answer(CleaningFailed("No space left on device", passing=True))]
+        return [encode_answer(answer) for answer in answers_of(line, RealFileSystem())]
+
+    async def receive(self) -> bytes:
+        return self._answers.pop(0)
+
+    def close(self) -> None:
+        """There is no process."""
+
+
+def test_a_log_that_a_disk_has_no_room_for_does_not_keep_others_from_being_compacted() -> None:
+    """They may need less, and make room."""
+    world = World(worker=lambda _loop, offload, _module: ShortOfRoom(offload))
+    with (
+        Broker(settings=CLEANING, world=world) as broker,
+        Wire(broker.bootstrap_servers) as wire,
+    ):
+        for topic in ("large", "small"):
+            create_topic(wire, topic, 1, COMPACTED)
+            for second in range(10):
+                put(wire, topic, second, (b"k", b"%d" % second))
+        wait_for(
+            lambda: len(read_all(wire, "small")) <= 2, "it is compacted", deadline_s=DEADLINE_S
+        )
+        assert len(read_all(wire, "large")) == 10
 
 
 def test_the_worker_is_gone_when_there_is_nothing_to_do(broker: Broker, wire: Wire) -> None:

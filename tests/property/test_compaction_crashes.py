@@ -166,7 +166,7 @@ def begun_swap(fs: MemoryFileSystem) -> tuple[Swap, History, int]:
         cleaner.swap(group, job, NOW_MS)
     else:
         pytest.fail("no group of several segments")
-    swap = log.begin_swap(group, job, NOW_MS)
+    swap = log.begin_swap(group, job)
     assert swap is not None
     return swap, history, end
 

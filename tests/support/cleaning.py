@@ -65,7 +65,7 @@ class LogCleaner:
     def swap(self, group: CleanedGroup, job: CleaningJob, now_ms: int) -> bool:
         if group.unchanged:
             return False
-        swap = self.log.begin_swap(group, job, now_ms)
+        swap = self.log.begin_swap(group, job)
         if swap is None:
             return False
         swap.prepare()

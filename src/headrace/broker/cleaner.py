@@ -29,6 +29,7 @@ from headrace.storage.compactable_log import CleaningLimits
 from headrace.storage.config import COMPACT
 from headrace.storage.errors import StorageError
 from headrace.storage.log import Log
+from headrace.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -83,6 +84,8 @@ class Cleaner:
         self._worker: Worker | None = None
         self._uncleanable: dict[tuple[bytes, int], UncleanablePartition] = {}
         self._deaths: dict[tuple[bytes, int], int] = {}
+        self._put_off: dict[tuple[bytes, int], int] = {}  # and when, as the looks are counted
+        self._looks = 0
         self._next_look_s = broker.clock.monotonic() + self._backoff_at_start_s
         self.status = CleanerStatus()
 
@@ -109,15 +112,20 @@ class Cleaner:
             self._next_look_s = now_s + self._setting("log.cleaner.backoff.ms") / 1000
 
     async def look(self) -> None:
-        """One look at all logs; those that are due are cleaned, the dirtiest first."""
+        """One look at all logs; those that are due are cleaned, the dirtiest first.
+
+        Where the machine lacks something for one of them, as room on its disk, the others on that
+        disk wait for the next look, in which another one is first: it may need less.
+        """
         if not self._setting("log.cleaner.threads"):
             return
         self.status = replace(self.status, last_look_ms=self._broker.clock.wall_ms())
+        self._looks += 1
+        waiting: set[LogDir] = set()
         try:
             for replica in await self._due():
-                await self._try_to_clean(replica)
-        except _Postponed as postponed:
-            log.warning("compaction is put off", extra={"reason": str(postponed)})
+                if replica.log.directory not in waiting:
+                    await self._try_to_clean(replica, waiting)
         finally:
             self.status = replace(self.status, cleaning=None)
             self._end_worker()
@@ -125,7 +133,7 @@ class Cleaner:
     # --- choosing -------------------------------------------------------------------------------
 
     async def _due(self) -> list[Replica]:
-        due: list[tuple[float, Replica]] = []
+        due: list[tuple[tuple[int, float], Replica]] = []
         hosted: set[tuple[bytes, int]] = set()
         for number, each in enumerate(self._broker.logs, start=1):
             replica = self._candidate(each)
@@ -136,8 +144,9 @@ class Cleaner:
                 await asyncio.sleep(0)  # opening a log takes a while
             dirt = self._dirt(replica)
             if dirt is not None:
-                due.append((dirt.dirty_ratio, replica))
-        for known in (self._uncleanable, self._deaths):
+                looks = self._put_off.get(_identity(replica), 0)
+                due.append(((-looks, dirt.dirty_ratio), replica))
+        for known in (self._uncleanable, self._deaths, self._put_off):
             for identity in [each for each in known if each not in hosted]:
                 del known[identity]
         self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
@@ -171,7 +180,7 @@ class Cleaner:
 
     # --- cleaning -------------------------------------------------------------------------------
 
-    async def _try_to_clean(self, replica: Replica) -> None:
+    async def _try_to_clean(self, replica: Replica, waiting: set[LogDir]) -> None:
         dirt = self._dirt(replica)
         if dirt is None:
             return
@@ -179,6 +188,11 @@ class Cleaner:
         self.status = replace(self.status, cleaning=name)
         try:
             await self._clean(replica, dirt)
+            self._put_off.pop(_identity(replica), None)
+        except _Postponed as postponed:
+            self._put_off[_identity(replica)] = self._looks
+            waiting.add(replica.log.directory)
+            log.warning("compaction is put off", extra={"log": name, "reason": str(postponed)})
         except (_Outdated, StorageError) as error:
             log.info("compaction was given up", extra={"log": name, "reason": str(error)})
             self._end_worker()  # it may be in the middle of the job
@@ -226,7 +240,7 @@ class Cleaner:
         """Puts a cleaned group in its place; a stop in the middle is made good by the log."""
         if group.unchanged:
             return
-        swap = cleaned.begin_swap(group, job, self._broker.clock.wall_ms())
+        swap = cleaned.begin_swap(group, job)
         if swap is None:
             raise _Outdated(f"the segments of {cleaned.name} have changed")
         try:

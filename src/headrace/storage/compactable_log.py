@@ -83,7 +83,7 @@ class CompactableLog(LogFiles):
             max_bytes_per_second=limits.max_bytes_per_second,
         )
 
-    def begin_swap(self, group: CleanedGroup, job: CleaningJob, now_ms: int) -> Swap | None:
+    def begin_swap(self, group: CleanedGroup, job: CleaningJob) -> Swap | None:
         """The swap of a cleaned group, to be driven to its end; None if the log has changed."""
         self._ready()
         self._finish_swap()
@@ -93,8 +93,8 @@ class CompactableLog(LogFiles):
         sizes = {source.base_offset: source.size for source in job.segments}
         if any(sizes[segment.base_offset] != segment.size for segment in old):
             return None
-        due_ms = now_ms + self.config.file_delete_delay_ms
-        self._swap = Swap(self._segments, old, group, self.directory, due_ms)
+        delay_ms = self.config.file_delete_delay_ms
+        self._swap = Swap(self._segments, old, group, self.directory, delay_ms)
         return self._swap
 
     def end_swap(self, swap: Swap) -> None:

@@ -30,7 +30,6 @@ from headrace.storage.errors import (
     DiskFull,
     LogCorrupt,
     OffsetOutOfRange,
-    OutOfOrderSequence,
     StorageError,
     UnexpectedOffset,
 )
@@ -42,6 +41,8 @@ from headrace.storage.validation import AppendRules, Batches, plain_batch, valid
 
 # The markers of an append that holds one batch and no marker.
 NO_MARKERS: list[Marker | None] = [None]
+# Producers whose refused batches one log waits for; more are not remembered.
+MAX_AWAITED = 10_000
 
 
 # An attribute of an enum class costs ten times a global's look-up; these are read per append.
@@ -115,7 +116,13 @@ class Log(CompactableLog):
                 stamp(buf, pos, next_offset, leader_epoch)
                 next_offset += header.last_offset_delta + 1
         max_timestamp = max(header.max_timestamp for _, header in batches)
-        segment, position = self._write(buf, max_timestamp, next_offset - 1, now_ms, gently=gently)
+        last_offset = next_offset - 1
+        try:
+            segment, position = self._write(buf, max_timestamp, last_offset, now_ms, gently=gently)
+        except DiskFull:
+            if origin is CLIENT:
+                self._await_again(batches)
+            raise
         base_offset = first_offset
         for (pos, header), marker in zip(batches, markers, strict=True):
             epoch = leader_epoch
@@ -165,12 +172,13 @@ class Log(CompactableLog):
             ):
                 segment = self._segment_for(size, now_ms, next_offset - 1, now_ms)
             position = segment.write(batch)
-        except OSError as error:
+        except (OSError, DiskFull) as error:
             raise self._not_written(error) from error
         recovery_point = self._durability.recovery_point
         if recovery_point >= first_offset:
             self._unflushed_since_ms = now_ms
-        self._out_of_room = False
+        if self.refusals:
+            self._found_room()
         entries = self._epochs.entries
         if not entries or leader_epoch != entries[-1].epoch:
             self._epochs.assign(leader_epoch, first_offset)
@@ -189,7 +197,11 @@ class Log(CompactableLog):
         first_offset = self.log_end_offset
         next_offset = first_offset + header.last_offset_delta + 1
         stamp(buf, 0, first_offset, leader_epoch)
-        segment, position = self._write(buf, header.max_timestamp, next_offset - 1, now_ms)
+        try:
+            segment, position = self._write(buf, header.max_timestamp, next_offset - 1, now_ms)
+        except DiskFull:
+            self._await_again([(0, header)])
+            raise
         self._take_in(segment, position, header, first_offset, leader_epoch, None)
         return self._appended(first_offset, next_offset, -1)
 
@@ -206,17 +218,37 @@ class Log(CompactableLog):
         try:
             segment = self._segment_for(len(buf), max_timestamp, last_offset, now_ms)
             position = segment.write(buf, gently=gently)
-        except OSError as error:
+        except (OSError, DiskFull) as error:
             raise self._not_written(error) from error
-        self._out_of_room = False
+        if self.refusals:
+            self._found_room()
         if self._durability.recovery_point >= self.log_end_offset:
             self._unflushed_since_ms = now_ms
         return segment, position
 
-    def _not_written(self, error: OSError) -> StorageError:
-        fault = self.directory.fault(error, f"appending to {self.name}")
-        self._out_of_room = isinstance(fault, DiskFull)
+    def _not_written(self, error: OSError | DiskFull) -> StorageError:
+        fault: StorageError
+        if isinstance(error, DiskFull):  # a new segment found no room
+            fault = error
+        else:
+            fault = self.directory.fault(error, f"appending to {self.name}")
+        if isinstance(fault, DiskFull):
+            self.refusals += 1
+            self.directory.full.add(self.name)
         return fault
+
+    def _found_room(self) -> None:
+        self.refusals = 0
+        self.directory.full.discard(self.name)
+
+    def _await_again(self, batches: Batches) -> None:
+        """These found no room, and are to come again before what their producers sent next."""
+        for _, header in batches:
+            if header.producer_id >= 0 and header.producer_id not in self._awaited:
+                if len(self._awaited) >= MAX_AWAITED:
+                    del self._awaited[next(iter(self._awaited))]
+                awaited = (header.producer_epoch, header.base_sequence)
+                self._awaited[header.producer_id] = awaited
 
     def _take_in(
         self,
@@ -242,6 +274,8 @@ class Log(CompactableLog):
             completed = self._producers.apply(header, base_offset, marker)
             if completed is not None and completed.aborted:
                 segment.txns.append(self._producers.aborted(completed))
+            if self._awaited:
+                self._awaited.pop(header.producer_id, None)
         self.log_end_offset = next_offset
 
     def _appended(self, first_offset: int, next_offset: int, append_time: int) -> AppendResult:
@@ -270,14 +304,9 @@ class Log(CompactableLog):
                     duplicate = entry.duplicate_of(header)
                     if duplicate is not None:
                         return duplicate
-                try:
-                    entry.check(header, origin)
-                except OutOfOrderSequence as gap:
-                    if not self._out_of_room:
-                        raise
-                    # What is missing found no room. Told of a gap, producers take a new epoch, and
-                    # send again what they have in other partitions: they shall wait instead.
-                    raise DiskFull(f"appending to {self.name} failed before: {gap}") from gap
+                if self._awaited and origin is CLIENT:
+                    self._check_awaited(header)
+                entry.check(header, origin)
             if len(batches) > 1 and origin is not Origin.REPLICATION:
                 entry = staged[header.producer_id] = entry.copy()
                 if marker is None:
@@ -285,6 +314,22 @@ class Log(CompactableLog):
                 else:
                     entry.apply_marker(header, self.log_end_offset, marker)
         return None
+
+    def _check_awaited(self, header: BatchHeader) -> None:
+        """Raises if an earlier batch of the producer found no room, and did not come again.
+
+        Told of a gap, producers take a new epoch, and send again what they have in other
+        partitions; and of one that was not known before, the later batch would be taken first.
+        They shall wait instead, also if there is room for this one.
+        """
+        awaited = self._awaited.get(header.producer_id)
+        if awaited is None or awaited[0] != header.producer_epoch:
+            return
+        if awaited[1] != header.base_sequence:
+            raise DiskFull(
+                f"appending to {self.name} failed before: sequence {awaited[1]} of producer "
+                f"{header.producer_id} found no room, and is to come before {header.base_sequence}"
+            )
 
     def _duplicate(self, trace: BatchTrace, rules: AppendRules) -> AppendResult:
         """A retry: the answer of the first time, and the wait for the same flush."""

@@ -26,7 +26,7 @@ class LogDir:
     `save_recovery_points` writes this directory's recovery points at once: a log calls it before
     it drops records that were promised to be safe, so that their absence is no damage later.
     `on_failure` hears when it goes offline, in whichever thread finds out. `damaged` names the logs
-    that are offline by themselves.
+    that are offline by themselves, `full` those whose last append found no room.
     """
 
     __slots__ = (
@@ -34,6 +34,7 @@ class LogDir:
         "damaged",
         "failure",
         "files",
+        "full",
         "path",
         "save_recovery_points",
         "trash",
@@ -54,6 +55,7 @@ class LogDir:
         self._on_failure = on_failure
         self.failure: LogDirFailed | None = None
         self.damaged: set[str] = set()
+        self.full: set[str] = set()
 
     def fault(self, error: OSError, doing: str) -> DiskError:
         """The storage error for a disk's; takes the directory offline unless it will pass."""

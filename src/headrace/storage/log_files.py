@@ -19,6 +19,7 @@ from headrace.storage.damage import Damage, walk, whole_again
 from headrace.storage.durability import Durability
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.errors import (
+    DiskFull,
     LogClosed,
     LogCorrupt,
     OffsetOutOfRange,
@@ -47,6 +48,7 @@ class LogFiles:
     """What a log is made of; `Log` appends to it and reads from it."""
 
     __slots__ = (
+        "_awaited",
         "_checkpointed",
         "_damages",
         "_durability",
@@ -56,7 +58,6 @@ class LogFiles:
         "_holes",
         "_knows_topic",
         "_loaded",
-        "_out_of_room",
         "_producers",
         "_roll_after_ms",
         "_rules",
@@ -69,6 +70,7 @@ class LogFiles:
         "log_start_offset",
         "partition",
         "path",
+        "refusals",
         "topic",
         "topic_id",
         "truncations",
@@ -102,7 +104,9 @@ class LogFiles:
         self._epochs = LeaderEpochs()
         self._swap: Swap | None = None
         self._unflushed_since_ms = 0
-        self._out_of_room = False  # the last append failed for want of space
+        self.refusals = 0  # appends that found no room, since the last that did
+        # The batches that were refused first, by producer: (epoch, first sequence).
+        self._awaited: dict[int, tuple[int, int]] = {}
         self.log_start_offset = checkpointed.log_start_offset
         self.log_end_offset = max(checkpointed.log_start_offset, checkpointed.recovery_point)
         self._durability = Durability(
@@ -284,10 +288,12 @@ class LogFiles:
 
     # --- rolling --------------------------------------------------------------------------------
 
-    def roll(self) -> Segment:
+    def roll(self, *, is_doomed: bool = False) -> Segment:
         """Closes the active segment and begins a new one at the log's end.
 
         The order matters: a crash after any step leaves a log that recovery opens the same way.
+        One that `is_doomed` is to be deleted: a disk that is full must not keep it for want of
+        room for its indexes.
         """
         self._ready()
         segments, end = self._segments, self.log_end_offset
@@ -297,8 +303,11 @@ class LogFiles:
             if closed is not None:
                 if closed.base_offset == end:
                     return closed
-                closed.write_indexes()
-                self._snapshot(sync=strict)
+                if is_doomed:
+                    self._snapshot_if_there_is_room(sync=strict)
+                else:
+                    closed.write_indexes()
+                    self._snapshot(sync=strict)
             elif not self._knows_topic:
                 # Before the first record and not earlier: ten thousand new partitions are made
                 # in half the time, and an empty directory belongs to any topic.
@@ -320,6 +329,14 @@ class LogFiles:
             remove_if_there(self._files.fs, path)
             raise
         self._segments.snapshots = sorted([*self._segments.snapshots, end])
+
+    def _snapshot_if_there_is_room(self, *, sync: bool) -> None:
+        """Without it, producers that wrote nothing since are forgotten by a crash."""
+        try:
+            self._snapshot(sync=sync)
+        except OSError as error:
+            if not isinstance(self.directory.fault(error, f"rolling {self.name}"), DiskFull):
+                raise
 
     def take_epochs_of(self, other: "LogFiles") -> None:
         """A copy knows the reigns of the original, also those without records."""
@@ -345,8 +362,10 @@ class LogFiles:
         """
         if self._durability.recovery_point >= self.log_end_offset:
             return False
-        waited_ms = now_ms - self._unflushed_since_ms
-        due = waited_ms >= self.config.flush_ms or self.unflushed_segments > 0
+        flush_ms, waited_ms = self.config.flush_ms, now_ms - self._unflushed_since_ms
+        # Less than nothing where the clock was set back: nobody knows how long it was.
+        late = flush_ms < MAX_LONG and not 0 <= waited_ms < flush_ms
+        due = late or self.unflushed_segments > 0
         return due or self.owes_flush
 
     @property
@@ -426,6 +445,7 @@ class LogFiles:
             except OSError as error:
                 raise self.directory.fail(f"closing {self.name}: {error}") from error
         self.directory.damaged.discard(self.name)
+        self.directory.full.discard(self.name)
         if self._failure is None:
             self._failure = LogClosed(f"{self.name} is closed")
         self._durability.gone = True
@@ -453,11 +473,13 @@ class LogFiles:
         if offset > self.log_start_offset:
             self._begin_at(offset)
 
-    def delete_old_segments(self, now_ms: int, high_watermark: int | None = None) -> int:
+    def delete_old_segments(
+        self, now_ms: int, high_watermark: int | None = None, *, is_follower: bool = False
+    ) -> int:
         """Retires the segments that retention no longer keeps; returns how many.
 
-        Only segments wholly below the high watermark go. Their files are renamed here and removed
-        by the manager's sweep.
+        Only segments wholly below the high watermark go, and at a follower only those below the
+        log's start. Their files are renamed here and removed by the manager's sweep.
         """
         self._ready()
         if self._swap is not None:
@@ -470,21 +492,34 @@ class LogFiles:
             log_start=self.log_start_offset,
             log_end=self.log_end_offset,
             high_watermark=limit,
+            is_follower=is_follower,
         )
         if not doomed:
             return 0
         try:
             if doomed[-1] is self._segments.active:
-                # An empty segment keeps the log's end: offsets are never given twice.
-                self.roll()
-                self._durability.sync_names(self._segments)
-            due_ms = now_ms + self.config.file_delete_delay_ms
+                doomed = self._all_that_can_go(doomed)
+            delay_ms = self.config.file_delete_delay_ms
             for path in self._segments.retire(doomed):
-                self.directory.trash.add_file(path, due_ms)
+                self.directory.trash.add_file(path, delay_ms)
         except OSError as error:
             raise self.directory.fault(error, f"deleting segments of {self.name}") from error
         self._begin_at(max(self.log_start_offset, self._segments.items[0].base_offset))
         return len(doomed)
+
+    def _all_that_can_go(self, doomed: list[Segment]) -> list[Segment]:
+        """The active segment as well, if there is room for an empty one in its place.
+
+        That keeps the log's end: offsets are never given twice.
+        """
+        try:
+            self.roll(is_doomed=True)
+        except DiskFull:
+            if len(doomed) == 1:
+                raise
+            return doomed[:-1]  # which makes room for another try
+        self._durability.sync_names(self._segments)
+        return doomed
 
     def _begin_at(self, offset: int) -> None:
         self.log_start_offset = offset

@@ -204,7 +204,7 @@ class LogHome:
                 continue
             partition = directory_names.parse(name)
             if name.endswith(DELETE_SUFFIX):
-                self.directory.trash.add_tree(f"{self.path}/{name}", 0)
+                self.directory.trash.add_tree(f"{self.path}/{name}")
             elif partition is None:
                 self.strays.append(name)
                 log.warning("unknown directory", extra={"path": f"{self.path}/{name}"})

@@ -75,7 +75,7 @@ class LogManager:
         self._stored_version = metadata_version
         self.takes_any_metadata = False  # a person has said so, for this start
         self._files = OpenFiles(fs, max_open_files or default_open_files())
-        self._trash = Trash(fs)
+        self._trash = Trash(fs, clock.monotonic)
         self.homes = [
             LogHome(path.rstrip("/"), self._files, self._trash, on_failure) for path in dirs
         ]
@@ -142,7 +142,7 @@ class LogManager:
                 original = directory_names.original_of(name)
                 if original in self._logs:
                     home.strays.remove(name)
-                    self._trash.add_tree(f"{home.path}/{name}", 0)
+                    self._trash.add_tree(f"{home.path}/{name}")
 
     def _claim(self) -> None:
         if self.cluster_id is None:
@@ -274,7 +274,7 @@ class LogManager:
             self._fs.rename(doomed.path, target)
         except OSError as error:
             raise home.directory.fault(error, f"deleting {doomed.name}") from error
-        self._trash.add_tree(target, self._clock.wall_ms() + doomed.config.file_delete_delay_ms)
+        self._trash.add_tree(target, doomed.config.file_delete_delay_ms)
         return True
 
     # --- setting aside --------------------------------------------------------------------------
@@ -355,7 +355,7 @@ class LogManager:
             except OSError as error:
                 raise stray.home.directory.fault(error, f"deleting {stray.path}") from error
             else:
-                self._trash.add_tree(target, now_ms)
+                self._trash.add_tree(target)
                 log.warning("removed a log that was set aside", extra={"path": stray.path})
             self.set_aside.remove(stray)
             expired += 1
@@ -388,13 +388,17 @@ class LogManager:
             new=True,
             directory_name=name,
         )
-        copy.truncate_fully_and_start_at(start_offset)
+        try:
+            copy.truncate_fully_and_start_at(start_offset)
+        except StorageError:
+            self.drop_copy(copy)
+            raise
         return copy
 
     def drop_copy(self, copy: Log) -> None:
         """The copy is not wanted any more."""
         copy.close(clean=False)
-        self._trash.add_tree(copy.path, self._clock.wall_ms())
+        self._trash.add_tree(copy.path)
 
     def finish_copy(self, original: Log, copy: Log) -> Log:
         """The copy, which holds the same records, takes the original's place; returns it, open.
@@ -433,7 +437,7 @@ class LogManager:
 
     def sweep(self) -> int:
         """Removes the files whose time has come; returns how many paths. Safe in a thread."""
-        return self._trash.sweep(self._clock.wall_ms())
+        return self._trash.sweep()
 
     def flush_due(self, now_ms: int) -> list[Log]:
         """The logs that want a flush (flush.ms, closed segments), to be flushed in a thread."""
@@ -445,18 +449,26 @@ class LogManager:
 
     def checkpoint(self, high_watermarks: Mapping[str, int] | None = None) -> None:
         """Writes recovery points, log starts and high watermarks. Safe in a thread."""
-        for home in self.homes:
-            home.checkpoint(high_watermarks)
+        self._in_each(lambda home: home.checkpoint(high_watermarks))
 
     def save_metadata_version(self, version: int) -> None:
         """Notes, on disk, which version of the cluster's metadata is known. Safe in a thread."""
-        for home in self.homes:
-            home.save_metadata_version(version)
+        self._in_each(lambda home: home.save_metadata_version(version))
 
     def checkpoint_watermarks(self, high_watermarks: Mapping[str, int]) -> None:
         """Writes high watermarks alone, which move all the time. Safe in a thread."""
+        self._in_each(lambda home: home.checkpoint_watermarks(high_watermarks))
+
+    def _in_each(self, write: Callable[[LogHome], None]) -> None:
+        """One directory that is full, or has failed, does not keep the others from their part."""
+        failure: StorageError | None = None
         for home in self.homes:
-            home.checkpoint_watermarks(high_watermarks)
+            try:
+                write(home)
+            except StorageError as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
     def cleaned_to(self, of: Log) -> int | None:
         """The offset below which the log is clean, as far as the cleaner has said."""

@@ -15,14 +15,16 @@ def to_delete(
     log_start: int,
     log_end: int,
     high_watermark: int,
+    is_follower: bool,
 ) -> list[Segment]:
-    """The oldest segments, as many as can go; also the active one, if time has passed it by.
+    """The oldest segments, as many as can go; also the active one, if nothing in it is kept.
 
     A segment below the log's start goes under any policy; time and size count only with
-    cleanup.policy=delete. Nothing at or past the high watermark goes.
+    cleanup.policy=delete, and only where the partition is led: by the leader's clock and sizes
+    the log's start moves, and followers have the same. Nothing at or past the high watermark goes.
     """
     items = segments.items
-    by_policy = DELETE in config.cleanup_policy
+    by_policy = DELETE in config.cleanup_policy and not is_follower
     excess = 0
     if by_policy and config.retention_bytes >= 0:
         excess = segments.size_bytes - config.retention_bytes
@@ -32,7 +34,8 @@ def to_delete(
         expired = by_policy and _is_expired(segments, segment, config, now_ms)
         too_much = by_policy and config.retention_bytes >= 0 and excess >= segment.size
         if end is None:
-            if segment.size and (expired or too_much) and high_watermark >= log_end:
+            dropped = log_start >= log_end
+            if segment.size and (dropped or expired or too_much) and high_watermark >= log_end:
                 doomed.append(segment)
             break
         if end > high_watermark or not (end <= log_start or expired or too_much):

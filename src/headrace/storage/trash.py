@@ -7,6 +7,7 @@ directory is opened.
 
 import logging
 from collections import deque
+from collections.abc import Callable
 
 from headrace.storage.filesystem import FileSystem, remove_if_there, remove_tree
 
@@ -14,29 +15,33 @@ log = logging.getLogger(__name__)
 
 
 class Trash:
-    """Paths and when they may go (wall clock); safe between one adder and one sweeper."""
+    """Paths and when they may go; safe between one adder and one sweeper.
 
-    __slots__ = ("_fs", "_waiting")
+    By the steady clock: one that is set back must not keep for days what fills a disk.
+    """
 
-    def __init__(self, fs: FileSystem) -> None:
+    __slots__ = ("_fs", "_monotonic", "_waiting")
+
+    def __init__(self, fs: FileSystem, monotonic: Callable[[], float]) -> None:
         self._fs = fs
-        self._waiting: deque[tuple[int, str, bool]] = deque()
+        self._monotonic = monotonic
+        self._waiting: deque[tuple[float, str, bool]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add_file(self, path: str, due_ms: int) -> None:
-        self._waiting.append((due_ms, path, False))
+    def add_file(self, path: str, delay_ms: int = 0) -> None:
+        self._waiting.append((self._monotonic() + delay_ms / 1000, path, False))
 
-    def add_tree(self, path: str, due_ms: int) -> None:
-        self._waiting.append((due_ms, path, True))
+    def add_tree(self, path: str, delay_ms: int = 0) -> None:
+        self._waiting.append((self._monotonic() + delay_ms / 1000, path, True))
 
-    def sweep(self, now_ms: int) -> int:
+    def sweep(self) -> int:
         """Removes what is due; returns how many paths. A failure is logged, not raised."""
-        removed = 0
+        removed, now_s = 0, self._monotonic()
         for _ in range(len(self._waiting)):
-            due_ms, path, is_tree = item = self._waiting.popleft()
-            if due_ms > now_ms:
+            due_s, path, is_tree = item = self._waiting.popleft()
+            if due_s > now_s:
                 self._waiting.append(item)
                 continue
             try:

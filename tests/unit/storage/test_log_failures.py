@@ -106,6 +106,67 @@ def test_what_follows_a_batch_that_found_no_room_is_not_called_out_of_order() ->
     assert values(log) == {0: b"first", 1: b"second", 2: b"third"}
 
 
+def test_what_follows_a_batch_that_found_no_room_for_a_new_segment_waits_too() -> None:
+    """There is room in the segment, and none for the files that a new one needs."""
+    fs = MemoryFileSystem()
+    _, log = open_log(fs, SMALL)
+    append(log, batch(b"first" * 120, producer_id=1, sequence=0))
+    fs.capacity_bytes = fs.used_bytes()
+    with pytest.raises(DiskFull):
+        append(log, batch(b"second" * 80, producer_id=1, sequence=1))
+    with pytest.raises(DiskFull):
+        append(log, batch(b"third", producer_id=1, sequence=2))
+    fs.capacity_bytes = None
+    append(log, batch(b"second", producer_id=1, sequence=1))
+    append(log, batch(b"third", producer_id=1, sequence=2))
+    assert list(values(log)) == [0, 1, 2]
+
+
+def test_a_refused_batch_is_awaited_though_others_find_room() -> None:
+    """A few bytes are left, which another producer's batch fills."""
+    fs = MemoryFileSystem()
+    _, log = open_log(fs)
+    append(log, batch(b"first", producer_id=1, sequence=0))
+    fs.capacity_bytes = fs.used_bytes() + 200
+    with pytest.raises(DiskFull):
+        append(log, batch(b"second" * 50, producer_id=1, sequence=1))
+    append(log, batch(b"other", producer_id=2, sequence=0))
+    with pytest.raises(DiskFull):
+        append(log, batch(b"third", producer_id=1, sequence=2))
+    fs.capacity_bytes = None
+    append(log, batch(b"second", producer_id=1, sequence=1))
+    append(log, batch(b"third", producer_id=1, sequence=2))
+    assert list(values(log).values()) == [b"first", b"other", b"second", b"third"]
+
+
+def test_a_new_producers_second_batch_is_not_taken_before_its_first() -> None:
+    fs = MemoryFileSystem()
+    _, log = open_log(fs)
+    append(log, batch(b"zero"))
+    fs.capacity_bytes = fs.used_bytes() + 200
+    with pytest.raises(DiskFull):
+        append(log, batch(b"first" * 50, producer_id=1, sequence=0))
+    with pytest.raises(DiskFull):
+        append(log, batch(b"second", producer_id=1, sequence=1))
+    fs.capacity_bytes = None
+    append(log, batch(b"first", producer_id=1, sequence=0))
+    append(log, batch(b"second", producer_id=1, sequence=1))
+    assert list(values(log).values()) == [b"zero", b"first", b"second"]
+
+
+def test_a_producer_that_gives_up_a_refused_batch_goes_on_in_a_new_epoch() -> None:
+    fs = MemoryFileSystem()
+    _, log = open_log(fs)
+    append(log, batch(b"first", producer_id=1, sequence=0))
+    fs.capacity_bytes = fs.used_bytes() + 30
+    with pytest.raises(DiskFull):
+        append(log, batch(b"second" * 50, producer_id=1, sequence=1))
+    fs.capacity_bytes = None
+    append(log, batch(b"third", producer_id=1, epoch=1, sequence=0))
+    with pytest.raises(OutOfOrderSequence):
+        append(log, batch(b"fifth", producer_id=1, epoch=1, sequence=2))
+
+
 def test_running_out_of_descriptors_is_not_the_disks_fault() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs)

@@ -1,9 +1,11 @@
 """Deletion, retention, truncation: what goes, what stays, and that offsets only grow."""
 
+import errno
+
 import pytest
 
 from headrace.storage.config import COMPACT, DELETE, LogConfig
-from headrace.storage.errors import OffsetOutOfRange
+from headrace.storage.errors import DiskFull, OffsetOutOfRange
 from headrace.storage.log import Log
 from headrace.storage.producers import Origin
 from headrace.testing.memory_files import MemoryFileSystem
@@ -119,6 +121,63 @@ def test_compacted_topics_are_not_subject_to_retention_but_to_delete_records() -
     assert log.delete_old_segments(NOW_MS + 99_999) == 0
     log.delete_before(3)
     assert log.delete_old_segments(NOW_MS + 99_999) == 1
+
+
+def test_a_follower_deletes_what_is_below_its_start_and_nothing_by_its_own_clock() -> None:
+    config = LogConfig(segment_bytes=3 * SIZE, retention_ms=1000, retention_bytes=0)
+    _, log = filled(config)
+    assert log.delete_old_segments(2**62, is_follower=True) == 0
+    log.delete_before(7)
+    assert log.delete_old_segments(0, is_follower=True) == 2
+    assert log.size_bytes == 3 * SIZE
+    log.delete_before(9)
+    assert log.delete_old_segments(0, is_follower=True) == 1
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (9, 9, 0)
+
+
+@pytest.mark.parametrize("producer_id", [-1, 7])
+def test_retention_needs_no_room(producer_id: int) -> None:
+    """A disk that is full of what is to be deleted must not stay so."""
+    fs = MemoryFileSystem()
+    _, log = open_log(fs, LogConfig(retention_ms=1000, index_interval_bytes=1))
+    for number in range(5):
+        append(log, batch(b"x" * BATCH, producer_id=producer_id, sequence=number))
+    fs.capacity_bytes = fs.used_bytes()
+    assert log.delete_old_segments(NOW_MS + 1001) == 1
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (5, 5, 0)
+    fs.capacity_bytes = None
+    for after in (fs.after_power_loss(None), fs.after_kill()):
+        assert append(open_log(after)[1], batch(b"y")).first_offset == 5
+
+
+def test_closed_segments_go_though_there_is_no_room_to_close_another() -> None:
+    fs, log = filled(LogConfig(segment_bytes=3 * SIZE, retention_ms=1000))
+    fs.fault_at, fs.fault_errno, fs.fault_lasts = fs.operations + 1, errno.ENOSPC, True
+    fs.fault_on = lambda operation: operation == "create"
+    assert log.delete_old_segments(NOW_MS + 99_999) == 2
+    with pytest.raises(DiskFull):
+        log.delete_old_segments(NOW_MS + 99_999)
+    fs.fault_at = None
+    assert log.delete_old_segments(NOW_MS + 99_999) == 1
+
+
+def test_retired_files_do_not_wait_longer_because_the_clock_is_set_back() -> None:
+    class SetBack(ManualClock):
+        back_ms = 0
+
+        def wall_ms(self) -> int:
+            return self.now_ms - self.back_ms
+
+    clock, config = SetBack(), LogConfig(segment_bytes=3 * SIZE, file_delete_delay_ms=500)
+    manager = open_manager(MemoryFileSystem(), clock=clock, config=config)
+    log = manager.get_or_create("t", 0, TOPIC_ID, config)
+    for _ in range(7):
+        append(log, batch(b"x" * BATCH))
+    log.delete_before(6)
+    assert log.delete_old_segments(clock.wall_ms()) == 2
+    clock.back_ms = 86_400_000
+    clock.now_ms += 500
+    assert manager.sweep() >= 4
 
 
 def test_retired_files_wait_for_their_time_and_go_with_a_sweep() -> None:

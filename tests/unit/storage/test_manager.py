@@ -1,5 +1,8 @@
 """All the logs of a broker: directories, names, locks, descriptors."""
 
+import errno
+import os
+
 import pytest
 
 from headrace.storage import directory_names
@@ -7,6 +10,7 @@ from headrace.storage.checkpoints import CorruptCheckpoint, read_offsets, write_
 from headrace.storage.config import LogConfig
 from headrace.storage.errors import (
     DiskError,
+    DiskFull,
     InconsistentLogDir,
     InconsistentTopicId,
     LogClosed,
@@ -228,6 +232,7 @@ def test_flushes_fall_due_by_time_and_for_closed_segments() -> None:
     now = 1000 + 1_700_000_000_000
     assert manager.flush_due(now + 99) == []
     assert manager.flush_due(now + 100) == [log]
+    assert manager.flush_due(now - 86_400_000) == [log], "the clock was set back: who knows"
     log.flush()
     assert manager.flush_due(now + 100) == []
     other = manager.get_or_create("t", 1, TOPIC_ID, CONFIG)
@@ -281,3 +286,46 @@ def test_a_checkpoint_without_watermarks_claims_no_more_than_the_last_one() -> N
     manager.checkpoint()
     written = read_offsets(fs, f"{manager.homes[0].path}/replication-offset-checkpoint")
     assert written == {"t-0": 2}
+
+
+class OneIsFull(MemoryFileSystem):
+    """Two disks, of which one has no room for anything new."""
+
+    full = "nothing"
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        if create and path.startswith(self.full):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().open(path, create=create)
+
+
+def test_a_full_directory_does_not_keep_another_from_its_checkpoints() -> None:
+    fs = OneIsFull()
+    manager = open_manager(fs, dirs=("a", "b"))
+    for partition in range(2):
+        append(manager.get_or_create("t", partition, TOPIC_ID, LogConfig()), batch(b"x"))
+    fs.full = "a/"
+    for write in (
+        lambda: manager.checkpoint({"t-0": 1, "t-1": 1}),
+        lambda: manager.checkpoint_watermarks({"t-0": 1, "t-1": 1}),
+        lambda: manager.save_metadata_version(7),
+    ):
+        with pytest.raises(DiskFull):
+            write()
+    names = {entry.name for entry in fs.list_dir("b")}
+    assert {"recovery-point-offset-checkpoint", "replication-offset-checkpoint"} <= names
+    assert "metadata-version" in names
+
+
+def test_a_copy_that_finds_no_room_leaves_nothing() -> None:
+    fs = OneIsFull()
+    manager = open_manager(fs, dirs=("a", "b"))
+    log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
+    append(log, batch(b"x"))
+    source, target = manager.homes
+    assert log.directory is source.directory
+    fs.full = "b/"
+    with pytest.raises(DiskFull):
+        manager.begin_copy(log, target, 0)
+    manager.sweep()
+    assert not [entry.name for entry in fs.list_dir("b") if entry.is_dir]

@@ -26,8 +26,8 @@ class Swap:
     """One swap, from its beginning to its end."""
 
     __slots__ = (
+        "_delay_ms",
         "_directory",
-        "_due_ms",
         "_has_txns",
         "_lock",
         "_new",
@@ -43,12 +43,12 @@ class Swap:
         old: Sequence[Segment],
         group: CleanedGroup,
         directory: LogDir,
-        due_ms: int,
+        delay_ms: int,
     ) -> None:
         self._segments = segments
         self._old = list(old)
         self._directory = directory
-        self._due_ms = due_ms
+        self._delay_ms = delay_ms
         self._new = Segment(
             segments.files,
             segments.path,
@@ -106,7 +106,7 @@ class Swap:
         for file in self._files():
             file.path += SWAP
         for path in self._segments.replace(self._old, self._new):
-            self._directory.trash.add_file(path, self._due_ms)
+            self._directory.trash.add_file(path, self._delay_ms)
 
     def _name_log(self) -> None:
         self._name(self._files()[:1])
