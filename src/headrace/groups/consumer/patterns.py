@@ -137,7 +137,9 @@ class Patterns:
             return
         any_resolved = next(iter(group.resolved.values()), None)
         last_ms = _NEVER if any_resolved is None else any_resolved.resolved_at_ms
-        if now_ms <= last_ms + MIN_REFRESH_INTERVAL_MS:
+        # Negative where a coordinator's clock was ahead, or ours was set back: as good as old.
+        age_ms = now_ms - last_ms
+        if 0 <= age_ms <= MIN_REFRESH_INTERVAL_MS:
             return
         wanted = _patterns_after(group, before, after)
         if not wanted:
@@ -145,7 +147,7 @@ class Patterns:
         if wanted == group.resolved.keys() and any_resolved is not None:
             # A version from the future is of another store: versions started afresh.
             fresh = self.topics_version <= any_resolved.version <= version
-            if fresh and now_ms <= last_ms + interval_ms:
+            if fresh and 0 <= age_ms <= interval_ms:
                 return
         self._resolving.add(group.group_id)
         draft.effects.append(

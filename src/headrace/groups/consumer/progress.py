@@ -95,7 +95,7 @@ class Progress:
         if group.assignment_epoch >= epoch:
             return self.last_target(group, after)
         interval_ms = self._config(group.group_id).consumer_assignment_interval_ms
-        if group.assigned_at_ms and now_ms < group.assigned_at_ms + interval_ms:
+        if group.assigned_within(interval_ms, now_ms):
             return self.last_target(group, after)
         specs = dict(self._specs(update))
         wanted = frozenset().union(*(spec.topics for spec in specs.values()))

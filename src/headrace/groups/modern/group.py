@@ -124,6 +124,14 @@ class ModernGroup(Generic[M]):
             if self.topics[topic] <= 0:
                 del self.topics[topic]
 
+    def assigned_within(self, interval_ms: int, now_ms: int) -> bool:
+        """Whether the target is younger than that.
+
+        One from the future is not: a coordinator before this one had a clock that was ahead, and
+        nobody would be assigned anything until time has caught up with it.
+        """
+        return bool(self.assigned_at_ms) and 0 <= now_ms - self.assigned_at_ms < interval_ms
+
     # Whether the topics are still as they were. This is soft state: after a move of the
     # coordinator every group looks once.
 
@@ -132,7 +140,10 @@ class ModernGroup(Generic[M]):
 
         The epoch tells if what the last look decided was never written.
         """
-        return now_ms >= self._refresh_at_ms or self.epoch < self._refreshed_for_epoch
+        # Further ahead than it was ever set: the clock was set back since.
+        left_ms = self._refresh_at_ms - now_ms
+        is_due = not 0 < left_ms <= _REFRESH_INTERVAL_MS
+        return is_due or self.epoch < self._refreshed_for_epoch
 
     def refreshed(self, epoch: int, now_ms: int) -> None:
         """The hash was computed; the group has, or will have, this epoch."""

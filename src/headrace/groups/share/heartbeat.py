@@ -111,7 +111,7 @@ class Heartbeats:
         if group.assignment_epoch >= epoch:
             return group.assignment_epoch, group.target_of(after.member_id)
         interval_ms = self._shard.config(group.group_id).share_assignment_interval_ms
-        if group.assigned_at_ms and now_ms < group.assigned_at_ms + interval_ms:
+        if group.assigned_within(interval_ms, now_ms):
             return group.assignment_epoch, group.target_of(after.member_id)
         specs = self._specs(group, after)
         wanted = frozenset().union(*(spec.topics for spec in specs.values()))

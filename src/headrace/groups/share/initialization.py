@@ -62,7 +62,9 @@ def _missing(
             continue
         asked = state.initializing.get(topic.topic_id)
         asked_at_ms = group.started_at_ms.get(topic.topic_id, 0)
-        if asked is not None and now_ms - asked_at_ms < config.share_initialize_retry_interval_ms:
+        # Negative where the clock was set back: it was asked long enough ago.
+        waited_ms = now_ms - asked_at_ms
+        if asked is not None and 0 <= waited_ms < config.share_initialize_retry_interval_ms:
             known |= asked.partitions
         partitions = frozenset(range(len(topic.partitions))) - known
         if partitions:

@@ -7,6 +7,7 @@ from headrace.groups.config import GroupConfig
 from headrace.protocol.errors import ErrorCode
 from support.consumer_groups import REBALANCE_MS, ConsumerDriver
 
+DAY_MS = 86_400_000
 NO_SUBSCRIPTION = (
     "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
 )
@@ -167,3 +168,15 @@ def test_targets_are_not_computed_more_often_than_the_interval_says() -> None:
     driver.settle()
     assert len(driver.has("b")["t1"]) == 1
     assert driver.consumers.state_name(0) == "Stable"
+
+
+def test_members_are_assigned_though_the_coordinator_before_had_a_clock_that_was_ahead() -> None:
+    """The time of the last assignment is in the group's records."""
+    driver = ConsumerDriver(GroupConfig(consumer_assignment_interval_ms=1_000))
+    driver.advance(DAY_MS)
+    driver.enter_consumer("a")
+    driver.restart()
+    driver.now_ms -= DAY_MS
+    driver.enter_consumer("b")
+    driver.settle()
+    assert len(driver.has("b")["t1"]) == 1

@@ -12,6 +12,8 @@ from headrace.protocol.errors import ErrorCode
 from support.classic_groups import GROUP
 from support.consumer_groups import ConsumerDriver
 
+DAY_MS = 86_400_000
+
 
 def driver_with(*topics: str) -> ConsumerDriver:
     return ConsumerDriver(**dict.fromkeys(topics or ("logs-a", "logs-b", "other"), 2))
@@ -81,6 +83,20 @@ def test_patterns_are_matched_again_after_the_interval_even_if_nothing_seems_to_
     beat_all(driver)
     assert set(driver.has("a")) == {"logs-a", "logs-b", "logs-c"}
     assert driver.consumers.epoch == epoch + 1
+
+
+def test_new_topics_are_found_though_the_coordinator_before_had_a_clock_that_was_ahead() -> None:
+    driver = driver_with()
+    driver.advance(DAY_MS)
+    driver.enter_consumer("a", pattern="logs-.*")
+    driver.resolve_patterns()
+    driver.settle()
+    driver.restart()
+    driver.now_ms -= DAY_MS
+    driver.cluster.create("logs-c", 2)
+    driver.topics_changed("logs-c")
+    beat_all(driver)
+    assert set(driver.has("a")) == {"logs-a", "logs-b", "logs-c"}
 
 
 def test_a_matching_that_finds_the_same_starts_no_rebalance() -> None:

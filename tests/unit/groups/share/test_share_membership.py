@@ -7,6 +7,8 @@ from headrace.groups.config import GroupConfig
 from headrace.protocol.errors import ErrorCode
 from support.share_groups import GROUP, ShareDriver
 
+DAY_MS = 86_400_000
+
 
 def refusal(driver: ShareDriver, member_id: str, epoch: int, *topics: str) -> ErrorCode:
     with pytest.raises(CoordinatorError) as refused:
@@ -236,3 +238,27 @@ def test_offsets_cannot_be_committed_to_a_share_group() -> None:
         "share",
         "Stable",
     )
+
+
+def test_members_are_assigned_though_the_coordinator_before_had_a_clock_that_was_ahead() -> None:
+    """The time of the last assignment is in the group's records."""
+    driver = ShareDriver(GroupConfig(share_assignment_interval_ms=1_000))
+    driver.advance(DAY_MS)
+    epoch = driver.join("ann")
+    driver.restart()
+    driver.now_ms -= DAY_MS
+    driver.beat("bob", 0, ["t1"])
+    driver.settle("bob", driver.group.members["bob"].epoch)
+    driver.settle("ann", epoch)
+    assert driver.assigned("bob")["t1"] != driver.assigned("ann")["t1"]
+
+
+def test_state_is_asked_for_again_though_the_clock_was_set_back() -> None:
+    driver = ShareDriver()
+    driver.join("ann", "t2")
+    driver.hold = True
+    epoch = driver.beat("ann", driver.group.epoch, ["t1", "t2"]).member_epoch
+    driver.effects.clear()
+    driver.now_ms -= DAY_MS
+    driver.beat("ann", epoch)
+    assert len(driver.effects) == 1
