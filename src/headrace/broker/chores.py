@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.broker.housekeeping import Chore
 from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
 from headrace.storage.errors import StorageError
+from headrace.storage.log import Log
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -134,6 +136,9 @@ class _TimedFlush:
 class _Retention:
     """Retires what retention no longer keeps; yields, so that many logs do not stall clients.
 
+    Followers retire what is below the start that their leader has told: their own clock, which may
+    be wrong, deletes nothing.
+
     A clock that jumps ahead makes every record old at once. Nothing is deleted at the first look
     after a jump: a clock that was set wrong may have been set right again by the next.
     """
@@ -152,12 +157,20 @@ class _Retention:
         for number, log in enumerate(self._broker.logs, start=1):
             if number % LOGS_PER_SLICE == 0:
                 await asyncio.sleep(0)
-            leader = self._broker.partitions.find(log.topic, log.partition)
-            if log.log_start_offset == log.log_end_offset or not isinstance(leader, Leader):
-                continue  # an empty log need not be opened for this
+            replica = self._broker.partitions.replica(log.topic, log.partition)
             with suppress(StorageError):  # the log or its directory is offline and has said so
-                if leader.log.delete_old_segments(now_ms, leader.high_watermark):
-                    leader.interrupt()
+                if replica is not None and self._shrink(replica, log, now_ms):
+                    replica.interrupt()
+
+    @staticmethod
+    def _shrink(replica: Replica, log: Log, now_ms: int) -> bool:
+        """Whether segments were retired."""
+        if log.log_start_offset == log.log_end_offset and not (log.is_loaded and log.size_bytes):
+            return False  # an empty log need not be opened for this
+        if isinstance(replica, Leader):
+            return replica.log.delete_old_segments(now_ms, replica.high_watermark) > 0
+        # A follower that is not open has not heard of another start yet.
+        return log.is_loaded and log.delete_old_segments(now_ms, is_follower=True) > 0
 
     def _has_jumped(self, now_ms: int) -> bool:
         """Whether the wall clock has gained on the steady one since the last look."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.broker.timers import Timer, Timers
+from headrace.storage.errors import DiskFull
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Housekeeping:
         self._tasks = []
 
     async def _repeat(self, chore: Chore, pause: "_Pause") -> None:
+        refused = False
         while True:
             try:
                 await pause.over
@@ -62,6 +64,16 @@ class Housekeeping:
                 pause.timer.cancel()
             try:
                 await chore.run()
+                refused = False
+            except DiskFull as error:
+                # No news at every try, and none of the code: it is told once.
+                level = logging.DEBUG if refused else logging.WARNING
+                log.log(
+                    level,
+                    "a chore found no room",
+                    extra={"chore": chore.name, "reason": str(error)},
+                )
+                refused = True
             except Exception:
                 log.exception("a chore failed", extra={"chore": chore.name})
             finally:

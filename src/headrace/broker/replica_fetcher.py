@@ -137,6 +137,7 @@ class ReplicaFetcher:
         self._sent_at = 0.0
         self._poked = False
         self._closed = False
+        self.heard_at = host.clock.monotonic()  # when the leader last answered
 
     def __len__(self) -> int:
         return len(self._copies)
@@ -322,6 +323,7 @@ class ReplicaFetcher:
             self._line.lost(line, malformed)
             return
         self._line.works()
+        self.heard_at = self._host.clock.monotonic()
         if number < self._session_began:
             self._under_way -= 1  # of a session that is over; the new one may have waited for it
             self._poke()

@@ -66,6 +66,11 @@ class ReplicaFetchers:
         if source is not None:
             self._by_source[source].part_from(follower)
 
+    def heard_at(self, follower: Follower) -> float:
+        """When its leader last answered; never where it has none."""
+        source = self._source_of.get((follower.topic_id, follower.index))
+        return float("-inf") if source is None else self._by_source[source].heard_at
+
     def has_parted_from(self, follower: Follower) -> bool:
         """Whether no broker that it was copied from will count a fetch that is under way."""
         key = (follower.topic_id, follower.index)

@@ -12,6 +12,7 @@ from headrace.broker.isr_leaving import IsrLeaving
 from headrace.broker.peers import Peers
 from headrace.broker.replica_fetchers import ReplicaFetchers
 from headrace.broker.replica_session import ReplicaSessions, Waiting
+from headrace.broker.room_watch import RoomWatch
 from headrace.broker.throttles import Throttles
 from headrace.cluster.topology import NO_LEADER, Partition
 from headrace.replication.follower import Follower
@@ -35,6 +36,7 @@ class Replication:
         self._keeper: IsrKeeper | None = None
         self._leaving: IsrLeaving | None = None
         self._fetchers: ReplicaFetchers | None = None
+        self._room = RoomWatch()
 
     def start(self, peers: Peers, ask: AskController) -> None:
         """This broker is a member of a cluster: it follows, and keeps in-sync sets."""
@@ -57,27 +59,74 @@ class Replication:
         if self._keeper is not None:
             self._keeper.followers_fetched(replica_id, leaders)
 
+    def is_current(self, follower: Follower) -> bool:
+        """Whether it is in sync, as far as is known here, and its leader is heard.
+
+        One that is cut off hears of nothing, not even that it is out of sync.
+        """
+        partition = self._partition(follower)
+        if partition is None or self._broker.node_id not in partition.isr:
+            return False
+        if self._fetchers is None:
+            return True
+        max_lag_s = self._broker.settings.integer("replica.lag.time.max.ms") / 1000
+        return self._broker.clock.monotonic() - self._fetchers.heard_at(follower) <= max_lag_s
+
     def resign_from_failed(self) -> None:
         """Gives up what is in a log directory that does not work any more, or in a damaged log.
 
         Others are to lead what was led there, and nobody is to wait for what was copied there. A
         damaged log is then cut back to what holds, and the rest is copied again.
+
+        What is on a full disk is given up only where enough others are in sync. It is copied
+        on when there is room.
         """
         keeper, leaving, fetchers = self._keeper, self._leaving, self._fetchers
         if keeper is None or leaving is None or fetchers is None:
             return
+        full = self._without_room()
         homes = self._broker.logs.homes
-        if all(home.is_online and not home.directory.damaged for home in homes):
+        if not full and all(home.is_online and not home.directory.damaged for home in homes):
             return
         for leader in self._broker.partitions:
-            if isinstance(leader, ReplicatedLeader) and self._has_failed(leader, keeper):
-                keeper.resign(leader)
+            if isinstance(leader, ReplicatedLeader):
+                if self._has_failed(leader, keeper):
+                    keeper.resign(leader)
+                elif f"{leader.topic}-{leader.index}" in full:
+                    self._hand_over(leader, keeper)
         replicas = self._broker.partitions.replicas
         followers = [each for each in replicas if isinstance(each, Follower)]
         failed = [each for each in followers if self._cannot_be_kept(each, fetchers)]
-        leaving.leave(failed)
+        leaving.leave([*failed, *(each for each in followers if self._has_no_room(each, full))])
         for follower in failed:
             self._copy_again_if_damaged(follower, fetchers)
+
+    def _without_room(self) -> set[str]:
+        """The names of the logs that have found none for a while."""
+        refusals = {
+            name: home.logs[name].refusals
+            for home in self._broker.logs.homes
+            for name in tuple(home.directory.full)
+            if name in home.logs
+        }
+        return self._room.look(refusals, self._broker.clock.monotonic())
+
+    @staticmethod
+    def _hand_over(leader: ReplicatedLeader, keeper: IsrKeeper) -> None:
+        """Another replica is to lead what finds no room here, and this one to follow it.
+
+        Never in place of another change that may be under way: this leader still commits.
+        """
+        if leader.pending is None and keeper.can_spare(leader):
+            log.warning(
+                "a disk is full; another replica is to lead",
+                extra={"topic": leader.topic, "partition": leader.index},
+            )
+            keeper.resign(leader)
+
+    def _has_no_room(self, follower: Follower, full: set[str]) -> bool:
+        """Whether its leader need not wait until it lags."""
+        return f"{follower.topic}-{follower.index}" in full and self._can_be_spared(follower)
 
     def _has_failed(self, leader: ReplicatedLeader, keeper: IsrKeeper) -> bool:
         found = self._broker.logs.get(leader.topic, leader.index)
