@@ -313,10 +313,75 @@ def test_a_consumer_is_sent_to_a_replica_in_its_rack_and_reads_there(tmp_path: P
                 assert fenced.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
                 # A follower may have lost its log: that an offset is nowhere, only leaders say.
                 past = await fetch(line, fetch_from(3, rack="rack-3"))
-                assert past.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+                assert past.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
                 unasked = await fetch(line, fetch_from(0))
                 assert unasked.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
                 assert unasked.current_leader.leader_id == 1
+
+    asyncio.run(run())
+
+
+def test_a_follower_that_is_out_of_sync_sends_consumers_to_the_leader_at_its_end(
+    tmp_path: Path,
+) -> None:
+    """Where they would wait for what nobody knows when it will have."""
+
+    async def run() -> None:
+        async with handmade_cluster(tmp_path, racks=True) as cluster, cluster.client(3) as line:
+            await cluster.create(ALL)
+            await cluster.produce(1, b"a")
+            follower = cluster.brokers[3].partitions.replica("t", 0)
+            assert follower is not None
+            await cluster.until(lambda: follower.high_watermark == 1, "the watermark")
+            await cluster.change(ALL._replace(isr=(1, 2), partition_epoch=1))
+            assert (await fetch(line, fetch_from(0, rack="rack-3"))).records
+            cluster.brokers[3].replication.stop()  # before it can join again
+            await cluster.change(ALL._replace(isr=(1, 2), partition_epoch=9))
+            at_end = await fetch(line, fetch_from(1, rack="rack-3"))
+            assert at_end.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+            assert (await fetch(line, fetch_from(0, rack="rack-3"))).records
+
+    asyncio.run(run())
+
+
+def test_a_follower_that_hears_nothing_of_its_leader_sends_consumers_there(tmp_path: Path) -> None:
+    """It would not hear that it is out of sync either."""
+
+    async def run() -> None:
+        settings = {"replica.lag.time.max.ms": "500"}
+        async with handmade_cluster(tmp_path, settings=settings) as cluster:
+            await cluster.create(ALL)
+            await cluster.produce(1, b"a")
+            follower = cluster.brokers[3].partitions.replica("t", 0)
+            assert follower is not None
+            await cluster.until(lambda: follower.high_watermark == 1, "the watermark")
+            cluster.hold = True
+            async with cluster.client(3) as line:
+                assert not (await fetch(line, fetch_from(1, rack="here"))).error_code
+                cluster.brokers[3].replication.stop()
+                async with asyncio.timeout(DEADLINE_S):
+                    while not (await fetch(line, fetch_from(1, rack="here"))).error_code:
+                        pass
+                answer = await fetch(line, fetch_from(1, rack="here"))
+                assert answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+
+    asyncio.run(run())
+
+
+def test_a_follower_does_not_call_what_it_has_not_copied_yet_a_divergence(tmp_path: Path) -> None:
+    """A consumer that names its epoch (KIP-320) would go back."""
+
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster, cluster.client(3) as line:
+            await cluster.create(ALL)
+            await cluster.produce(1, b"a")
+            await cluster.until(lambda: cluster.held(3) == cluster.held(1), "3 has all")
+            for offset, epoch in ((2, 0), (2, 1)):
+                request = fetch_from(offset, rack="here")
+                request.topics[0].partitions[0].last_fetched_epoch = epoch
+                answer = await fetch(line, request)
+                assert answer.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+                assert answer.diverging_epoch.epoch == -1
 
     asyncio.run(run())
 

@@ -3,6 +3,11 @@
 Guarantees: no byte at or past the reader's bound (high watermark, or last stable offset for
 read_committed) is returned; at least one batch is, even where it is larger than the limits
 (KIP-74), so that no consumer gets stuck; a partition's error never touches the others.
+
+A follower that cannot serve a consumer which was sent to it (KIP-392) says OFFSET_NOT_AVAILABLE,
+whatever the reason: only the leader knows which offsets there are, and only this code sends every
+client back to it. Told that an offset is out of range a consumer would begin anew elsewhere; after
+other errors librdkafka asks the same follower again, for minutes, while the leader is the same.
 """
 
 from collections.abc import Callable
@@ -23,10 +28,9 @@ from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.damage import Checks
-from headrace.storage.errors import OffsetOutOfRange, RecordsDamaged, StorageError
+from headrace.storage.errors import OffsetOutOfRange, StorageError
 
 UNKNOWN_OFFSET = -1
-NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 _LENGTH = Struct(">8xi")  # of a batch
 _BATCH = Struct(">q15xi")  # its base offset and the last record's distance from it
 UNKNOWN_EPOCH = -1
@@ -34,6 +38,9 @@ UNKNOWN_EPOCH = -1
 
 Nearest = Callable[[ReplicatedLeader, int], int]
 """The replica from which an offset is better read, or -1."""
+
+IsCurrent = Callable[[Follower], bool]
+"""Whether a follower is in sync and hears its leader."""
 
 
 @dataclass(slots=True)
@@ -45,7 +52,7 @@ class FetchLimits:
     max_wait_ms: int
     read_committed: bool
     by_topic_id: bool
-    any_replica: bool = False  # followers answer too (KIP-392)
+    followers: IsCurrent | None = None  # they answer too (KIP-392)
     nearest: Nearest | None = None
 
 
@@ -119,7 +126,7 @@ def _read(
         return _failed(wanted, unknown, fetched)
     leader = topic.find(wanted.partition)
     replica = leader if isinstance(leader, Leader) else topic.followers.get(wanted.partition)
-    if not isinstance(leader, Leader) and (replica is None or not limits.any_replica):
+    if not isinstance(leader, Leader) and (replica is None or limits.followers is None):
         return _failed(wanted, leader, fetched)
     assert replica is not None
     fenced = replica.check_epoch(wanted.current_leader_epoch)
@@ -127,13 +134,15 @@ def _read(
         return _failed(wanted, fenced, fetched)
     try:
         data = _read_replica(replica, wanted, limits, remaining, fetched)
-    except (OffsetOutOfRange, RecordsDamaged) as error:
-        # Only the leader knows which offsets there are; a follower may be behind, or have lost
-        # its log or some of it. A consumer that is told "out of range" would begin anew elsewhere.
-        is_leader = isinstance(replica, Leader)
-        return _failed(wanted, error.code if is_leader else NOT_LEADER_OR_FOLLOWER, fetched)
     except StorageError as error:
-        return _failed(wanted, error.code, fetched)
+        is_leader = isinstance(replica, Leader)
+        code = error.code if is_leader else ErrorCode.OFFSET_NOT_AVAILABLE
+        return _failed(wanted, code, fetched)
+    if limits.followers is not None and not data.records and isinstance(replica, Follower):
+        at_end = wanted.fetch_offset >= replica.high_watermark
+        if at_end and not limits.followers(replica):
+            # Nobody waits for this follower, and nobody knows when it will have more.
+            return _failed(wanted, ErrorCode.OFFSET_NOT_AVAILABLE, fetched)
     fetched.replicas.append(replica)
     return data
 
@@ -164,6 +173,10 @@ def _read_replica(
                 log.name, wanted.fetch_offset, log.log_start_offset, log.log_end_offset
             )
         if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            if isinstance(replica, Follower):  # it may just be behind
+                raise OffsetOutOfRange(
+                    log.name, wanted.fetch_offset, log.log_start_offset, log.log_end_offset
+                )
             data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
             fetched.answer_now = True
             return data

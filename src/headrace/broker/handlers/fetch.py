@@ -167,7 +167,7 @@ def _limits(broker: Broker, context: Context, request: FetchRequest) -> FetchLim
         read_committed=request.isolation_level == READ_COMMITTED,
         by_topic_id=context.version >= FIRST_VERSION_WITH_TOPIC_IDS,
         # Who names no rack was sent here by nobody: it asks for the leader and is told who leads.
-        any_replica=bool(request.rack_id),
+        followers=broker.replication.is_current if request.rack_id else None,
         nearest=_nearest(broker, request),
     )
 
