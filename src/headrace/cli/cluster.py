@@ -8,7 +8,7 @@ import typer
 
 from headrace.cli import cluster_up, complete, reassign
 from headrace.cli.commands import command
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, sentence
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, sentence, usage
 from headrace.cli.output import Fields, Table, code_of, remark
 from headrace.cli.overview import Overview, take_overview
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
@@ -286,9 +286,11 @@ def elect(
     yes: Yes = False,
 ) -> ExitCode | None:
     """Let the preferred replicas lead again: the first of each partition, if it is in sync."""
+    chosen = parse_partitions(partitions)
+    if chosen is not None and not topics:
+        raise usage("--partitions says which ones of a topic: name the topic too")
     if unclean:
         confirm("Records that only the lost replicas have will be gone. Elect all the same?", yes)
-    chosen = parse_partitions(partitions)
     election = Election.UNCLEAN if unclean else Election.PREFERRED
 
     async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:

@@ -22,8 +22,8 @@ from headrace.cli.reassigning import (
     parse_rate,
     replicas_of,
 )
-from headrace.cli.reassignment_file import read_plan, write_plan
-from headrace.cli.session import Session
+from headrace.cli.reassignment_file import Plan, read_plan, write_plan
+from headrace.cli.session import Session, find_topics
 from headrace.cli.topic import Yes, confirm
 from headrace.client.brokers import describe_cluster
 from headrace.client.client import ClusterClient
@@ -113,6 +113,8 @@ def reassign(
         under_way = await list_reassignments(client, timeout_s=session.timeout_s)
         chosen = _of_topics(overview, topic)
         now = replicas_of(overview, under_way)
+        if read is not None:
+            _refuse_strangers(read, overview)
         wanted = read if read is not None else balanced(chosen, under_way, brokers)
         changes = changes_of(now, wanted)
         if save is not None:
@@ -140,6 +142,19 @@ def _of_topics(overview: Overview, names: Sequence[str]) -> Overview:
             raise not_found("topic", name, known)
     topics = tuple(known[name] for name in names) if names else overview.topics
     return Overview(overview.cluster, topics)
+
+
+def _refuse_strangers(plan: Plan, overview: Overview) -> None:
+    """A broker that nobody knows is a slip of the pen, and better said before anything is done."""
+    known = overview.loads
+    for broker in dict.fromkeys(broker for replicas in plan.values() for broker in replicas):
+        if broker not in known:
+            there_are = ", ".join(map(str, known))
+            raise CommandFailed(
+                f"the plan names broker {broker}, which the cluster does not know (there are: "
+                f"{there_are})",
+                ExitCode.NOT_FOUND,
+            )
 
 
 def _refuse_overlap(changes: Sequence[Change], under_way: Mapping[TopicPartition, Move]) -> None:
@@ -181,6 +196,7 @@ def _status(session: Session, topics: Sequence[str]) -> None:
 async def _under_way(
     client: ClusterClient, session: Session, topics: Sequence[str]
 ) -> dict[TopicPartition, Move]:
+    await find_topics(client, topics, timeout_s=session.timeout_s)
     moves = await list_reassignments(client, timeout_s=session.timeout_s)
     return {each: move for each, move in moves.items() if not topics or each.topic in topics}
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.cli.exits import CommandFailed, not_found, usage
+from headrace.cli.id_ranges import parse_ids
 from headrace.cli.overview import Overview
 from headrace.client.client import ClusterClient
 from headrace.client.errors import DeadlineExceeded
@@ -166,15 +167,7 @@ def leaders_of(
 
 def parse_brokers(text: str | None) -> list[int] | None:
     """`1,2,4-6` as ids; None where nothing was said."""
-    if text is None:
-        return None
-    brokers: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise usage(f"brokers are ids as in 1,2,4-6, not {text!r}")
-        brokers.extend(range(int(first), int(last or first) + 1))
-    return list(dict.fromkeys(brokers))
+    return parse_ids(text, "brokers")
 
 
 def parse_rate(text: str | None) -> int | None:
@@ -186,7 +179,7 @@ def parse_rate(text: str | None) -> int | None:
     unit = lowered[len(number) :]
     try:
         rate = int(float(number) * _UNITS[unit])
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, OverflowError):
         rate = 0
     if rate <= 0:
         raise usage(f"--throttle takes bytes a second, as 50M or 800k, not {text!r}")

@@ -8,6 +8,7 @@ from random import SystemRandom
 from typing import Final, TypeVar
 
 from headrace.cli.exits import not_found, refused, usage
+from headrace.cli.id_ranges import parse_ids
 from headrace.cli.output import Output
 from headrace.cli.profiles import SERVERS
 from headrace.client.client import DEFAULT_CONNECT_TIMEOUT_S, ClusterClient
@@ -130,15 +131,7 @@ def values_of(answers: Mapping[TopicPartition, T | Refusal]) -> dict[TopicPartit
 
 def parse_partitions(text: str | None) -> list[int] | None:
     """`0,2-4` as numbers; None where nothing was said."""
-    if text is None:
-        return None
-    chosen: list[int] = []
-    for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise usage(f"partitions are numbers as in 0,2-4, not {text!r}")
-        chosen.extend(range(int(first), int(last or first) + 1))
-    return chosen
+    return parse_ids(text, "partitions")
 
 
 def parse_assignments(words: Sequence[str], flag: str) -> dict[str, str]:

@@ -59,7 +59,7 @@ def test_brokers_and_rates_are_read_as_people_write_them() -> None:
     assert [parse_rate(text) for text in ("800", "50M", "1.5k", "2MiB", "10MB/s")] == [
         800, 50_000_000, 1500, 2 * 2**20, 10_000_000,
     ]  # fmt: skip
-    for bad in ("", "fast", "0", "-1", "M", "3X"):
+    for bad in ("", "fast", "0", "-1", "M", "3X", "inf", "1e999"):
         with pytest.raises(CommandFailed):
             parse_rate(bad)
     with pytest.raises(CommandFailed):
