@@ -99,6 +99,10 @@ def test_the_cluster_has_one_node_and_a_controller(wire: Wire) -> None:
 def test_a_cluster_seen_from_a_controller_is_not_served_here(wire: Wire) -> None:
     answer = wire.call(DescribeClusterRequest(endpoint_type=2), DescribeClusterResponse)
     assert answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    assert answer.error_message is not None and "type CONTROLLER" in answer.error_message
+    answer = wire.call(DescribeClusterRequest(endpoint_type=3), DescribeClusterResponse)
+    assert answer.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+    assert answer.error_message == "Unsupported endpoint type 3"
 
 
 # --- features ---------------------------------------------------------------------------------
@@ -186,6 +190,7 @@ def test_no_secret_is_told(wire: Wire) -> None:
 def test_unknown_resources_are_refused(wire: Wire, new_name: Callable[[], str]) -> None:
     assert configs(wire, new_name())[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert configs(wire, "not a name")[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert configs(wire, "")[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert configs(wire, "4242", kind=BROKER)[0].error_code == ErrorCode.INVALID_REQUEST
     assert configs(wire, "one", kind=BROKER)[0].error_code == ErrorCode.INVALID_REQUEST
     assert configs(wire, "x", kind=UNKNOWN_KIND)[0].error_code == ErrorCode.INVALID_REQUEST

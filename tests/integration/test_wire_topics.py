@@ -170,6 +170,13 @@ def test_validate_only_creates_nothing(wire: Wire, new_name: Callable[[], str]) 
     assert create(wire, named(name, 0), validate_only=True) == [ErrorCode.INVALID_PARTITIONS]
 
 
+def test_an_empty_value_is_told_as_it_was_set(wire: Wire, new_name: Callable[[], str]) -> None:
+    config = CreatableTopicConfig(name="cleanup.policy", value="")
+    (result,) = results(wire, named(new_name(), configs=[config]))
+    told = {each.name: each.value for each in result.configs or []}
+    assert told["cleanup.policy"] == ""
+
+
 def test_bad_configs_are_refused(wire: Wire, new_name: Callable[[], str]) -> None:
     for key, value in (
         ("no.such.config", "1"),
@@ -355,6 +362,24 @@ def test_a_description_names_what_is_unknown_or_no_name(
     assert ask("", start) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
     before = DescribeTopicPartitionsRequestCursor(topic_name="a", partition_index=-1)
     assert ask("a", before) == [ErrorCode.INVALID_REQUEST]
+    elsewhere = DescribeTopicPartitionsRequestCursor(topic_name="b", partition_index=0)
+    assert ask("a", elsewhere) == [ErrorCode.INVALID_REQUEST]
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_page_of_a_description_has_at_least_one_partition(
+    wire: Wire, new_name: Callable[[], str], limit: int
+) -> None:
+    """A client that goes on from the cursor of an empty page never comes to an end."""
+    name = new_name()
+    create_topic(wire, name, partitions=2)
+    request = DescribeTopicPartitionsRequest(
+        topics=[DescribeTopicPartitionsTopicRequest(name=name)], response_partition_limit=limit
+    )
+    answer = wire.call(request, DescribeTopicPartitionsResponse)
+    assert [part.partition_index for part in answer.topics[0].partitions] == [0]
+    assert answer.next_cursor is not None
+    assert answer.next_cursor.partition_index == 1
 
 
 @pytest.mark.parametrize("version", [10, 11])

@@ -29,6 +29,7 @@ from headrace.cluster.resources import (
     broker_resource,
     topic_resource,
 )
+from headrace.cluster.topic_names import name_problem
 from headrace.protocol.errors import ErrorCode
 
 
@@ -188,7 +189,9 @@ class ConfigControl:
         effective = self.effective
         match resource_type:
             case ResourceType.TOPIC:
-                check_topic_name(name)
+                problem = name_problem(name)
+                if problem is not None:
+                    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
                 if name not in self.image.topics:
                     raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 return effective.describe_topic(self.image.config(topic_resource(name)), names)

@@ -62,7 +62,7 @@ def assigned_partition(
     brokers: Mapping[int, Broker], index: int, replicas: Sequence[int], factor: int | None
 ) -> Partition:
     """A partition on the brokers that a person chose; `factor` is that of the ones before."""
-    _check_assignment(replicas, brokers, factor)
+    check_assignment(replicas, brokers, factor)
     live = frozenset(id_ for id_ in replicas if brokers[id_].is_available)
     if not live:
         raise bad_assignment(
@@ -72,7 +72,10 @@ def assigned_partition(
     return new_partition(replicas, live)
 
 
-def _check_assignment(replicas: Sequence[int], known: Collection[int], factor: int | None) -> None:
+def check_assignment(
+    replicas: Sequence[int], known: Collection[int], factor: int | None = None
+) -> None:
+    """What a person chose: brokers that exist, each once; raises `Refused`."""
     prefix = "The manual partition assignment includes"
     if not replicas:
         raise bad_assignment(f"{prefix} an empty replica list.")

@@ -4,6 +4,7 @@ A reassignment can be interrupted anywhere: old and new replicas hold the partit
 the new ones are in sync, then the old ones go, in one change (`PartitionChange`).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome, Refused
 from headrace.cluster.partition_changes import PartitionChange
 from headrace.cluster.partition_control import Rules, standing
+from headrace.cluster.placement import check_assignment
 from headrace.cluster.records import MetadataRecord, PartitionChanged
 from headrace.cluster.topology import Partition
 from headrace.protocol.errors import ErrorCode
@@ -50,6 +52,8 @@ def alter_reassignments(
     *,
     allow_factor_change: bool = True,
 ) -> Outcome[Reassigned]:
+    """One answer for each wish, in their order; the last wish for a partition is what counts."""
+    times = Counter((item.topic, item.index) for item in wanted)
     records: list[MetadataRecord] = []
     answers: list[Reassigned] = []
     for item in wanted:
@@ -60,6 +64,9 @@ def alter_reassignments(
             continue
         if record is not None:
             records.append(record)
+            if times[item.topic, item.index] > 1:
+                # Two changes that know nothing of each other would be two states of one epoch.
+                image = image.apply([record])
         answers.append(Reassigned(item.topic, item.index))
     return Outcome(tuple(records), answers)
 
@@ -86,11 +93,15 @@ def _reassigned(
     image: MetadataImage, rules: Rules, item: Reassignment, allow_factor_change: bool
 ) -> PartitionChanged | None:
     topic = image.topics.get(item.topic)
-    partition = None if topic is None else topic.partition(item.index)
-    if topic is None or partition is None:
+    if topic is None:
+        raise Refused(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {item.topic}."
+        )
+    partition = topic.partition(item.index)
+    if partition is None:
         raise Refused(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"Unable to find a partition {item.topic}:{item.index}.",
+            f"Unable to find partition {item.topic}:{item.index}.",
         )
     change = PartitionChange(partition, standing(image, rules, item.topic))
     under_way = bool(partition.adding or partition.removing)
@@ -117,19 +128,7 @@ def _check_target(
     target: tuple[int, ...],
     allow_factor_change: bool,
 ) -> None:
-    prefix = "The manual partition assignment includes"
-    problem: str | None = None
-    if not target:
-        problem = f"{prefix} an empty replica list."
-    elif len(set(target)) != len(target):
-        twice = next(id_ for id_ in target if target.count(id_) > 1)
-        problem = f"{prefix} the broker {twice} more than once."
-    else:
-        unknown = [id_ for id_ in target if id_ not in image.brokers]
-        if unknown:
-            problem = f"{prefix} broker {unknown[0]}, but no such broker is registered."
-    if problem is not None:
-        raise Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
+    check_assignment(target, image.brokers)
     factor = len(set(partition.replicas) - set(partition.adding))
     if not allow_factor_change and len(target) != factor:
         raise Refused(

@@ -47,6 +47,14 @@ def test_a_second_target_replaces_the_first() -> None:
     assert (ongoing.partition.adding, ongoing.partition.removing) == ((4,), (2,))
 
 
+def test_back_to_where_it_was_is_done_at_once() -> None:
+    image = moved(moved(cluster(STILL), 1, 2, 3), 1, 2)
+    assert list_reassignments(image) == []
+    partition = image.partition("t", 0)
+    assert partition is not None
+    assert partition.replicas == (1, 2)
+
+
 def test_the_same_replicas_in_another_order_take_effect_at_once() -> None:
     image = moved(cluster(STILL), 2, 1)
     partition = image.partition("t", 0)
@@ -78,6 +86,31 @@ def test_an_impossible_reassignment_is_refused(wanted: Reassignment, code: Error
     outcome = alter_reassignments(cluster(STILL), rules, [wanted])
     assert outcome.results[0].error.code is code
     assert outcome.records == ()
+
+
+def test_what_is_wrong_is_said_in_kafkas_words_and_order() -> None:
+    wrong = [
+        Reassignment("u", 0, (1,)),
+        Reassignment("t", 5, (1,)),
+        Reassignment("t", 0, (9, 9)),
+    ]
+    outcome = alter_reassignments(cluster(STILL), rules, wrong)
+    assert [each.error.message for each in outcome.results] == [
+        "Unable to find a topic named u.",
+        "Unable to find partition t:5.",
+        "The manual partition assignment includes broker 9, but no such broker is registered.",
+    ]
+
+
+def test_of_two_targets_in_one_request_the_last_counts_and_builds_on_the_first() -> None:
+    """Two changes of the same state had the same epoch: brokers took one, the controller the other,
+    and the move never ended."""
+    image = cluster(STILL)
+    wanted = [Reassignment("t", 0, (3, 1)), Reassignment("t", 0, (4, 1))]
+    outcome = alter_reassignments(image, rules, wanted)
+    assert [each.error.code for each in outcome.results] == [ErrorCode.NONE] * 2
+    partition = image.apply(outcome.records).partition("t", 0)
+    assert partition == moved(moved(image, 3, 1), 4, 1).partition("t", 0)
 
 
 def test_another_number_of_replicas_can_be_forbidden() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
@@ -38,21 +38,22 @@ async def handle(
             allow_factor_change=request.allow_replication_factor_change,
         )
     )
+    answers = iter(results)
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
         responses=[
             ReassignableTopicResponse(
-                name=topic,
+                name=topic.name,
                 partitions=[
                     ReassignablePartitionResponse(
                         partition_index=each.index,
                         error_code=each.error.code,
                         error_message=each.error.message,
                     )
-                    for each in group
+                    for each in islice(answers, len(topic.partitions))
                 ],
             )
-            for topic, group in groupby(results, key=lambda each: each.topic)
+            for topic in request.topics
         ],
     )

@@ -33,7 +33,10 @@ async def handle(
         )
         for topic in request.topics
     ]
-    configs = {topic.name: {name: value for name, value in topic.configs if value} for topic in new}
+    configs = {
+        topic.name: {name: value for name, value in topic.configs if value is not None}
+        for topic in new
+    }
     results = await broker.metadata.decide(
         lambda controller: controller.create_topics(new, validate_only=request.validate_only)
     )

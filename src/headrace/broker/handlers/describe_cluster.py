@@ -24,15 +24,17 @@ def handle(
     broker: Broker, context: Context, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     image = broker.metadata.image
-    if request.endpoint_type != BROKERS:
-        known = request.endpoint_type == CONTROLLERS
+    if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
-            error_code=(
-                ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-            ),
-            error_message="this listener describes brokers: ask for endpoint type 1",
-            endpoint_type=request.endpoint_type,
-            cluster_id=image.cluster_id,
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to an endpoint of type BROKER, but we wanted an "
+            "endpoint of type CONTROLLER",
+            brokers=[],
+        )
+    if request.endpoint_type != BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message=f"Unsupported endpoint type {request.endpoint_type}",
             brokers=[],
         )
     brokers = []

@@ -15,7 +15,6 @@ from headrace.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from headrace.replication.leader import Leader
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -45,11 +44,14 @@ def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
             error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
             active_producers=[],
         )
-    leader = broker.partitions.find(topic, index)
-    if not isinstance(leader, Leader):
-        return PartitionResponse(partition_index=index, error_code=leader, active_producers=[])
+    # Of any replica: whoever looks for a hanging transaction may ask a follower by its id.
+    replica = broker.partitions.replica(topic, index)
+    if replica is None:
+        found = broker.partitions.find(topic, index)
+        code = found if isinstance(found, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return PartitionResponse(partition_index=index, error_code=code, active_producers=[])
     try:
-        producers = list(leader.log.producers.values())
+        producers = list(replica.log.producers.values())
     except StorageError as error:
         code, message = failure(error)
         return PartitionResponse(

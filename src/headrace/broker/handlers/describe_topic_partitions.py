@@ -8,7 +8,6 @@ from headrace.broker.dispatch import Context
 from headrace.broker.handlers.operations import TOPIC_OPERATIONS
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.cluster.topic_names import name_problem
-from headrace.cluster.topology import NO_LEADER
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -26,15 +25,17 @@ def handle(
     broker: Broker, context: Context, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     image = broker.metadata.image
-    if request.cursor is not None and request.cursor.partition_index < 0:
-        return _refuse_all(request)
-    names = sorted({topic.name for topic in request.topics} or image.topics)
+    asked = {topic.name for topic in request.topics}
+    names = sorted(asked or image.topics)
     first_partition = 0
     if request.cursor is not None:
+        if request.cursor.partition_index < 0 or (asked and request.cursor.topic_name not in asked):
+            return _refuse_all(request)
         names = [name for name in names if name >= request.cursor.topic_name]
         if names and names[0] == request.cursor.topic_name:
             first_partition = request.cursor.partition_index
-    room = max(0, min(request.response_partition_limit, broker.limits.max_partitions_per_page))
+    # At least one, or whoever reads page by page would never come to an end.
+    room = max(1, min(request.response_partition_limit, broker.limits.max_partitions_per_page))
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
         if room <= 0:
@@ -96,9 +97,6 @@ def _partitions(
 ) -> list[DescribeTopicPartitionsResponsePartition]:
     return [
         DescribeTopicPartitionsResponsePartition(
-            error_code=(
-                ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE
-            ),
             partition_index=index,
             leader_id=partition.leader,
             leader_epoch=partition.leader_epoch,

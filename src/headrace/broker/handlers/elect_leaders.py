@@ -22,12 +22,31 @@ if TYPE_CHECKING:
 ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
+def _refuse_all(request: ElectLeadersRequest) -> ElectLeadersResponse:
+    code, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+    return ElectLeadersResponse(
+        error_code=code,
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=asked.topic,
+                partition_result=[
+                    ElectLeadersPartitionResult(
+                        partition_id=index, error_code=code, error_message=message
+                    )
+                    for index in asked.partitions
+                ],
+            )
+            for asked in request.topic_partitions or ()
+        ],
+    )
+
+
 async def handle(
     broker: Broker, context: Context, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     election = ELECTIONS.get(request.election_type)
     if election is None:
-        return ElectLeadersResponse(error_code=ErrorCode.INVALID_REQUEST)
+        return _refuse_all(request)
     asked = request.topic_partitions
     wanted = (
         None

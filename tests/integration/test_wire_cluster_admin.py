@@ -1,0 +1,157 @@
+"""Requests of cluster kind as they go over the wire: what three brokers answer."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeProducersTopicRequest,
+    PartitionResponse,
+)
+from headrace.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsTopicRequest,
+)
+from headrace.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    ElectLeadersTopicPartitions,
+)
+from headrace.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponsePartition,
+)
+from headrace.testing import Cluster
+from support.batches import batch, produce
+from support.waiting import wait_for
+from support.wire import Wire
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def wire(cluster: Cluster) -> Iterator[Wire]:
+    with Wire(cluster.bootstrap_servers) as wire:
+        yield wire
+
+
+def place(wire: Wire, topic: str, *replicas: int) -> None:
+    """A topic of one partition on these brokers."""
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))
+    new = CreatableTopic(
+        name=topic, num_partitions=-1, replication_factor=-1, assignments=[assignment]
+    )
+    (created,) = wire.call(CreateTopicsRequest(topics=[new]), CreateTopicsResponse).topics
+    assert created.error_code == ErrorCode.NONE, created
+
+
+def reassign(wire: Wire, *topics: ReassignableTopic) -> AlterPartitionReassignmentsResponse:
+    request = AlterPartitionReassignmentsRequest(topics=list(topics))
+    return wire.call(request, AlterPartitionReassignmentsResponse)
+
+
+def partition_of(wire: Wire, topic: str) -> MetadataResponsePartition:
+    asked = MetadataRequest(
+        topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False
+    )
+    return wire.call(asked, MetadataResponse).topics[0].partitions[0]
+
+
+def test_a_partition_that_one_request_moves_twice_ends_up_where_it_was_sent_last(
+    wire: Wire,
+) -> None:
+    place(wire, "twice", 3)
+    wishes = [ReassignablePartition(partition_index=0, replicas=[id_]) for id_ in (1, 2)]
+    answer = reassign(wire, ReassignableTopic(name="twice", partitions=wishes))
+    assert [each.error_code for each in answer.responses[0].partitions] == [0, 0]
+    wait_for(lambda: partition_of(wire, "twice").replica_nodes == [2], "the move is done")
+
+
+def test_every_topic_of_a_reassignment_is_answered(wire: Wire) -> None:
+    place(wire, "still", 1)
+    stays = ReassignablePartition(partition_index=0, replicas=[1])
+    answer = reassign(
+        wire,
+        ReassignableTopic(name="none", partitions=[]),
+        ReassignableTopic(name="still", partitions=[stays]),
+        ReassignableTopic(name="nowhere", partitions=[stays]),
+        ReassignableTopic(name="still", partitions=[stays]),
+    )
+    assert [
+        (topic.name, [each.error_code for each in topic.partitions]) for topic in answer.responses
+    ] == [
+        ("none", []),
+        ("still", [ErrorCode.NONE]),
+        ("nowhere", [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]),
+        ("still", [ErrorCode.NONE]),
+    ]
+
+
+def test_an_election_of_a_kind_that_nobody_knows_is_refused_for_each_partition(
+    wire: Wire,
+) -> None:
+    asked = ElectLeadersTopicPartitions(topic="any", partitions=[0, 1])
+    request = ElectLeadersRequest(election_type=2, topic_partitions=[asked])
+    answer = wire.call(request, ElectLeadersResponse)
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    (topic,) = answer.replica_election_results
+    assert [(each.partition_id, each.error_code) for each in topic.partition_result] == [
+        (0, ErrorCode.INVALID_REQUEST),
+        (1, ErrorCode.INVALID_REQUEST),
+    ]
+    assert topic.partition_result[0].error_message == "Unknown election type 2"
+
+
+def test_a_follower_describes_the_producers_that_it_knows_of(cluster: Cluster, wire: Wire) -> None:
+    """kafka-transactions describe-producers --broker-id asks a replica that does not lead."""
+    place(wire, "followed", 1, 2)
+    sent = produce(
+        wire, "followed", batch(b"a", producer_id=4711, producer_epoch=0, base_sequence=0)
+    )
+    assert sent.error_code == ErrorCode.NONE
+
+    def described(broker: int) -> PartitionResponse:
+        asked = DescribeProducersTopicRequest(name="followed", partition_indexes=[0])
+        with Wire(cluster.brokers[broker].bootstrap_servers) as other:
+            answer = other.call(DescribeProducersRequest(topics=[asked]), DescribeProducersResponse)
+        return answer.topics[0].partitions[0]
+
+    for broker in (1, 2):
+        (producer,) = described(broker).active_producers
+        assert producer.producer_id == 4711
+    assert described(3).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_without_a_leader_is_described_without_an_error() -> None:
+    with Cluster(2) as cluster, Wire(cluster.brokers[1].bootstrap_servers) as wire:
+        place(wire, "alone", 2)
+        cluster.kill(2)
+        wait_for(lambda: partition_of(wire, "alone").leader_id == -1, "nobody leads")
+        asked = DescribeTopicPartitionsTopicRequest(name="alone")
+        request = DescribeTopicPartitionsRequest(topics=[asked])
+        answer = wire.call(request, DescribeTopicPartitionsResponse)
+        (partition,) = answer.topics[0].partitions
+        assert (partition.error_code, partition.leader_id) == (ErrorCode.NONE, -1)
+        assert partition.offline_replicas == [2]
