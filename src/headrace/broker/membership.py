@@ -45,6 +45,9 @@ log = logging.getLogger(__name__)
 POLL_WAIT_MS: Final = 2_000
 POLL_TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 0.05
+LONGEST_RETRY_S: Final = 5.0
+"""After failures that nobody expected: each attempt may be an election, and load all metadata."""
+
 OLD_LIFE_LOOK_S: Final = 1.0
 FOREIGN_LOOK_S: Final = 5.0
 """How often a store of another cluster is looked at: only a person can mend that."""
@@ -94,6 +97,7 @@ class Membership:
         self._holder: tuple[int, int] | None = None
         self._heard_from: tuple[int, int] | None = None  # a controller that has answered
         self._seen: dict[int, Broker] = {}
+        self._failure_pause_s = RETRY_S
         self._registered = asyncio.Event()
         self._lost = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -239,7 +243,8 @@ class Membership:
                 await asyncio.sleep(RETRY_S)
             except Exception:
                 log.exception("following the controller failed")
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(self._failure_pause_s)
+                self._failure_pause_s = min(2 * self._failure_pause_s, LONGEST_RETRY_S)
 
     async def _follow_once(self) -> None:
         changed = asyncio.Event()
@@ -277,6 +282,7 @@ class Membership:
         office.polls.on_gone = self.crashes.polls_ended
         try:
             await office.enter(crashed)
+            self._failure_pause_s = RETRY_S
             self._metadata.office = office
             self.crashes.term_began(office)
             await office.until_over()
@@ -322,6 +328,7 @@ class Membership:
                 await _either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             heard, self._heard_from = True, holder
+            self._failure_pause_s = RETRY_S
             await self._metadata.until_published()
 
     async def _find(self, broker_id: int) -> None:

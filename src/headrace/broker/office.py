@@ -229,6 +229,10 @@ class Office:
                     return
         except StoreError as error:
             self._end(str(error))
+        except Exception:
+            # Who stays in office and does not look any more would miss every broker that comes.
+            log.exception("the controller failed")
+            self._end("an unexpected error")
 
     async def _look_now(self) -> None:
         holder = await self._store.controller(self._look.set)

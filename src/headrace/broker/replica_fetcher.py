@@ -6,7 +6,8 @@ records. A partition that joins while a fetch waits is named in a second one, wh
 Guarantees: records are taken only in answer to the fetch that last named their partition; a log is
 cut back by leader epochs, never by the watermark; records whose flush was promised are on disk
 before the next fetch says that they are here. A partition in trouble waits, growing slower, and
-holds up no other. There is no task, timer or request for each partition.
+holds up no other; so does one whose leader asks for a cut that leads nowhere. There is no task,
+timer or request for each partition.
 """
 
 import asyncio
@@ -26,6 +27,7 @@ from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.header import ResponseHeader
 from headrace.protocol.messages.fetch import (
+    FetchEpochEndOffset,
     FetchForgottenTopic,
     FetchPartition,
     FetchPartitionData,
@@ -87,15 +89,41 @@ class FetchThrottle(Protocol):
 class _Copy:
     """One partition that is copied."""
 
-    __slots__ = ("backoff_s", "follower", "gone", "in_session", "key", "named_in")
+    __slots__ = (
+        "backoff_s",
+        "cut_backoff_s",
+        "cut_end",
+        "follower",
+        "gone",
+        "in_session",
+        "key",
+        "named_in",
+    )
 
     def __init__(self, key: Key, follower: Follower) -> None:
         self.key = key
         self.follower = follower
-        self.backoff_s = 0.0
         self.named_in = NEVER  # the number of the fetch that last named it
         self.in_session = False
         self.gone = False
+        self.begin_epoch()
+
+    def begin_epoch(self) -> None:
+        """Its leader is another, or leads anew: what went wrong before is forgotten."""
+        self.backoff_s = 0.0
+        self.cut_backoff_s = 0.0
+        self.cut_end: int | None = None  # where its log ended when it was last cut back
+
+    def has_moved_on(self, before: int, end: int) -> bool:
+        """Whether a log that ended at `before` and now at `end` is nearer to its leader's.
+
+        Every cut goes further back than the one before: what is copied after it is the leader's.
+        """
+        if end == before or (end < before and self.cut_end is not None and end >= self.cut_end):
+            return False
+        if end < before:
+            self.cut_end = end
+        return True
 
 
 class ReplicaFetcher:
@@ -152,7 +180,7 @@ class ReplicaFetcher:
             if copy is not None:
                 self._drop(copy)
             copy = self._copies[key] = _Copy(key, follower)
-        copy.backoff_s = 0.0
+        copy.begin_epoch()
         self._name(copy)
 
     def remove(self, follower: Follower, *, is_parting: bool = False) -> None:
@@ -381,14 +409,12 @@ class ReplicaFetcher:
         if data.error_code:
             self._refused(copy, code_of_number(data.error_code))
             return
-        copy.backoff_s = 0.0
         diverging = data.diverging_epoch
         try:
             if diverging.end_offset >= 0:
-                end = follower.cut_back(diverging.epoch, diverging.end_offset)
-                self._log_cut(follower, diverging.epoch, end)
-                self._name(copy)
+                self._cut_back(copy, diverging)
                 return
+            copy.backoff_s = 0.0
             start = follower.log.log_start_offset
             result = follower.take(
                 records, data.high_watermark, data.log_start_offset, self._host.clock.wall_ms()
@@ -408,6 +434,29 @@ class ReplicaFetcher:
         elif records or moved:
             self._due[copy.key] = copy
 
+    def _cut_back(self, copy: _Copy, diverging: FetchEpochEndOffset) -> None:
+        follower = copy.follower
+        before = follower.log.log_end_offset
+        end = follower.cut_back(diverging.epoch, diverging.end_offset)
+        if end < before:
+            self._log_cut(follower, diverging.epoch, end)
+        self._go_on(copy, before, f"epoch {diverging.epoch} ends at {diverging.end_offset}")
+
+    def _go_on(self, copy: _Copy, before: int, said: str) -> None:
+        """After a change of the log that its leader has asked for.
+
+        If that has led nowhere, the leader would ask for the same again, and so on for ever: its
+        epochs contradict its records, or this log cannot be cut.
+        """
+        end = copy.follower.log.log_end_offset
+        if copy.has_moved_on(before, end):
+            self._name(copy)
+            return
+        copy.backoff_s = copy.cut_backoff_s  # grows, whatever is copied between two cuts
+        reason = f"its leader says that {said}, and no cut settles it: the log ends at {end} here"
+        self._hold(copy, reason)
+        copy.cut_backoff_s = copy.backoff_s
+
     def _flush(self, copy: _Copy) -> None:
         self._host.flusher.flush(copy.follower).add_done_callback(partial(self._flushed, copy))
 
@@ -424,21 +473,25 @@ class ReplicaFetcher:
         if code is not ErrorCode.OFFSET_OUT_OF_RANGE:
             self._hold(copy, f"its leader answers {code.name}")
             return
-        task = self._host.loop.create_task(self._out_of_range(copy.follower))
+        follower = copy.follower
+        before, epoch = follower.log.log_end_offset, follower.epoch
+        task = self._host.loop.create_task(self._out_of_range(follower))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._in_range, copy))
+        task.add_done_callback(partial(self._in_range, copy, before, epoch))
 
-    def _in_range(self, copy: _Copy, done: "asyncio.Task[None]") -> None:
+    def _in_range(self, copy: _Copy, before: int, epoch: int, done: "asyncio.Task[None]") -> None:
         self._tasks.discard(done)
         if done.cancelled():
             return
         error = done.exception()
-        if error is None:
-            self._name(copy)
-        elif isinstance(error, ClientError | StorageError):
+        if isinstance(error, ClientError | StorageError):
             self._hold(copy, str(error))
-        else:
+        elif error is not None:
             log.error("a partition is not copied", exc_info=error)
+        elif copy.follower.closed or copy.follower.epoch != epoch:
+            self._name(copy)  # another leader answers for the log now
+        else:
+            self._go_on(copy, before, f"offset {before} is out of range")
 
     def _give_up(self, copy: _Copy, error: LogDirFailed) -> None:
         """Its disk is offline until a restart, and has said so: nothing can be copied there."""

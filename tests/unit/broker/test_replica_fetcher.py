@@ -1,10 +1,12 @@
 """A fetcher's session with a leader: what it asks when, and after what trouble."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from itertools import repeat
 from types import SimpleNamespace
 from typing import Any, cast
 
+from headrace.broker.leader_line import FIRST_BACKOFF_S
 from headrace.broker.replica_fetcher import (
     FETCH_VERSION,
     FetchRules,
@@ -20,6 +22,7 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.header import ResponseHeader
 from headrace.protocol.messages.fetch import (
     FetchableTopicResponse,
+    FetchEpochEndOffset,
     FetchPartitionData,
     FetchRequest,
     FetchResponse,
@@ -37,6 +40,7 @@ RULES = FetchRules(
     fetch_backoff_s=1.0,
     socket_timeout_s=30.0,
 )
+DEADLINE_S = 10.0
 
 
 class Leader:
@@ -76,7 +80,14 @@ def a_follower(index: int) -> Follower:
     return cast("Follower", follower)
 
 
-def run(story: Callable[[ReplicaFetcher, Leader], Coroutine[Any, Any, None]]) -> None:
+async def _is_in_range(_follower: Follower) -> None:
+    raise AssertionError
+
+
+def run(
+    story: Callable[[ReplicaFetcher, Leader], Coroutine[Any, Any, None]],
+    out_of_range: Callable[[Follower], Coroutine[Any, Any, None]] = _is_in_range,
+) -> None:
     async def main() -> None:
         loop, clock = asyncio.get_running_loop(), SystemClock()
         timers = Timers(loop, clock)
@@ -87,9 +98,6 @@ def run(story: Callable[[ReplicaFetcher, Leader], Coroutine[Any, Any, None]]) ->
 
         async def connect() -> Line:
             return leader
-
-        async def out_of_range(_follower: Follower) -> None:
-            raise AssertionError
 
         throttle = SimpleNamespace(
             fetch_wait_s=lambda _follower: 0.0, fetched=lambda _follower, _size: None
@@ -194,3 +202,133 @@ def test_what_follows_a_failed_write_is_not_taken() -> None:
         assert len(noted.taken) == 2
 
     run(story)
+
+
+class CutFollower:
+    """Holds `end` records; `cut_ends` are where the leader's cuts leave its log."""
+
+    def __init__(self, end: int, cut_ends: Iterator[int]) -> None:
+        self.follower = a_follower(0)
+        self.log = cast("Any", self.follower).log
+        self.log.log_end_offset, self.log.log_start_offset = end, 0
+        self._cut_ends = cut_ends
+        cast("Any", self.follower).cut_back = self._cut_back
+        cast("Any", self.follower).take = self._take
+
+    def _cut_back(self, _epoch: int, _end_offset: int) -> int:
+        self.log.log_end_offset = end = next(self._cut_ends)
+        return end
+
+    def _take(self, records: memoryview, *_told: int) -> None:
+        if records:
+            self.log.log_end_offset += 1
+
+
+def one_partition(**told: Any) -> FetchResponse:
+    data = FetchPartitionData(partition_index=0, high_watermark=0, log_start_offset=0, **told)
+    topic = FetchableTopicResponse(topic_id=b"t" * 16, partitions=[data])
+    return FetchResponse(session_id=5, responses=[topic])
+
+
+def diverging() -> FetchResponse:
+    return one_partition(diverging_epoch=FetchEpochEndOffset(epoch=1, end_offset=3))
+
+
+def names_it(leader: Leader, since: int) -> bool:
+    return any(asked.topics for asked, _ in leader.asked[since:])
+
+
+async def is_named_at_once_after(leader: Leader, response: FetchResponse) -> bool:
+    count = len(leader.asked)
+    leader.answer(-1, response)
+    await turns()
+    return names_it(leader, count)
+
+
+async def pause_after_s(leader: Leader, response: FetchResponse) -> float:
+    """Answers the last fetch; how long it takes until the partition is named again."""
+    clock = SystemClock()
+    began, count = clock.monotonic(), len(leader.asked)
+    leader.answer(-1, response)
+    async with asyncio.timeout(DEADLINE_S):
+        while not names_it(leader, count):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    return clock.monotonic() - began
+
+
+async def named(fetcher: ReplicaFetcher, leader: Leader, follower: Follower) -> None:
+    count = len(leader.asked)
+    fetcher.add(follower)
+    await turns()
+    assert [len(asked.topics) for asked, _ in leader.asked[count:]] == [1]
+
+
+def test_a_log_that_is_cut_back_step_by_step_is_named_at_once_after_each() -> None:
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        cut = CutFollower(9, iter([7, 5, 3]))
+        await named(fetcher, leader, cut.follower)
+        for _ in range(3):
+            assert await is_named_at_once_after(leader, diverging())
+
+    run(story)
+
+
+def test_a_cut_that_leads_nowhere_is_not_asked_for_again_at_once() -> None:
+    # Else two brokers would do nothing else, as fast as they can, for as long as they live.
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        stuck = CutFollower(9, repeat(9))
+        await named(fetcher, leader, stuck.follower)
+        pauses_s = [await pause_after_s(leader, diverging()) for _ in range(4)]
+        assert pauses_s[0] >= FIRST_BACKOFF_S
+        assert pauses_s[-1] >= 8 * FIRST_BACKOFF_S
+
+    run(story)
+
+
+def test_cuts_that_undo_what_the_leader_has_sent_come_more_and_more_slowly() -> None:
+    # A leader whose epochs contradict its records sends them, and then asks to drop them.
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        swaying = CutFollower(9, repeat(8))
+        records = bytes(build_batch([Record(0, 0, None, b"x", ())]))
+        await named(fetcher, leader, swaying.follower)
+        assert await is_named_at_once_after(leader, diverging())
+        pauses_s = []
+        for _ in range(4):
+            assert await is_named_at_once_after(leader, one_partition(records=records))
+            pauses_s.append(await pause_after_s(leader, diverging()))
+        assert pauses_s[0] >= FIRST_BACKOFF_S
+        assert pauses_s[-1] >= 8 * FIRST_BACKOFF_S
+
+    run(story)
+
+
+def test_a_new_epoch_of_the_leader_ends_the_pauses_between_cuts() -> None:
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        swaying = CutFollower(9, repeat(8))
+        await named(fetcher, leader, swaying.follower)
+        assert await is_named_at_once_after(leader, diverging())
+        assert await pause_after_s(leader, diverging()) >= FIRST_BACKOFF_S
+        leader.answer(2, FetchResponse(session_id=5, responses=[]))  # which waited for records
+        await turns()
+        swaying.log.log_end_offset = 9
+        cast("Any", swaying.follower).epoch = 2
+        await named(fetcher, leader, swaying.follower)
+        assert await is_named_at_once_after(leader, diverging())
+
+    run(story)
+
+
+def test_a_place_that_is_out_of_range_for_good_is_not_asked_for_at_once_again() -> None:
+    # The leader does not know the epoch of the follower's last record, and has as many records.
+    async def found_nothing(_follower: Follower) -> None:
+        pass
+
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        stuck = CutFollower(9, repeat(9))
+        await named(fetcher, leader, stuck.follower)
+        refused = one_partition(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        pauses_s = [await pause_after_s(leader, refused) for _ in range(4)]
+        assert pauses_s[0] >= FIRST_BACKOFF_S
+        assert pauses_s[-1] >= 8 * FIRST_BACKOFF_S
+
+    run(story, found_nothing)
