@@ -31,11 +31,16 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else NO_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` writes from `start_offset` on; contradicting entries are dropped."""
+        """`epoch` writes from `start_offset` on; contradicting entries are dropped.
+
+        One that began earlier goes on: a later one that was led without a record is void then.
+        """
         if epoch < 0 or epoch == self.latest:
             return
-        kept = [e for e in self.entries if e.epoch < epoch and e.start_offset < start_offset]
-        self.entries = [*kept, EpochEntry(epoch, start_offset)]
+        kept = [e for e in self.entries if e.epoch <= epoch and e.start_offset < start_offset]
+        if not kept or kept[-1].epoch < epoch:
+            kept.append(EpochEntry(epoch, start_offset))
+        self.entries = kept
         self.changed = True
 
     def at(self, offset: int) -> int:

@@ -84,3 +84,13 @@ def test_epoch_entries_shrink_with_the_log() -> None:
     assert epochs.entries == [EpochEntry(2, 12)]
     epochs.assign(1, 15)  # an older leader after all: what contradicts it goes
     assert epochs.entries == [EpochEntry(1, 15)]
+
+
+def test_an_epoch_that_goes_on_after_one_without_records_keeps_its_beginning() -> None:
+    # Found by the simulator: a broker led without writing, and then copied what an earlier leader
+    # had written. Its log seemed to be damaged, and to agree with logs that had gone another way.
+    epochs = LeaderEpochs([EpochEntry(2, 71), EpochEntry(3, 138), EpochEntry(4, 149)])
+    epochs.assign(3, 149)
+    assert epochs.entries == [EpochEntry(2, 71), EpochEntry(3, 138)]
+    assert epochs.end_offset(2, 150) == (2, 138)
+    assert epochs.changed
