@@ -9,6 +9,7 @@ layer of its own on the hot path. Every failure is an `OSError` with its `errno`
 # calls made with them.
 
 import ctypes
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -165,6 +166,11 @@ class RealFileSystem:
             os.close(fd)
             raise
         return fd
+
+
+def lacks_room(error: OSError) -> bool:
+    """Whether the disk is full, or the share of it that this process may use."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_all(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:

@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable
 
 from headrace.storage.errors import DiskError, DiskFull, LogDirFailed
+from headrace.storage.filesystem import lacks_room
 from headrace.storage.open_files import OpenFiles
 from headrace.storage.trash import Trash
 
 log = logging.getLogger(__name__)
 
-_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 # The process lacks something for the moment; the disk is not to blame.
 _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
 
@@ -60,7 +60,7 @@ class LogDir:
     def fault(self, error: OSError, doing: str) -> DiskError:
         """The storage error for a disk's; takes the directory offline unless it will pass."""
         reason = f"{doing} failed: {error.strerror or error}"
-        if error.errno in _NO_SPACE:
+        if lacks_room(error):
             return DiskFull(reason)
         if error.errno in _PASSING:
             return DiskError(reason)

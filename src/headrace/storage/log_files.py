@@ -26,7 +26,7 @@ from headrace.storage.errors import (
     RecordsDamaged,
     StorageError,
 )
-from headrace.storage.filesystem import remove_if_there, write_file
+from headrace.storage.filesystem import TEMPORARY_SUFFIX, remove_if_there, write_file
 from headrace.storage.log_dir import LogDir
 from headrace.storage.partition_metadata import write_topic_id
 from headrace.storage.producer_recovery import rebuild_producers
@@ -402,7 +402,7 @@ class LogFiles:
                 if self._producers.by_id or self._segments.snapshots:
                     self._snapshot(sync=False)
         except OSError as error:
-            raise self.directory.fail(f"closing {self.name}: {error}") from error
+            raise self.directory.fault(error, f"closing {self.name}") from error
 
     @property
     def manifest(self) -> str | None:
@@ -425,8 +425,10 @@ class LogFiles:
     def write_epochs(self) -> None:
         """Writes the leader epochs; a sync of the whole file system is to follow."""
         if self._loaded and self._epochs.changed:
-            data = encode_epochs(self._epochs.entries)
-            write_file(self._files.fs, f"{self.path}/{LEADER_EPOCHS}", data, sync=False)
+            path, data = f"{self.path}/{LEADER_EPOCHS}", encode_epochs(self._epochs.entries)
+            # Aside first: where there is no room for it, the old file stays.
+            write_file(self._files.fs, path + TEMPORARY_SUFFIX, data, sync=False)
+            self._files.fs.rename(path + TEMPORARY_SUFFIX, path)
             self._epochs.changed = False
 
     def close(self, *, clean: bool = True, everything_synced: bool = False) -> None:

@@ -406,12 +406,16 @@ class LogManager:
         Its name is given before the original's is taken away: a crash between the two leaves
         both, and none of them less than it had.
         """
-        copy.delete_before(original.log_start_offset)
-        copy.take_epochs_of(original)
-        end = copy.log_end_offset
-        copy.close(clean=True)
         source, home = self._home_of(original), self._home_of(copy)
-        home.forget(original.name)
+        end = copy.log_end_offset
+        try:
+            copy.delete_before(original.log_start_offset)
+            copy.take_epochs_of(original)
+            copy.close(clean=True)
+            home.forget(original.name)
+        except StorageError:
+            self.drop_copy(copy)
+            raise
         try:
             self._fs.rename(copy.path, f"{home.path}/{original.name}")
             self._fs.fsync_dir(home.path)

@@ -26,7 +26,7 @@ from headrace.storage.config import LogConfig
 from headrace.storage.damage import Damage, walk
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.errors import LogCorrupt
-from headrace.storage.filesystem import remove_if_there
+from headrace.storage.filesystem import lacks_room, remove_if_there
 from headrace.storage.open_files import OpenFile, OpenFiles
 from headrace.storage.producer_recovery import rebuild_producers
 from headrace.storage.producers import Marker, ProducerStates
@@ -98,6 +98,7 @@ class _Loader:
         self._producers = ProducerStates()
         self._epochs = LeaderEpochs()
         self._names_removed = False
+        self._has_room = True
 
     def load(self) -> LoadedLog:
         self._list()
@@ -186,6 +187,10 @@ class _Loader:
             entries = read_epochs(self._fs, path)
             if self._manifest is not None and crc_of_epochs(entries) != self._manifest.epochs_crc:
                 raise CorruptCheckpoint(f"{path} is not what it was")
+            promised = bool(items) and self._recovery_point > items[0].base_offset
+            if not entries and promised and not self._clean:
+                # No flush covers records without it: a stop has been cut short while it wrote.
+                raise CorruptCheckpoint(f"{path} is empty or gone")
             self._epochs.entries = entries
         except CorruptCheckpoint as error:
             log.warning("rebuilding leader epochs", extra={"reason": str(error)})
@@ -302,7 +307,8 @@ class _Loader:
             if completed is not None and completed.aborted:
                 segment.txns.append(self._producers.aborted(completed))
         self._epochs.assign(header.partition_leader_epoch, base_offset)
-        segment.spill()
+        if self._has_room:
+            self._spill(segment)
         segment.note(
             position,
             header.size,
@@ -310,6 +316,18 @@ class _Loader:
             header.max_timestamp,
             self._config.index_interval_bytes,
         )
+
+    def _spill(self, segment: Segment) -> None:
+        """On a full disk the entries stay in memory: the log is read all the same.
+
+        To fail here would mean to scan it all again at each try to read.
+        """
+        try:
+            segment.spill()
+        except OSError as error:
+            if not lacks_room(error):
+                raise
+            self._has_room = False
 
     def _cut(self, segment: Segment, later: list[Segment], end: int, bad: BadBatch) -> None:
         """The log ends at `end`; refuses if more than that was promised."""

@@ -15,6 +15,7 @@ from headrace.storage.errors import (
     OutOfOrderSequence,
 )
 from headrace.storage.filesystem import PIECE_BYTES
+from headrace.storage.index_file import MAX_ENTRIES_IN_MEMORY
 from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
 from headrace.storage.producers import Origin
@@ -165,6 +166,72 @@ def test_a_producer_that_gives_up_a_refused_batch_goes_on_in_a_new_epoch() -> No
     append(log, batch(b"third", producer_id=1, epoch=1, sequence=0))
     with pytest.raises(OutOfOrderSequence):
         append(log, batch(b"fifth", producer_id=1, epoch=1, sequence=2))
+
+
+def test_a_log_opens_after_a_crash_on_a_full_disk() -> None:
+    """It is read, and not scanned again at each try to."""
+    fs = MemoryFileSystem()
+    config = LogConfig(index_interval_bytes=1)
+    _, log = open_log(fs, config)
+    for number in range(MAX_ENTRIES_IN_MEMORY + 10):
+        append(log, batch(b"%d" % number))
+    after = fs.after_kill()
+    after.capacity_bytes = 0
+    _, log = open_log(after, config)
+    assert len(values(log, max_bytes=1 << 20)) == MAX_ENTRIES_IN_MEMORY + 10
+    with pytest.raises(DiskFull):
+        append(log, batch(b"x"))
+    after.capacity_bytes = None
+    append(log, batch(b"x"))
+    assert len(values(log, max_bytes=1 << 20)) == MAX_ENTRIES_IN_MEMORY + 11
+
+
+def test_a_copy_that_finds_no_room_at_its_end_takes_no_directory_offline() -> None:
+    fs = MemoryFileSystem()
+    manager = open_manager(fs, dirs=("a", "b"))
+    log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
+    append(log, batch(b"x"))
+    copy = manager.begin_copy(log, manager.homes[1], 0)
+    append(copy, batch(b"x"), origin=Origin.REPLICATION)
+    copy.flush()
+    fs.capacity_bytes = 0
+    with pytest.raises(DiskFull):
+        manager.finish_copy(log, copy)
+    assert all(home.is_online for home in manager.homes)
+    fs.capacity_bytes = None
+    manager.sweep()
+    assert not [entry.name for entry in fs.list_dir("b") if entry.is_dir]
+    assert values(log) == {0: b"x"}
+
+
+def test_a_stop_that_finds_no_room_for_leader_epochs_does_not_lose_them() -> None:
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs)
+    append(log, batch(b"x"), leader_epoch=3)
+    log.roll()
+    log.flush()
+    manager.checkpoint()
+    append(log, batch(b"y"), leader_epoch=5)
+    fs.capacity_bytes = 0
+    with pytest.raises(OSError, match="No space"):
+        log.write_epochs()
+    _, log = open_log(fs.after_kill())
+    assert [log.epoch_at(offset) for offset in (0, 1)] == [3, 5]
+
+
+def test_leader_epochs_that_are_gone_are_found_again_in_the_records() -> None:
+    """Below the recovery point, too, from where a start after a crash scans."""
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs)
+    append(log, batch(b"x"), leader_epoch=3)
+    append(log, batch(b"y"), leader_epoch=5)
+    log.roll()
+    log.flush()
+    manager.checkpoint()
+    after = fs.after_kill()
+    after.truncate(after.open("data/t-0/leader-epoch-checkpoint"), 0)
+    _, log = open_log(after)
+    assert [log.epoch_at(offset) for offset in (0, 1)] == [3, 5]
 
 
 def test_running_out_of_descriptors_is_not_the_disks_fault() -> None:
