@@ -2,11 +2,15 @@
 
 import asyncio
 
-from headrace.broker.chores import _Retention
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from headrace.broker.chores import _Producers, _Retention
 from headrace.clock import SystemClock
 from headrace.testing import Broker
 from support.batches import batch, now_ms, produce
 from support.topics import create_topic
+from support.waiting import wait_for
 from support.wire import Wire
 
 HOUR_MS = 3_600_000
@@ -68,3 +72,46 @@ def test_time_that_really_passes_is_no_jump() -> None:
         log = node.logs.get("aged", 0)
         assert log is not None
         assert log.log_start_offset == 1
+
+
+def test_committed_offsets_outlive_a_clock_that_was_wrong_for_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Of a group without members: they are all that tells where it has come to."""
+    clock = JumpingClock()
+    settings = {"offsets.retention.check.interval.ms": "20"}
+    with Broker(clock=clock, settings=settings) as broker, Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "t", 1)
+        assert produce(wire, "t", batch(b"x", timestamp=now_ms())).error_code == 0
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
+        try:
+            consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
+            clock.ahead_ms = 5 * WEEK_MS
+            wait_for(lambda: "jumped ahead" in caplog.text, "a look has noticed")
+            clock.ahead_ms = 0
+            (found,) = consumer.committed([TopicPartition("t", 0)], timeout=10)
+            assert found.offset == 1
+        finally:
+            consumer.close()
+
+
+def test_producers_are_not_forgotten_at_the_first_look_after_a_jump() -> None:
+    clock = JumpingClock()
+    with Broker(clock=clock) as broker, Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "t", 1)
+        sent = batch(b"x", timestamp=now_ms(), producer_id=7, producer_epoch=0, base_sequence=0)
+        assert produce(wire, "t", sent).error_code == 0
+        assert broker._running is not None
+        node, loop = broker._running.broker, broker._running._loop
+        producers = _Producers(node)
+
+        def known_after_a_look() -> bool:
+            asyncio.run_coroutine_threadsafe(producers.run(), loop).result(60)
+            log = node.logs.get("t", 0)
+            assert log is not None
+            return 7 in log.producers
+
+        assert known_after_a_look()
+        clock.ahead_ms = WEEK_MS
+        assert known_after_a_look()
+        assert not known_after_a_look()  # it was meant

@@ -1,6 +1,6 @@
 """A shard for tests of the shell: named counters, people who wait for them, timers, effects."""
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Container, Hashable
 from dataclasses import dataclass
 
 from headrace.coordinator.errors import CoordinatorError
@@ -98,6 +98,10 @@ class CounterShard:
     def loaded(self, now_ms: int) -> Turn[None]:
         self.was_loaded = True
         return Turn(None)
+
+    @property
+    def expirations(self) -> Container[Hashable]:
+        return ()
 
     def timed_out(self, key: Hashable, now_ms: int) -> Turn[None]:
         self.timed.append(key)

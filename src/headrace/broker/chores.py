@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from headrace.broker.clock_jumps import ClockJumps
 from headrace.broker.housekeeping import Chore
 from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
@@ -21,10 +21,6 @@ SWEEP_FILES_S: Final = 1.0
 DIRECTORY_LOOK_S: Final = 0.5  # how long a failed disk may keep its leaders
 FLUSH_LOOK_S: Final = 0.5  # how late a flush by flush.ms may come
 LOGS_PER_SLICE: Final = 64
-# More than a clock is ever corrected by while it runs; less than any retention that matters.
-MAX_CLOCK_GAIN_MS: Final = 60_000
-
-logger = logging.getLogger(__name__)
 
 
 def chores_of(broker: Broker) -> list[Chore]:
@@ -139,18 +135,17 @@ class _Retention:
     Followers retire what is below the start that their leader has told: their own clock, which may
     be wrong, deletes nothing.
 
-    A clock that jumps ahead makes every record old at once. Nothing is deleted at the first look
-    after a jump: a clock that was set wrong may have been set right again by the next.
+    Nothing is deleted at the first look after a jump of the clock.
     """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._last = (broker.clock.wall_ms(), broker.clock.monotonic())
+        self._jumps = ClockJumps(broker.clock, "retention")
 
     async def run(self) -> None:
-        now_ms = self._broker.clock.wall_ms()
-        if self._has_jumped(now_ms):
+        if self._jumps.has_jumped():
             return
+        now_ms = self._broker.clock.wall_ms()
         with suppress(StorageError):  # the directory is offline and has said so
             retention_ms = self._broker.settings.integer("headrace.stray.log.retention.ms")
             self._broker.logs.expire_set_aside(retention_ms)
@@ -172,27 +167,17 @@ class _Retention:
         # A follower that is not open has not heard of another start yet.
         return log.is_loaded and log.delete_old_segments(now_ms, is_follower=True) > 0
 
-    def _has_jumped(self, now_ms: int) -> bool:
-        """Whether the wall clock has gained on the steady one since the last look."""
-        (last_ms, last_s), now_s = self._last, self._broker.clock.monotonic()
-        self._last = (now_ms, now_s)
-        gained_ms = (now_ms - last_ms) - int((now_s - last_s) * 1000)
-        if gained_ms <= MAX_CLOCK_GAIN_MS:
-            return False
-        logger.warning(
-            "the clock has jumped ahead; retention waits for its next turn",
-            extra={"gained_ms": gained_ms},
-        )
-        return True
-
 
 class _Producers:
     """Forgets producers that have been silent for `producer.id.expiration.ms`."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._jumps = ClockJumps(broker.clock, "producers")
 
     async def run(self) -> None:
+        if self._jumps.has_jumped():
+            return
         now_ms = self._broker.clock.wall_ms()
         expiration_ms = self._broker.limits.producer_id_expiration_ms
         self._broker.logs.expire_producers(now_ms, expiration_ms)

@@ -51,6 +51,7 @@ class Coordinator(Generic[S]):
         self.timers = broker.timers
         self.flusher = broker.flusher
         self.commit_timeout_s = broker.settings.integer("offsets.commit.timeout.ms") / 1000
+        self.clock = broker.clock
         self.now_ms = broker.clock.wall_ms
         self._broker = broker
         self._loop = broker.loop

@@ -12,8 +12,10 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
+from headrace.broker.clock_jumps import ClockJumps
 from headrace.broker.flusher import Flusher
 from headrace.broker.timers import KeyedTimers, Timer, Timers
+from headrace.clock import Clock
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.shard import Shard
 from headrace.coordinator.turn import CancelTimer, Deferred, Prepared, Producer, SetTimer, Turn
@@ -34,6 +36,7 @@ R = TypeVar("R")
 # An attribute of an enum class costs ten times a global's look-up; this is read per turn.
 NOT_COMPRESSED: Final = Codec.NONE
 RETRY_TIMER_S: Final = 0.5  # as Kafka: when what a timer wanted could not be written
+AFTER_JUMP_S: Final = 600.0  # until a clock that has jumped ahead is believed
 
 # What went wrong with the partition, as a client of its coordinator should see it.
 _CODES: Final = {
@@ -72,6 +75,7 @@ class SeatOwner(Protocol):
     timers: Timers
     flusher: Flusher
     codec: Codec
+    clock: Clock
     commit_timeout_s: float
 
     def now_ms(self) -> int: ...
@@ -102,6 +106,7 @@ class Seat(Generic[S]):
         "_deadline",
         "_flusher",
         "_gone",
+        "_jumps",
         "_now_ms",
         "_owner",
         "_timers",
@@ -116,6 +121,7 @@ class Seat(Generic[S]):
         self._owner = owner
         self._codec = owner.codec
         self._now_ms = owner.now_ms
+        self._jumps = ClockJumps(owner.clock, f"{leader.topic}-{leader.index}")
         self._flusher = owner.flusher
         self._timers = KeyedTimers(owner.timers, self._timed_out)
         self._uncommitted: deque[_Uncommitted] = deque()
@@ -336,6 +342,9 @@ class Seat(Generic[S]):
                 self._timers.cancel(timer.key)
 
     def _timed_out(self, key: Hashable) -> None:
+        if key in self.shard.expirations and self._jumps.has_jumped():
+            self._timers.set(key, AFTER_JUMP_S)
+            return
         outcome = self.run(lambda shard, now_ms: shard.timed_out(key, now_ms))
         if isinstance(outcome, CoordinatorError) and not self._gone:
             self._timers.set(key, RETRY_TIMER_S)

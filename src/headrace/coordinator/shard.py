@@ -1,6 +1,6 @@
 """What every shard offers its shell beside its own requests."""
 
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from typing import Protocol
 
 from headrace.coordinator.errors import CoordinatorError
@@ -25,6 +25,11 @@ class Shard(Protocol):
 
     def loaded(self, now_ms: int) -> Turn[None]:
         """All records are replayed: sets the timers and starts the effects that they call for."""
+        ...
+
+    @property
+    def expirations(self) -> Container[Hashable]:
+        """The timers after which things go because of their age, by the wall clock."""
         ...
 
     def timed_out(self, key: Hashable, now_ms: int) -> Turn[None]:

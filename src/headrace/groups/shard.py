@@ -5,7 +5,7 @@ commit, `directory` lists and deletes groups of any kind. `groups` is the one ta
 them: parts add to it and take from it when they replay their records.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Container, Hashable, Iterable
 from random import Random
 from typing import Any
 
@@ -82,6 +82,10 @@ class GroupShard:
 
     def loaded(self, now_ms: int) -> Turn[None]:
         return _merged(part.loaded(now_ms) for part in self._parts.values())
+
+    @property
+    def expirations(self) -> Container[Hashable]:
+        return self.offsets.expirations
 
     def timed_out(self, key: Hashable, now_ms: int) -> Turn[None]:
         assert isinstance(key, tuple)

@@ -6,7 +6,7 @@ written; the state of a deleted topic goes. Every so many updates the state is w
 one that has not changed for long is too, so that the log before the oldest snapshot can be pruned.
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Sequence
 from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
@@ -247,6 +247,11 @@ class ShareStateShard:
     def _orphans(self) -> list[Change]:
         topics = self._image().topics_by_id
         return [_snapshot(key, None) for key in self._states if key.topic_id not in topics]
+
+    @property
+    def expirations(self) -> Container[Hashable]:
+        """Nothing goes because it is old."""
+        return ()
 
     def timed_out(self, key: Hashable, now_ms: int) -> Turn[None]:
         if key == _COLD:

@@ -5,7 +5,7 @@ hears of it, and is never changed; while one is decided and not complete, the id
 else (CONCURRENT_TRANSACTIONS); a transaction that is open for longer than its timeout is aborted.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from typing import Final, TypeVar
 
 from headrace.coordinator.errors import CoordinatorError
@@ -63,6 +63,7 @@ class TransactionShard:
         self._new_producer_id = new_producer_id
         self._version = version
         self._ongoing: dict[str, None] = {}
+        self._noticed_ms: dict[str, int] = {}  # of those that began in the future
         # Not in the log: what the turn that is being written says of `Transaction.last_epoch`.
         self._last_epochs: dict[str, int] = {}
 
@@ -225,6 +226,7 @@ class TransactionShard:
         transactional_id = key.transactional_id
         last_epoch = self._last_epochs.pop(transactional_id, NO_EPOCH)
         self._ongoing.pop(transactional_id, None)
+        self._noticed_ms.pop(transactional_id, None)
         if value is None:
             self.transactions.pop(transactional_id, None)
             return
@@ -254,6 +256,10 @@ class TransactionShard:
 
     # --- time -----------------------------------------------------------------------------------
 
+    @property
+    def expirations(self) -> Container[Hashable]:
+        return (EXPIRATION_TIMER,)
+
     def timed_out(self, key: Hashable, now_ms: int) -> Turn[None]:
         return self._abort_overdue(now_ms) if key == ABORT_TIMER else self._expire(now_ms)
 
@@ -262,7 +268,11 @@ class TransactionShard:
         interval_ms = self._config.abort_interval_ms
         for transactional_id in self._ongoing:
             one = self.transactions[transactional_id]
-            if one.timeout_ms == NEVER_MS or one.started_ms + one.timeout_ms >= now_ms:
+            started_ms = one.started_ms
+            if started_ms > now_ms:
+                # By a clock that was ahead: its time begins when that is noticed.
+                started_ms = self._noticed_ms.setdefault(transactional_id, now_ms)
+            if one.timeout_ms == NEVER_MS or started_ms + one.timeout_ms >= now_ms:
                 continue
             if len(aborted) == IDS_PER_TURN:
                 interval_ms = AGAIN_MS

@@ -30,11 +30,15 @@ def test_everyone_who_waits_too_long_is_told_though_they_ask_again_at_once() -> 
     async def story() -> None:
         timers = Timers(asyncio.get_running_loop(), SystemClock())
         owner = SimpleNamespace(
-            timers=timers, flusher=None, codec=Codec.NONE, now_ms=lambda: 0, commit_timeout_s=1.0
+            timers=timers,
+            flusher=None,
+            codec=Codec.NONE,
+            clock=SystemClock(),
+            now_ms=lambda: 0,
+            commit_timeout_s=1.0,
         )
-        seat: Seat[Any] = Seat(
-            cast("Any", None), cast("Leader", SimpleNamespace()), cast("SeatOwner", owner)
-        )
+        leader = SimpleNamespace(topic="t", index=0)
+        seat: Seat[Any] = Seat(cast("Any", None), cast("Leader", leader), cast("SeatOwner", owner))
         waiting = [Answer(seat), Answer(seat)]
         for each in waiting:
             turn = cast("Any", SimpleNamespace(answer=None))

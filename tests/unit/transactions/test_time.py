@@ -48,6 +48,23 @@ def test_a_timeout_goes_on_counting_over_a_restart() -> None:
     assert driver.state().state is State.PREPARE_ABORT
 
 
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_a_transaction_that_began_in_the_future_is_aborted_in_time(is_restarted: bool) -> None:
+    """By the clock of the coordinator before this one, or by ours before it was set back."""
+    driver = TransactionDriver()
+    driver.now_ms += WEEK_MS
+    driver.add(driver.init())
+    driver.now_ms -= WEEK_MS
+    if is_restarted:
+        driver.restart()
+    else:
+        driver.timers = {key: at - WEEK_MS for key, at in driver.timers.items()}
+    driver.advance(TIMEOUT_MS)
+    assert driver.state().state is State.ONGOING
+    driver.advance(20_001)
+    assert driver.state().state is State.PREPARE_ABORT
+
+
 def test_many_overdue_transactions_end_in_several_turns() -> None:
     driver = TransactionDriver()
     ids = [f"id-{number}" for number in range(IDS_PER_TURN + 1)]

@@ -1,6 +1,6 @@
 """The part of the group coordinator that keeps committed offsets."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Mapping
 from itertools import islice
 from typing import Any, Final
 
@@ -86,6 +86,11 @@ class Offsets:
 
     def loaded(self, now_ms: int) -> Turn[None]:
         return Turn(None, timers=[self._next_check()])
+
+    @property
+    def expirations(self) -> Container[Hashable]:
+        """The timers after which things go because of their age."""
+        return (_EXPIRE,)
 
     def timed_out(self, key: tuple[Any, ...], now_ms: int) -> Turn[None]:
         return self._expire(now_ms) if key == _EXPIRE else self._clean()

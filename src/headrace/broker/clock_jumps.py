@@ -1,0 +1,39 @@
+"""A wall clock that jumps ahead makes everything old at once.
+
+Whoever deletes by age asks here first, at each look. The first look after a jump deletes nothing: a
+clock that was set wrong may have been set right again by the next.
+"""
+
+import logging
+from typing import Final
+
+from headrace.clock import Clock
+
+# More than a clock is ever corrected by while it runs; less than any retention that matters.
+MAX_CLOCK_GAIN_MS: Final = 60_000
+
+log = logging.getLogger(__name__)
+
+
+class ClockJumps:
+    """Compares the wall clock with the steady one, from look to look of `what`."""
+
+    __slots__ = ("_clock", "_last", "_what")
+
+    def __init__(self, clock: Clock, what: str) -> None:
+        self._clock = clock
+        self._what = what
+        self._last = (clock.wall_ms(), clock.monotonic())
+
+    def has_jumped(self) -> bool:
+        """Whether the wall clock has gained on the steady one since the last look."""
+        (last_ms, last_s) = self._last
+        now_ms, now_s = self._last = (self._clock.wall_ms(), self._clock.monotonic())
+        gained_ms = (now_ms - last_ms) - int((now_s - last_s) * 1000)
+        if gained_ms <= MAX_CLOCK_GAIN_MS:
+            return False
+        log.warning(
+            "the clock has jumped ahead; what is deleted by age waits for the next turn",
+            extra={"of": self._what, "gained_ms": gained_ms},
+        )
+        return True
