@@ -33,14 +33,37 @@ from headrace.protocol.messages.elect_leaders import (
     ElectLeadersResponse,
     ElectLeadersTopicPartitions,
 )
+from headrace.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from headrace.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
 )
+from headrace.protocol.messages.share_acknowledge import (
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeAcknowledgementBatch,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from headrace.protocol.messages.share_fetch import (
+    ShareFetchFetchPartition,
+    ShareFetchFetchTopic,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from headrace.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
 from headrace.testing import Cluster
-from support.batches import batch, produce
+from support.batches import batch, produce, topic_id_of
 from support.waiting import wait_for
 from support.wire import Wire
 
@@ -142,6 +165,67 @@ def test_a_follower_describes_the_producers_that_it_knows_of(cluster: Cluster, w
         (producer,) = described(broker).active_producers
         assert producer.producer_id == 4711
     assert described(3).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def coordinator_of(wire: Wire, group: str) -> int:
+    def found() -> int | None:
+        request = FindCoordinatorRequest(coordinator_keys=[group])
+        (told,) = wire.call(request, FindCoordinatorResponse).coordinators
+        return told.node_id if told.error_code == ErrorCode.NONE else None
+
+    return wait_for(found, "the group has a coordinator")
+
+
+def test_offsets_of_a_transaction_are_sent_on_by_whoever_is_not_the_groups_coordinator(
+    cluster: Cluster, wire: Wire
+) -> None:
+    """It asked the transaction's coordinator first, whose no may be final for the producer."""
+    place(wire, "moved", 1)
+    wrong = coordinator_of(wire, "g") % 3 + 1
+    commit = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    request = TxnOffsetCommitRequest(
+        transactional_id="nobody",
+        group_id="g",
+        producer_id=4711,
+        topics=[TxnOffsetCommitRequestTopic(name="moved", partitions=[commit])],
+    )
+    with Wire(cluster.brokers[wrong].bootstrap_servers) as other:
+        answer = other.call(request, TxnOffsetCommitResponse)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_member_of_a_share_group_is_told_who_leads_instead(cluster: Cluster, wire: Wire) -> None:
+    """The field is never absent: 0 said that broker 0 leads in epoch 0."""
+    place(wire, "shared", 1)
+    topic_id = topic_id_of(wire, "shared")
+    member = "AAAAAAAAAAAAAAAAAAAAEQ"
+    fetch = ShareFetchRequest(
+        group_id="sg",
+        member_id=member,
+        max_records=1,
+        topics=[
+            ShareFetchFetchTopic(
+                topic_id=topic_id, partitions=[ShareFetchFetchPartition(partition_index=0)]
+            )
+        ],
+    )
+    said = ShareAcknowledgeAcknowledgementBatch(acknowledge_types=[1])
+    held = AcknowledgePartition(partition_index=0, acknowledgement_batches=[said])
+    acknowledge = ShareAcknowledgeRequest(
+        group_id="sg",
+        member_id=member,
+        share_session_epoch=1,
+        topics=[AcknowledgeTopic(topic_id=topic_id, partitions=[held])],
+    )
+    with Wire(cluster.brokers[2].bootstrap_servers) as other:
+        fetched = other.call(fetch, ShareFetchResponse)
+        acknowledged = other.call(acknowledge, ShareAcknowledgeResponse)
+    for answer in (fetched, acknowledged):
+        data = answer.responses[0].partitions[0]
+        assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 0)
+        (node,) = answer.node_endpoints
+        assert (node.node_id, node.port) == (1, cluster.brokers[1].port)
 
 
 def test_a_partition_without_a_leader_is_described_without_an_error() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.cluster.topology import NO_LEADER, Topic
+from headrace.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
+
+ASKED_THE_WRONG_ONE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class LeaderHint(NamedTuple):
@@ -39,6 +42,15 @@ def leader_hint(topic: Topic | None, index: int) -> LeaderHint | None:
     if partition is None or partition.leader == NO_LEADER:
         return None
     return LeaderHint(partition.leader, partition.leader_epoch)
+
+
+def leader_hints(
+    broker: Broker, partitions: Iterable[tuple[bytes, int]]
+) -> dict[tuple[bytes, int], LeaderHint]:
+    """Who leads these partitions of topics by id; without those that nobody leads."""
+    topics = broker.metadata.image.topics_by_id
+    hints = {each: leader_hint(topics.get(each[0]), each[1]) for each in partitions}
+    return {each: hint for each, hint in hints.items() if hint is not None}
 
 
 def node_hints(broker: Broker, listener: str, leaders: Iterable[int]) -> list[NodeHint]:

@@ -21,7 +21,7 @@ from headrace.broker.fetching import (
     read_partitions,
 )
 from headrace.broker.handlers import replica_fetch
-from headrace.broker.leader_hints import leader_hint, node_hints, topic_of
+from headrace.broker.leader_hints import ASKED_THE_WRONG_ONE, leader_hint, node_hints, topic_of
 from headrace.broker.replica_selection import RACK_AWARE, nearest_replica
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
@@ -41,7 +41,6 @@ FIRST_VERSION_WITH_TOPIC_IDS = 13
 FIRST_VERSION_WITH_REPLICA_EPOCH = 15
 FIRST_VERSION_WITH_ENDPOINTS = 16
 READ_COMMITTED = 1
-_ASKED_THE_WRONG_ONE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 UNSENT_BUDGET_BYTES = 64 * 1024 * 1024
 FRUGAL_FETCH_BYTES = 64 * 1024
 CONSUMER_REPLICA_IDS = (-1, -2)  # -2 is Kafka's debugging consumer
@@ -135,7 +134,7 @@ def _name_leaders(broker: Broker, context: Context, response: FetchResponse) -> 
     leaders: set[int] = set()
     for topic in response.responses:
         for data in topic.partitions:
-            if data.error_code in _ASKED_THE_WRONG_ONE:
+            if data.error_code in ASKED_THE_WRONG_ONE:
                 known = topic_of(broker, topic.topic, topic.topic_id)
                 hint = leader_hint(known, data.partition_index)
                 if hint is not None:

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.broker.dispatch import Context
+from headrace.broker.leader_hints import ASKED_THE_WRONG_ONE, leader_hints, node_hints
 from headrace.broker.share_acknowledging import (
     acknowledge_partitions,
     checked_session_key,
@@ -18,6 +19,8 @@ from headrace.broker.share_partition import Outcome
 from headrace.broker.share_reading import ShareRead
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_acknowledge import (
+    ShareAcknowledgeLeaderIdAndEpoch,
+    ShareAcknowledgeNodeEndpoint,
     ShareAcknowledgePartitionData,
     ShareAcknowledgeRequest,
     ShareAcknowledgeResponse,
@@ -46,12 +49,33 @@ def handle(
         if request.share_session_epoch == FINAL_EPOCH:
             broker.shares.close_session(key)
         config = broker.coordinators.group_config(key.group_id)
-        return ShareAcknowledgeResponse(
+        response = ShareAcknowledgeResponse(
             acquisition_lock_timeout_ms=config.share_record_lock_duration_ms,
             responses=_topics(outcomes),
         )
+        _name_leaders(broker, context, response)
+        return response
 
     return when_all(broker.loop, ShareRead(), acknowledged, answer)
+
+
+def _name_leaders(broker: Broker, context: Context, response: ShareAcknowledgeResponse) -> None:
+    """Tells members who asked the wrong broker which one is right (KIP-951)."""
+    wrong = {
+        (topic.topic_id, data.partition_index): data
+        for topic in response.responses
+        for data in topic.partitions
+        if data.error_code in ASKED_THE_WRONG_ONE
+    }
+    hints = leader_hints(broker, wrong) if wrong else {}
+    for partition, hint in hints.items():
+        wrong[partition].current_leader = ShareAcknowledgeLeaderIdAndEpoch(**hint._asdict())
+    if hints:
+        leaders = sorted({hint.leader_id for hint in hints.values()})
+        response.node_endpoints = [
+            ShareAcknowledgeNodeEndpoint(**node._asdict())
+            for node in node_hints(broker, context.connection.listener, leaders)
+        ]
 
 
 def _topics(outcomes: dict[SharedPartition, Outcome]) -> list[ShareAcknowledgeTopicResponse]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
+from headrace.broker.leader_hints import ASKED_THE_WRONG_ONE, leader_hints, node_hints
 from headrace.broker.share_acknowledging import (
     Acknowledged,
     acknowledge_partitions,
@@ -24,6 +25,8 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_fetch import (
     AcquiredRecords,
     ShareFetchableTopicResponse,
+    ShareFetchLeaderIdAndEpoch,
+    ShareFetchNodeEndpoint,
     ShareFetchPartitionData,
     ShareFetchRequest,
     ShareFetchResponse,
@@ -69,11 +72,15 @@ def handle(
         return refusal
     if request.share_session_epoch == INITIAL_EPOCH:
         broker.shares.bind(context.connection, key)
-    return _serve(broker, request, key, plan)
+    return _serve(broker, context, request, key, plan)
 
 
 def _serve(
-    broker: Broker, request: ShareFetchRequest, key: SessionKey, plan: ShareFetchPlan
+    broker: Broker,
+    context: Context,
+    request: ShareFetchRequest,
+    key: SessionKey,
+    plan: ShareFetchPlan,
 ) -> ShareFetchResponse | asyncio.Future[Struct | None]:
     acknowledged: Acknowledged = {}
     if _acknowledges(request):
@@ -88,10 +95,12 @@ def _serve(
     def answer(read: ShareRead, outcomes: dict[SharedPartition, Outcome]) -> ShareFetchResponse:
         if request.share_session_epoch == FINAL_EPOCH:
             broker.shares.close_session(key)
-        return ShareFetchResponse(
+        response = ShareFetchResponse(
             acquisition_lock_timeout_ms=_lock_ms(broker, key),
             responses=_topics(read, outcomes, plan),
         )
+        _name_leaders(broker, context, response)
+        return response
 
     return when_all(broker.loop, fetching, acknowledged, answer)
 
@@ -170,6 +179,25 @@ def _partition(
             for first, last, deliveries in found.acquired
         ]
     return data
+
+
+def _name_leaders(broker: Broker, context: Context, response: ShareFetchResponse) -> None:
+    """Tells members who asked the wrong broker which one is right (KIP-951)."""
+    wrong = {
+        (topic.topic_id, data.partition_index): data
+        for topic in response.responses
+        for data in topic.partitions
+        if data.error_code in ASKED_THE_WRONG_ONE
+    }
+    hints = leader_hints(broker, wrong) if wrong else {}
+    for partition, hint in hints.items():
+        wrong[partition].current_leader = ShareFetchLeaderIdAndEpoch(**hint._asdict())
+    if hints:
+        leaders = sorted({hint.leader_id for hint in hints.values()})
+        response.node_endpoints = [
+            ShareFetchNodeEndpoint(**node._asdict())
+            for node in node_hints(broker, context.connection.listener, leaders)
+        ]
 
 
 def _lock_ms(broker: Broker, key: SessionKey) -> int:

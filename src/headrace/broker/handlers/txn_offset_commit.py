@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
 from headrace.broker.transaction_admission import admit_group, group_markers
+from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.turn import Producer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.txn_offset_commit import (
@@ -44,6 +45,11 @@ def handle(
         return _refused(broker, version, request, ErrorCode.NONE)
     if not request.group_id:
         return _refused(broker, version, request, ErrorCode.INVALID_GROUP_ID)
+    try:
+        # First of all: what the transaction's coordinator would say may be final for the producer.
+        broker.groups.seat(request.group_id)
+    except CoordinatorError as error:
+        return _refused(broker, version, request, error.code)
     producer = Producer(request.producer_id, request.producer_epoch)
     before = group_markers(broker, request.group_id, producer)
     verdict = admit_group(
