@@ -51,3 +51,30 @@ def test_a_range_of_brokers_that_goes_backwards_is_said_so(cli: Cli) -> None:
     ended = cli("cluster", "reassign", "--to", "2-1")
     assert ended.code == 2
     assert "write 1-2" in ended.stderr
+
+
+def test_brokers_that_are_not_there_are_told_from_those_that_are_down(tmp_path: Path) -> None:
+    with Cluster(2) as cluster:
+        cli = Cli(cluster.bootstrap_servers, tmp_path)
+        cluster.headrace.create_topic("orders", partitions=2)
+        cluster.stop(2)
+        for words in (["get", "broker", "2"], ["set", "broker", "2", "log.cleaner.threads=1"]):
+            down = cli("config", *words)
+            assert down.code == 1
+            assert "broker 2 is down" in down.stderr
+        for words in (["get", "broker", "7"], ["set", "broker", "7", "log.cleaner.threads=1"]):
+            unknown = cli("config", *words)
+            assert unknown.code == 4
+            assert "there is no broker '7'" in unknown.stderr
+        moved = cli("cluster", "reassign", "--to", "2")
+        assert moved.code == 4
+        assert "live: 1" in moved.stderr
+        elected = cli("cluster", "elect")
+        assert elected.code == 1
+        assert elected.stdout == "no leader was elected\n"
+
+
+def test_a_partition_that_is_not_there_is_named_with_the_last_one(cli: Cli) -> None:
+    ended = cli("cluster", "elect", "orders", "-p", "9")
+    assert ended.code == 4
+    assert ended.stderr == "headrace: there is no partition 'orders-9'; the last one is 0\n"

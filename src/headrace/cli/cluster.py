@@ -32,6 +32,7 @@ app = typer.Typer(
 POLL_S: Final = 0.5
 MIN_ISR: Final = "min.insync.replicas"
 _NOT_NEEDED: Final = "there was nothing to elect"
+_NONE_ELECTED: Final = "no leader was elected"
 
 TopicNames = Annotated[
     list[str] | None,
@@ -331,7 +332,7 @@ def _report_election(
         for each, why in sorted(failed.items(), key=lambda item: item[0])
     ]
     said = "\n".join(f"elected a leader for {each}" for each in elected)
-    session.output.show(facts, said or _NOT_NEEDED)
+    session.output.show(facts, said or (_NONE_ELECTED if failed else _NOT_NEEDED))
     for each, why in failed.items():
         remark(f"{each}: {sentence(why)}")
     return code_of(len(elected) + len(failed), list(failed.values()))

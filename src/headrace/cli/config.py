@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from headrace.cli.commands import command
-from headrace.cli.exits import ExitCode, not_found, refused
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
 from headrace.cli.output import Table
 from headrace.cli.session import Session, find_topics
 from headrace.cli.topic import DryRun, changes_of
+from headrace.client.brokers import describe_cluster
 from headrace.client.client import ClusterClient
 from headrace.client.configs import (
     ConfigEntry,
@@ -68,8 +69,8 @@ def get(
     async def work(client: ClusterClient) -> list[ConfigEntry] | Refusal:
         if kind is Kind.TOPIC:
             await find_topics(client, [name], timeout_s=session.timeout_s)
-        if kind is Kind.BROKER and name.isdecimal() and int(name) not in client.metadata.brokers:
-            raise not_found("broker", name, map(str, client.metadata.brokers))
+        if kind is Kind.BROKER:
+            await _find_broker(client, name, session)
         found = await describe_configs(
             client, [resource], timeout_s=session.timeout_s, names=keys or None
         )
@@ -99,6 +100,19 @@ def get(
     session.output.show(facts, Table(("SETTING", "VALUE", "SOURCE"), rows))
 
 
+async def _find_broker(client: ClusterClient, name: str, session: Session) -> None:
+    """A broker is asked for its own settings; says what is wrong where it cannot be."""
+    if not name.isdecimal():
+        return
+    # Metadata names those that have just died as well.
+    cluster = await describe_cluster(client, timeout_s=session.timeout_s)
+    if any(broker.id == int(name) for broker in cluster.live):
+        return
+    if any(broker.id == int(name) for broker in cluster.brokers):
+        raise CommandFailed(f"broker {name} is down, and only it knows its settings: start it")
+    raise not_found("broker", name, [str(broker.id) for broker in cluster.brokers])
+
+
 @command(app, "set")
 def set_(
     session: Session,
@@ -121,6 +135,8 @@ def set_(
     async def work(client: ClusterClient) -> Refusal | None:
         if kind is Kind.TOPIC:
             await find_topics(client, [name], timeout_s=session.timeout_s)
+        if kind is Kind.BROKER:
+            await _find_broker(client, name, session)
         outcomes = await alter_configs(
             client, {resource: changes}, timeout_s=session.timeout_s, validate_only=dry_run
         )

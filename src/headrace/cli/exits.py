@@ -75,6 +75,13 @@ def not_found(kind: str, name: str, known: Iterable[str] = ()) -> CommandFailed:
     return CommandFailed(missing(kind, name, known), ExitCode.NOT_FOUND)
 
 
+def no_partition(topic: str, index: int, last: int) -> CommandFailed:
+    """The topic has no such partition; says which is its last."""
+    return CommandFailed(
+        f"there is no partition {f'{topic}-{index}'!r}; the last one is {last}", ExitCode.NOT_FOUND
+    )
+
+
 def missing(kind: str, name: str, known: Iterable[str] = ()) -> str:
     """The sentence of `not_found`."""
     near = get_close_matches(name, list(known), n=1, cutoff=0.6)

@@ -14,7 +14,7 @@ import typer
 from headrace.cli import complete
 from headrace.cli.coding import BadValue, Coding, encode
 from headrace.cli.commands import command
-from headrace.cli.exits import ExitCode, not_found, refused, usage
+from headrace.cli.exits import ExitCode, no_partition, not_found, refused, usage
 from headrace.cli.input import InputForm, NewRecord, Shape, from_text, parse_headers, records_of
 from headrace.cli.output import Counter, progress, remark
 from headrace.cli.session import Session
@@ -138,7 +138,7 @@ def produce(
         raise usage("--tombstone needs --key, and takes neither values nor files")
     count = session.run(lambda client: _partitions(client, topic, create, session.timeout_s))
     if partition is not None and partition >= count:
-        raise not_found("partition", f"{topic}-{partition} (the last one is {count - 1})")
+        raise no_partition(topic, partition, count - 1)
     options = {"compression_type": compression, "acks": acks}
     if partitioner != ROUND_ROBIN:
         options["partitioner"] = partitioner

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.cli.exits import CommandFailed, not_found, usage
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
 from headrace.cli.id_ranges import parse_ids
 from headrace.cli.overview import Overview
 from headrace.client.client import ClusterClient
@@ -45,7 +45,10 @@ def balanced(
     live = {broker.id: broker.rack for broker in overview.cluster.live}
     for broker in to or ():
         if broker not in live:
-            raise not_found("live broker", str(broker), map(str, live))
+            there_are = ", ".join(map(str, sorted(live))) or "none"
+            raise CommandFailed(
+                f"there is no live broker {broker} (live: {there_are})", ExitCode.NOT_FOUND
+            )
     racks = {id_: rack for id_, rack in live.items() if to is None or id_ in to}
     placed = {
         PlacedPartition(*each): replicas

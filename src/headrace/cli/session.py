@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import SystemRandom
 from typing import Final, TypeVar
 
-from headrace.cli.exits import not_found, refused, usage
+from headrace.cli.exits import no_partition, not_found, refused, usage
 from headrace.cli.id_ranges import parse_ids
 from headrace.cli.output import Output
 from headrace.cli.profiles import SERVERS
@@ -115,7 +115,7 @@ def partitions_of(topic: TopicInfo, wanted: Sequence[int] | None = None) -> list
     for index in chosen:
         if index not in topic.partitions:
             last = max(topic.partitions, default=-1)
-            raise not_found("partition", f"{topic.name}-{index} (the last one is {last})")
+            raise no_partition(topic.name, index, last)
     return [TopicPartition(topic.name, index) for index in chosen]
 
 

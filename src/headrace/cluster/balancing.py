@@ -59,7 +59,7 @@ def _check(placed: Placement, racks: Mapping[int, str | None]) -> None:
         if len(replicas) > len(racks):
             raise CannotBalance(
                 f"{each.topic}-{each.partition} has {len(replicas)} replicas, "
-                f"and there are only {len(racks)} brokers to hold them"
+                f"more than there are brokers to hold them ({len(racks)})"
             )
 
 
