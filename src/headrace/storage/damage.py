@@ -80,7 +80,7 @@ def walk(segment: Segment, offset: int, to: int, limit: int, epoch_span: EpochSp
     next_offset = segment.base_offset
     while position < to:
         bounds = bounds_in(segment, next_offset, limit, epoch_span)
-        data = segment.read_some(position, WALK_BYTES)
+        data = segment.read_some(position, min(WALK_BYTES, to - position))
         if len(data) >= LOG_OVERHEAD:
             length = LOG_OVERHEAD + _LENGTH.unpack_from(data)[0]
             if len(data) < length <= segment.size - position:

@@ -20,10 +20,8 @@ from headrace.records.batch import (
 from headrace.records.buffer import Buffer, WritableBuffer
 from headrace.records.deep import Inspection
 from headrace.records.plain import seal_plain
-from headrace.storage import timestamps
 from headrace.storage.aborted_txn import AbortedTxn
 from headrace.storage.batch_check import BadBatch, Checked, check_batches
-from headrace.storage.compactable_log import CompactableLog
 from headrace.storage.config import MAX_LONG
 from headrace.storage.damage import Checks, Damage, bounds_in, whole_again
 from headrace.storage.errors import (
@@ -33,10 +31,10 @@ from headrace.storage.errors import (
     StorageError,
     UnexpectedOffset,
 )
+from headrace.storage.log_by_time import LogByTime
 from headrace.storage.producers import BatchTrace, Marker, Origin, ProducerEntry
 from headrace.storage.scan import read_marker
 from headrace.storage.segment import MAX_RELATIVE_OFFSET, Segment
-from headrace.storage.timestamps import TimestampedOffset
 from headrace.storage.validation import AppendRules, Batches, plain_batch, validate
 
 # The markers of an append that holds one batch and no marker.
@@ -68,7 +66,7 @@ class ReadResult(NamedTuple):
     first_offset: int
 
 
-class Log(CompactableLog):
+class Log(LogByTime):
     """The records of one partition, from `log_start_offset` up to `log_end_offset`."""
 
     __slots__ = ()
@@ -508,22 +506,6 @@ class Log(CompactableLog):
         return self._producers.expire(now_ms, expiration_ms)
 
     # --- looking up -----------------------------------------------------------------------------
-
-    def offset_for_timestamp(self, timestamp: int) -> TimestampedOffset | None:
-        """The first record that is at least as new as `timestamp`."""
-        self._ready()
-        try:
-            return timestamps.first_at(self._segments, timestamp, self.log_start_offset)
-        except OSError as error:
-            raise self.directory.fault(error, f"reading {self.name}") from error
-
-    def max_timestamp_offset(self) -> TimestampedOffset | None:
-        """The first record that has the largest timestamp of all."""
-        self._ready()
-        try:
-            return timestamps.latest(self._segments, self.log_start_offset)
-        except OSError as error:
-            raise self.directory.fault(error, f"reading {self.name}") from error
 
     @property
     def latest_epoch(self) -> int:

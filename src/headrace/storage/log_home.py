@@ -58,6 +58,7 @@ class LogHome:
 
     __slots__ = (
         "_fs",
+        "_knows_cleaned",
         "_lock_fd",
         "_on_disk",
         "_saved_version",
@@ -95,6 +96,7 @@ class LogHome:
         self.log_starts: dict[str, int] = {}
         self.high_watermarks: dict[str, int] = {}
         self.cleaned_to: dict[str, int] = {}  # where the cleaner has come to
+        self._knows_cleaned = True
         self.manifests: dict[str, str] = {}  # how a clean stop has left each log
         self.partitions: list[PartitionName] = []  # what was found at open
         self.strays: list[str] = []
@@ -176,6 +178,7 @@ class LogHome:
                 offsets.update(read_offsets(self._fs, f"{self.path}/{name}"))
             except CorruptCheckpoint as error:
                 log.warning("ignored a damaged checkpoint", extra={"reason": str(error)})
+                self._knows_cleaned &= name != CLEANER_OFFSETS
         self._on_disk = {*self.recovery_points, *self.log_starts}
 
     def _read_manifest(self, expected_crc: int | None) -> None:
@@ -210,6 +213,10 @@ class LogHome:
                 log.warning("unknown directory", extra={"path": f"{self.path}/{name}"})
             else:
                 self.partitions.append(partition)
+
+    def may_be_cleaned(self, name: str) -> bool:
+        """Whether a cleaner has been at that log, as far as anybody knows."""
+        return name in self.cleaned_to or not self._knows_cleaned
 
     # --- checkpoints ----------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from headrace.clock import Clock
 from headrace.storage import directory_names
-from headrace.storage.config import LogConfig
+from headrace.storage.config import COMPACT, LogConfig
 from headrace.storage.errors import (
     DiskError,
     InconsistentTopicId,
@@ -165,17 +165,19 @@ class LogManager:
                     "move one of them away"
                 )
             name = f"{topic}-{partition}"
+            config = config_of(topic)
             found = Log(
                 home.directory,
                 topic,
                 partition,
                 topic_id=read_topic_id(self._fs, f"{home.path}/{name}") or NO_TOPIC_ID,
-                config=config_of(topic),
+                config=config,
                 checkpointed=Checkpointed(
                     clean=home.was_clean,
                     recovery_point=home.recovery_points.get(name, 0),
                     log_start_offset=home.log_starts.get(name, 0),
                     manifest=home.manifests.get(name),
+                    may_have_gaps=COMPACT in config.cleanup_policy or home.may_be_cleaned(name),
                 ),
             )
             self._add(home, found)

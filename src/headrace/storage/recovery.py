@@ -4,7 +4,8 @@ After a clean stop the files are taken at their word, with cheap checks. After a
 segment that reaches past the recovery point is scanned: the first batch above it that does not
 hold ends the log there, and what follows is removed. A batch *below* it that does not hold was once
 promised to be safe: the log is not cut but refused (`LogCorrupt`), unless its owner has said that
-others have it.
+others have it. Segments below it that are gone are found by the list that a clean stop has left, or
+else by their neighbours.
 
 Indexes, producers' state and leader epochs of what was scanned are rebuilt. Opening can be
 interrupted anywhere and started again.
@@ -12,6 +13,7 @@ interrupted anywhere and started again.
 
 import logging
 from dataclasses import dataclass
+from itertools import pairwise
 
 from headrace.records.batch import BatchHeader
 from headrace.storage import segment_manifest
@@ -25,13 +27,14 @@ from headrace.storage.cleaning.leftovers import offset_of, tidy
 from headrace.storage.config import LogConfig
 from headrace.storage.damage import Damage, walk
 from headrace.storage.epochs import LeaderEpochs
-from headrace.storage.errors import LogCorrupt
+from headrace.storage.errors import CorruptIndex, LogCorrupt
 from headrace.storage.filesystem import lacks_room, remove_if_there
 from headrace.storage.open_files import OpenFile, OpenFiles
 from headrace.storage.producer_recovery import rebuild_producers
 from headrace.storage.producers import Marker, ProducerStates
 from headrace.storage.scan import scan
 from headrace.storage.segment import (
+    DELETED,
     LOG,
     MAX_RELATIVE_OFFSET,
     OFFSET_INDEX,
@@ -57,6 +60,7 @@ class Checkpointed:
     recovery_point: int
     log_start_offset: int
     manifest: str | None = None  # the line that a clean stop has left
+    may_have_gaps: bool = True  # compaction may have been there: segments need not adjoin
     expendable: bool = False  # what was safe on this disk is so on others': damage ends the log
 
 
@@ -92,6 +96,7 @@ class _Loader:
         self._manifest: LogManifest | None = None
         if checkpointed.clean and checkpointed.manifest is not None:
             self._manifest = segment_manifest.decode(checkpointed.manifest)
+        self._adjoins = not checkpointed.may_have_gaps
         self._holes: list[Damage] = []
         self._expendable = checkpointed.expendable
         self._segments = Segments(files, path)
@@ -101,10 +106,13 @@ class _Loader:
         self._has_room = True
 
     def load(self) -> LoadedLog:
+        retired = self._retired()
         self._list()
         segments = self._segments
         if self._manifest is not None:
             self._compare(self._manifest)
+        elif self._adjoins:
+            self._find_gaps(retired)
         first_scanned = self._first_to_scan()
         end = self._log_start
         if segments.items:
@@ -178,6 +186,36 @@ class _Loader:
             if after > self._log_start:
                 first = max(first, self._log_start)
                 self._holes.append(Damage(path, position, first, after, reason))
+
+    def _retired(self) -> set[int]:
+        """Segments that retention was about to remove, by the names that it gives them."""
+        if self._manifest is not None or not self._adjoins:
+            return set()
+        names = (entry.name for entry in self._fs.list_dir(self._path))
+        return {offset_of(name) for name in names if name.endswith(LOG + DELETED)}
+
+    def _find_gaps(self, retired: set[int]) -> None:
+        """Finds what is missing of closed segments where no list tells, by their neighbours.
+
+        What was safe on disk and not compacted goes on where the segment before ends. Only
+        retention leaves a gap, if a loss of power undid some of its renames: then all before it is
+        retired as well.
+        """
+        for segment, following in pairwise(self._segments.items):
+            after = following.base_offset
+            if not self._log_start < after <= self._recovery_point:
+                continue
+            try:
+                end = segment.next_offset()
+            except (LogCorrupt, CorruptIndex):
+                continue  # whoever reads it will find out more
+            if end < after and any(end <= each < after for each in retired):
+                self._log_start = after
+            elif end < after:
+                path, first = segment.file.path, max(end, self._log_start)
+                reason = "nothing follows up to the next segment"
+                self._holes.append(Damage(path, segment.size, first, after, reason))
+        self._holes = [each for each in self._holes if each.next_offset > self._log_start]
 
     def _first_to_scan(self) -> int | None:
         """The place of the first segment whose files cannot be taken at their word."""

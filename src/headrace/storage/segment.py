@@ -63,6 +63,7 @@ class Segment:
         "file",
         "index",
         "index_entries",
+        "is_time_in_doubt",
         "own_from",
         "path",
         "removed",
@@ -102,6 +103,7 @@ class Segment:
         self.index_entries = 0  # counted when the segment is prepared for writing
         self._max_timestamp = UNKNOWN if size else NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
+        self.is_time_in_doubt = False  # the time index is damaged, or the batch that it names
 
     def create(self) -> None:
         """Makes the empty file; its name is durable once the directory is synced."""
@@ -198,10 +200,11 @@ class Segment:
                 last = self.times.last()
             except (CorruptIndex, FileNotFoundError):
                 last = (UNKNOWN, 0)
+            self.is_time_in_doubt = last is not None and not self.is_time_of(*last)
             timestamp, relative = last or (NO_TIMESTAMP, 0)
             self._max_timestamp = timestamp
             self._max_timestamp_offset = self.base_offset + relative
-            if last is not None and not self.is_time_of(*last):
+            if self.is_time_in_doubt:
                 # Retention goes by it: a wrong one would take records away too early.
                 log.warning("a time index is damaged", extra={"segment": self.path})
                 self._look_for_max_timestamp()
@@ -213,12 +216,11 @@ class Segment:
             return False
         try:
             found = self.find(self.base_offset + relative_offset)
-        except LogCorrupt:
+            if found is None:
+                return False
+            return read_header(self.read_some(found[0], HEADER_SIZE)).max_timestamp == timestamp
+        except (LogCorrupt, RecordError):
             return False
-        if found is None:
-            return False
-        head = self.read_some(found[0], HEADER_SIZE)
-        return len(head) == HEADER_SIZE and read_header(head).max_timestamp == timestamp
 
     def _look_for_max_timestamp(self) -> None:
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset

@@ -7,7 +7,6 @@ from headrace.records.errors import RecordError
 from headrace.records.outline import iter_outlines
 from headrace.storage.errors import CorruptIndex
 from headrace.storage.segment import Segment
-from headrace.storage.segments import Segments
 from headrace.storage.validation import MAX_DECOMPRESSED_BYTES
 
 
@@ -19,18 +18,25 @@ class TimestampedOffset(NamedTuple):
     leader_epoch: int
 
 
-def first_at(segments: Segments, timestamp: int, log_start: int) -> TimestampedOffset | None:
-    """The first record from `log_start` on whose timestamp is at least `timestamp`."""
-    for segment in segments.items[segments.slot_of(log_start) :]:
-        if segment.size == 0 or segment.max_timestamp < timestamp:
-            continue
-        start = max(log_start, segment.base_offset + _time_before(segment, timestamp))
-        for position, header in segment.headers_from(segment.start_before(start)):
-            if header.max_timestamp >= timestamp and header.last_offset >= log_start:
-                found = _in_batch(segment, position, header, timestamp, log_start)
-                if found is not None:
-                    return found
-    return None
+def start_in(segment: Segment, timestamp: int) -> int:
+    """An offset of the segment before which all records are older than `timestamp`."""
+    return segment.base_offset + _time_before(segment, timestamp)
+
+
+def first_in(
+    segment: Segment, start: int, timestamp: int, log_start: int
+) -> tuple[TimestampedOffset | None, int]:
+    """The first record from `start` and `log_start` on whose timestamp is at least `timestamp`.
+
+    Also the position up to which the segment was looked at: the answer is as good as what stands
+    there, which nobody has checked yet.
+    """
+    for position, header in segment.headers_from(segment.start_before(start)):
+        if header.max_timestamp >= timestamp and header.last_offset >= log_start:
+            found = _in_batch(segment, position, header, timestamp, log_start)
+            if found is not None:
+                return found, position + header.size
+    return None, segment.size
 
 
 def _time_before(segment: Segment, timestamp: int) -> int:
@@ -42,13 +48,6 @@ def _time_before(segment: Segment, timestamp: int) -> int:
     if floor is None or not segment.is_time_of(*floor):
         return 0
     return floor[1]
-
-
-def latest(segments: Segments, log_start: int) -> TimestampedOffset | None:
-    """The first record with the largest timestamp from `log_start` on."""
-    candidates = [each for each in segments.items[segments.slot_of(log_start) :] if each.size]
-    newest = max((segment.max_timestamp for segment in candidates), default=-1)
-    return first_at(segments, newest, log_start) if newest >= 0 else None
 
 
 def _in_batch(

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from headrace.storage.filesystem import FileSystem, remove_if_there, remove_tree
+from headrace.storage.filesystem import FileSystem, parent_of, remove_if_there, remove_tree
 
 log = logging.getLogger(__name__)
 
@@ -37,8 +37,12 @@ class Trash:
         self._waiting.append((self._monotonic() + delay_ms / 1000, path, True))
 
     def sweep(self) -> int:
-        """Removes what is due; returns how many paths. A failure is logged, not raised."""
+        """Removes what is due; returns how many paths. A failure is logged, not raised.
+
+        The new names are on disk first: what recovery finds missing was not retired otherwise.
+        """
         removed, now_s = 0, self._monotonic()
+        synced: set[str] = set()
         for _ in range(len(self._waiting)):
             due_s, path, is_tree = item = self._waiting.popleft()
             if due_s > now_s:
@@ -48,8 +52,14 @@ class Trash:
                 if is_tree:
                     remove_tree(self._fs, path)
                 else:
+                    parent = parent_of(path)
+                    if parent not in synced:
+                        self._fs.fsync_dir(parent)
+                        synced.add(parent)
                     remove_if_there(self._fs, path)
                 removed += 1
+            except FileNotFoundError:
+                removed += 1  # its directory is gone
             except OSError as error:
                 log.warning("could not remove", extra={"path": path, "reason": str(error)})
         return removed

@@ -1,5 +1,8 @@
 """Bytes that change, files that shrink or go: found before anything of them is served."""
 
+from contextlib import suppress
+from random import Random
+
 import pytest
 from tests.support.cleaning import COMPACTED, LogCleaner
 
@@ -114,6 +117,86 @@ def test_no_bit_of_an_index_changes_an_answer(suffix: str) -> None:
     assert answers() == expected
 
 
+def timed(fs: MemoryFileSystem) -> Log:
+    """Opened again, so that nothing but the files tells the times."""
+    config = LogConfig(segment_bytes=600, index_interval_bytes=100)
+    manager, log = open_log(fs, config)
+    for number in range(COUNT):
+        append(log, batch(b"%02d" % number * 30, timestamp=NOW_MS + 10 * number))
+    manager.close()
+    log = open_log(fs, config)[1]
+    log.load()
+    return log
+
+
+def by_time(log: Log) -> dict[int, object]:
+    """What each time finds, -1 for the latest; nothing where that is refused."""
+    for each in log._segments.items:
+        each._max_timestamp = -2  # as if it had never been looked at
+    found: dict[int, object] = {}
+    for time in range(NOW_MS, NOW_MS + 10 * COUNT + 10, 5):
+        with suppress(RecordsDamaged):
+            found[time] = log.offset_for_timestamp(time)
+    with suppress(RecordsDamaged):
+        found[-1] = log.max_timestamp_offset()
+    return found
+
+
+def test_no_bit_of_a_closed_segment_changes_what_a_time_finds() -> None:
+    """The answer is what it was, or that it is not known. Before the segment it is known."""
+    fs = MemoryFileSystem()
+    log = timed(fs)
+    expected = by_time(log)
+    assert len(expected) == 2 * COUNT + 3
+    closed = bases(fs)[1]
+    data = file_in(fs, path(closed))
+    before = set(range(NOW_MS, NOW_MS + 10 * closed - 9, 5))
+    refused = 0
+    for place in range(len(data)):
+        bits = range(8) if place < 61 else range(place % 8, place % 8 + 1)
+        for bit in bits:
+            data[place] ^= 1 << bit
+            found = by_time(log)
+            data[place] ^= 1 << bit
+            assert found.items() <= expected.items(), (place, bit)
+            assert before <= found.keys(), (place, bit)
+            refused += len(found) < len(expected)
+    assert refused > len(data)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_segment_that_is_gone_leaves_open_what_a_time_finds_behind_it(which: int) -> None:
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    manager.close()
+    gone = bases(fs)[which]
+    fs.remove(path(gone))
+    _, log = open_log(fs, SMALL)
+    if which:
+        first = log.offset_for_timestamp(0)
+        assert first is not None
+        assert first.offset == 0
+    else:
+        with pytest.raises(RecordsDamaged):
+            log.offset_for_timestamp(0)
+    with pytest.raises(RecordsDamaged):
+        log.offset_for_timestamp(NOW_MS + 1)
+    with pytest.raises(RecordsDamaged):
+        log.max_timestamp_offset()
+
+
+def test_a_segment_that_goes_while_in_use_is_not_passed_over_by_a_time() -> None:
+    fs = MemoryFileSystem()
+    log = timed(fs)
+    gone = bases(fs)[1]
+    log._segments.items[1].close()  # as if many other files were in use
+    fs.remove(path(gone))
+    for _ in range(2):
+        with pytest.raises(RecordsDamaged, match="gone"):
+            log.offset_for_timestamp(NOW_MS + 10 * (gone + 1))
+    assert log.directory.failure is None
+
+
 def test_damage_is_told_with_file_position_and_offsets(caplog: pytest.LogCaptureFixture) -> None:
     fs = MemoryFileSystem()
     _, log = filled(fs)
@@ -218,6 +301,120 @@ def test_a_segment_that_is_gone_after_a_clean_stop_is_not_passed_over(which: int
         assert found == {at: each for at, each in written.items() if not gone <= at < following}
         assert len(refused) == following - gone
         manager.close()
+
+
+def killed(fs: MemoryFileSystem, manager: LogManager, log: Log) -> MemoryFileSystem:
+    """What an unclean stop leaves, after all was flushed."""
+    log.flush()
+    manager.checkpoint()
+    return fs.after_kill()
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_segment_that_is_gone_after_an_unclean_stop_is_not_passed_over(which: int) -> None:
+    """Nobody has listed the segments: their neighbours tell."""
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    written, _ = served(log)
+    fs = killed(fs, manager, log)
+    gone, following = bases(fs)[which : which + 2]
+    for suffix in (".log", ".index", ".timeindex", ".snapshot"):
+        fs.remove(path(gone, suffix))
+    for _ in range(2):
+        manager, log = open_log(fs, SMALL)
+        assert log.is_damaged
+        found, refused = served(log)
+        assert found == {at: each for at, each in written.items() if not gone <= at < following}
+        assert len(refused) == following - gone
+        fs = killed(fs, manager, log)
+    manager.close()  # the list of a clean stop says so as well
+    _, log = open_log(fs, SMALL)
+    assert len(served(log)[1]) == following - gone
+
+
+def test_a_segment_that_is_shorter_after_an_unclean_stop_is_noticed() -> None:
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    written, _ = served(log)
+    fs = killed(fs, manager, log)
+    short, following = bases(fs)[1:3]
+    data = file_in(fs, path(short))
+    places = [pos for pos, _ in headers(bytes(data))]
+    del data[places[-1] :]
+    _, log = open_log(fs, SMALL)
+    found, refused = served(log)
+    assert found == {at: each for at, each in written.items() if at != following - 1}
+    assert len(refused) == 1
+
+
+def test_what_retention_or_a_start_elsewhere_left_out_is_no_gap_after_an_unclean_stop() -> None:
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    log.truncate_fully_and_start_at(1000)
+    for number in range(12):
+        append(log, batch(b"%02d" % number * 30))
+    log.flush()
+    manager.checkpoint()
+    log.delete_before(1006)
+    assert log.delete_old_segments(NOW_MS)
+    expected = values(log)
+    fs = fs.after_kill()  # before the start of the log is written down
+    manager, log = open_log(fs, SMALL)
+    assert expected.items() <= values(log).items()
+    assert not log.is_damaged
+
+
+def test_a_retirement_that_a_loss_of_power_undid_in_part_is_no_gap() -> None:
+    """The second segment's new name was on disk before the first one's."""
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    fs = killed(fs, manager, log)
+    second, third = bases(fs)[1:3]
+    fs.rename(path(second), path(second, ".log.deleted"))
+    for _ in range(2):
+        manager, log = open_log(fs, SMALL)
+        assert not log.is_damaged
+        assert log.log_start_offset == third
+        assert values(log).keys() == set(range(third, COUNT))
+        manager.checkpoint()
+        fs = fs.after_kill()
+
+
+@pytest.mark.parametrize("is_swept", [False, True])
+def test_whatever_a_loss_of_power_leaves_of_retention_is_no_gap(is_swept: bool) -> None:
+    fs = MemoryFileSystem()
+    manager, log = filled(fs)
+    log.flush()
+    manager.checkpoint()
+    log.delete_before(COUNT - 1)
+    assert log.delete_old_segments(NOW_MS) > 2
+    if is_swept:
+        manager.sweep()
+    for seed in range(100):
+        _, after = open_log(fs.after_power_loss(Random(seed)), SMALL)
+        assert not after.is_damaged, seed
+        assert COUNT - 1 in values(after)
+
+
+def test_what_compaction_removed_is_no_gap_after_an_unclean_stop() -> None:
+    """Also if the topic is not to be compacted any more."""
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs, COMPACTED)
+    for number in range(40):
+        key = b"%d" % (number if number % 7 == 1 else 100)
+        append(log, batch(b"v%02d" % number * 10, key=key))
+    log.flush()
+    LogCleaner(log).run(NOW_MS)
+    manager.save_cleaned(log, log.log_end_offset)
+    kept = values(log)
+    assert len(kept) < 20
+    fs = killed(fs, manager, log)
+    assert any(base and base - 1 not in kept for base in bases(fs)), "there are gaps"
+    for config in (COMPACTED, SMALL):
+        manager, log = open_log(fs, config)
+        assert not log.is_damaged
+        assert values(log) == kept
+        fs = killed(fs, manager, log)
 
 
 def test_a_segment_that_is_put_back_is_served_again() -> None:
