@@ -25,9 +25,11 @@ def damage(directory: Path, at: float) -> None:
         index.unlink()  # the file is not taken at its word then
 
 
-async def all_alike(members: Members, expected: list[bytes]) -> None:
-    await until(lambda: set(members.partition(1).isr) == {1, 2, 3}, "all are in sync")
-    for id_ in (1, 2, 3):
+async def all_alike(
+    members: Members, expected: list[bytes], ids: tuple[int, ...] = (1, 2, 3)
+) -> None:
+    await until(lambda: set(members.partition(1).isr) == {*ids}, "all are in sync")
+    for id_ in ids:
         await until(lambda id_=id_: values(members, id_) == expected, f"{id_} has everything")
 
 
@@ -80,5 +82,43 @@ def test_a_damaged_leader_makes_room_for_one_that_is_whole(tmp_path: Path) -> No
             await until(lambda: len(members.partition(leader).isr) > 1, "two are in sync")
             assert (await produce(members, leader, b"more")).error_code == ErrorCode.NONE
             await all_alike(members, [*VALUES, b"more"])
+
+    run(test())
+
+
+def test_a_damaged_replica_that_might_be_elected_is_copied_again_as_well(tmp_path: Path) -> None:
+    """It was the last to leave, and counts as one that misses nothing: it says that it does."""
+
+    async def test() -> None:
+        async with Members(tmp_path, count=2, settings=SETTINGS) as members:
+            await create(members, replicas=(1, 2))
+            for value in VALUES:
+                assert (await produce(members, 1, value)).error_code == ErrorCode.NONE
+            await members.stop(2)
+            await until(lambda: members.partition(1).eligible_leaders == (2,), "2 is eligible")
+            damage(tmp_path / "2", at=0.5)
+            await members.start(2)
+            await all_alike(members, VALUES, (1, 2))
+            assert (await produce(members, 1, b"more")).error_code == ErrorCode.NONE
+            await all_alike(members, [*VALUES, b"more"], (1, 2))
+
+    run(test())
+
+
+def test_two_of_three_that_are_damaged_are_copied_again_from_the_third(tmp_path: Path) -> None:
+
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members)
+            for value in VALUES:
+                assert (await produce(members, 1, value)).error_code == ErrorCode.NONE
+            await members.stop(3)
+            await members.stop(2)
+            await until(lambda: members.partition(1).isr == (1,), "1 is alone")
+            damage(tmp_path / "2", at=0.5)
+            damage(tmp_path / "3", at=0.7)
+            await members.start(3)
+            await members.start(2)
+            await all_alike(members, VALUES)
 
     run(test())

@@ -1,11 +1,18 @@
 """Closed segments that change, shrink or go on one replica: never served, repaired from another."""
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.members import Members, run, until
+from tests.support.orders import create as create_orders
 
+from headrace.broker.handlers import alter_partition
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.outcome import Outcome
+from headrace.cluster.partition_control import IsrAnswer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -73,12 +80,14 @@ def remove_first(data: Path) -> None:
     segment(data, 0).unlink()
 
 
-async def create(members: Members, **configs: str) -> None:
+async def create(
+    members: Members, *, replicas: tuple[int, ...] = (1, 2, 3), **configs: str
+) -> None:
     new = CreatableTopic(
         name="orders",
         num_partitions=-1,
         replication_factor=-1,
-        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2, 3])],
+        assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))],
         configs=[
             CreatableTopicConfig(name="segment.bytes", value=str(SEGMENT_BYTES)),
             *(CreatableTopicConfig(name=name, value=value) for name, value in configs.items()),
@@ -158,9 +167,14 @@ def values(members: Members, id_: int) -> list[bytes | None]:
     return found
 
 
-async def all_alike(members: Members, expected: list[bytes]) -> None:
-    await until(lambda: set(members.partition(1).isr) == {1, 2, 3}, "all are in sync")
-    for id_ in (1, 2, 3):
+async def all_alike(
+    members: Members, expected: list[bytes], ids: tuple[int, ...] = (1, 2, 3)
+) -> None:
+    def are_in_sync() -> bool:
+        return all(set(members.partition(each).isr) == {*ids} for each in ids)
+
+    await until(are_in_sync, "all are in sync, as everybody knows")
+    for id_ in ids:
         await until(
             lambda id_=id_: log_of(members, id_).log_end_offset == len(expected), f"{id_} has all"
         )
@@ -185,6 +199,66 @@ def test_a_running_leader_that_reads_damage_is_copied_again(damage: Damage, tmp_
     run(test())
 
 
+DAMAGED = 26 + 500_000 // len(batch(VALUES[0]))  # the offset that `flip` hits
+
+
+def test_a_damaged_leader_whose_successor_dies_first_serves_what_holds(tmp_path: Path) -> None:
+    """It was about to resign. When the other is back, that one leads, and it is copied again."""
+
+    async def test() -> None:
+        settings = SETTINGS | {"min.insync.replicas": "1"}
+        async with Members(tmp_path, count=2, settings=settings) as members:
+            other = members.controller  # whom it will ask in vain
+            leader = 3 - other
+            await create(members, replicas=(leader, other))
+            for value in VALUES:
+                await produce(members, value)
+            await until(lambda: log_of(members, other).log_end_offset == COUNT, "both have all")
+            flip(tmp_path / str(leader))
+            log = log_of(members, leader)
+            # In one turn of the loop: it has found out and asks to resign when the other dies.
+            with pytest.raises(RecordsDamaged):
+                log.read(DAMAGED, max_bytes=1)
+            members.brokers[leader].replication.resign_from_failed()
+            members.kill(other)
+            assert log.failure is not None
+            members.sessions[other].expire()
+            await until(lambda: members.partition(leader).isr == (leader,), "it is alone")
+            await until(lambda: log.failure is None, "it is in use again")
+            assert (await fetch(members, leader, 0))[1] == VALUES[:26]
+            assert (await fetch(members, leader, DAMAGED))[0] == ErrorCode.CORRUPT_MESSAGE
+            await produce(members, b"more")
+            await members.start(other)
+            await until(lambda: members.partition(leader).leader == other, "the other leads")
+            await all_alike(members, [*VALUES, b"more"], (1, 2))
+
+    run(test())
+
+
+def test_a_damaged_leader_that_resigned_is_copied_again_when_its_successors_are_back(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members)
+            for value in VALUES:
+                await produce(members, value)
+            flip(tmp_path / "1")
+            assert (await fetch(members, 1, DAMAGED))[0] == ErrorCode.CORRUPT_MESSAGE
+            await until(lambda: members.partition(1).leader != 1, "another leads")
+            for id_ in (2, 3):
+                members.kill(id_)
+                members.sessions[id_].expire()
+            await until(lambda: members.partition(1).leader == -1, "nobody leads")
+            await members.start(2)
+            await members.start(3)
+            assert await consume(members, COUNT) == VALUES
+            await produce(members, b"more")
+            await all_alike(members, [*VALUES, b"more"])
+
+    run(test())
+
+
 def test_a_running_follower_that_reads_damage_is_copied_again(tmp_path: Path) -> None:
     """With nothing else under way, too: it names itself to its leader again."""
 
@@ -194,15 +268,84 @@ def test_a_running_follower_that_reads_damage_is_copied_again(tmp_path: Path) ->
             for value in VALUES:
                 await produce(members, value)
             flip(tmp_path / "3")
-            damaged = 26 + 500_000 // (len(batch(VALUES[0])))
             await until(lambda: log_of(members, 3).log_end_offset == COUNT, "3 has all")
             assert (await fetch(members, 3, 0, "rack-3"))[1] == VALUES[:26]
-            assert await fetch(members, 3, damaged, "rack-3") == (
+            assert await fetch(members, 3, DAMAGED, "rack-3") == (
                 ErrorCode.OFFSET_NOT_AVAILABLE,  # consumers ask the leader then
                 [],
             )
             await until(lambda: 3 not in members.partition(3).isr, "3 is not in sync")
             await all_alike(members, VALUES)
+
+    run(test())
+
+
+class LateLine:
+    """What a follower sends to its leader, from the fetch at `offset` on, arrives when it may."""
+
+    def __init__(self, members: Members, follower: int, leader: int, offset: int) -> None:
+        fetchers = members.brokers[follower].replication._fetchers
+        assert fetchers is not None
+        line: Any = fetchers._by_source[leader]._line.current
+        self._send = line.start
+        self._offset = offset
+        self._arrives = False
+        self.late: list[tuple[FetchRequest, int, asyncio.Future[Any]]] = []
+        line.start = self._start
+
+    def _start(self, request: FetchRequest, *, version: int) -> "asyncio.Future[Any]":
+        offsets = [each.fetch_offset for topic in request.topics for each in topic.partitions]
+        if self._arrives or not (self.late or self._offset in offsets):
+            return self._send(request, version=version)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.late.append((request, version, answer))
+        return answer
+
+    def arrive(self) -> None:
+        self._arrives = True
+        for request, version, answer in self.late:
+            sent = self._send(request, version=version)
+            sent.add_done_callback(lambda done, answer=answer: answer.set_result(done.result()))
+
+
+def test_a_fetch_that_comes_late_does_not_bring_a_damaged_follower_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count as in sync with what is cut off by then, and might be elected."""
+    ends: list[int] = []  # of the follower's log, whenever it joins
+
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members)
+            for value in VALUES:
+                await produce(members, value)
+            await until(lambda: log_of(members, 3).log_end_offset == COUNT, "3 has all")
+            decide = alter_partition.alter_partitions
+
+            def decided(image: MetadataImage, *asked: Any) -> Outcome[IsrAnswer]:
+                for change in asked[-1]:
+                    known = image.topics_by_id[change.topic_id].partition(change.index)
+                    if known and 3 in {each.broker_id for each in change.isr} - {*known.isr}:
+                        ends.append(log_of(members, 3).log_end_offset)
+                return decide(image, *asked)
+
+            monkeypatch.setattr(alter_partition, "alter_partitions", decided)
+            flip(tmp_path / "3")
+            line = LateLine(members, 3, 1, COUNT + 1)
+            data = TopicProduceData(
+                name="orders", partition_data=[PartitionProduceData(records=batch(b"more"))]
+            )
+            alone = ProduceRequest(acks=1, timeout_ms=10_000, topic_data=[data])
+            await members.ask(1, alone, ProduceResponse, version=12)
+            await until(lambda: line.late, "3 has told that it has it, and 1 has not heard")
+            assert (await fetch(members, 3, DAMAGED, "rack-3"))[0]
+            for number in range(3):  # as often as it takes to leave, and to be cut back
+                members.brokers[3].replication.resign_from_failed()
+                await create_orders(members, name=f"another-{number}")
+            line.arrive()
+            await until(lambda: ends, "3 is back")
+            await all_alike(members, [*VALUES, b"more"])
+            assert min(ends) == COUNT + 1
 
     run(test())
 

@@ -1,4 +1,4 @@
-"""Takes this broker out of in-sync sets whose records it cannot keep any more.
+"""Takes this broker out of in-sync sets, and of eligible leaders, whose records it cannot keep.
 
 A follower on a failed disk fetches no more, and its leader would wait for it until it lags. The
 follower itself knows at once, so it asks the controller, as a leader does that resigns. Whoever
@@ -39,7 +39,7 @@ class IsrLeaving:
             self._asking.cancel()
 
     def leave(self, followers: Sequence[Follower]) -> None:
-        """Asks for those of which this broker still counts as in sync."""
+        """Asks for those of which this broker still counts as one that misses nothing."""
         request = self._request(followers)
         if request.topics and self._asking is None:
             self._asking = self._broker.loop.create_task(self._send(request))
@@ -50,7 +50,9 @@ class IsrLeaving:
         for follower in followers:
             known = image.topics_by_id.get(follower.topic_id)
             partition = known.partition(follower.index) if known is not None else None
-            if partition is None or partition.leader == node_id or node_id not in partition.isr:
+            if partition is None or partition.leader == node_id:
+                continue
+            if node_id not in (*partition.isr, *partition.eligible_leaders):
                 continue
             others = [id_ for id_ in partition.isr if id_ != node_id]
             if not others:

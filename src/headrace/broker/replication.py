@@ -14,7 +14,7 @@ from headrace.broker.replica_fetchers import ReplicaFetchers
 from headrace.broker.replica_session import ReplicaSessions, Waiting
 from headrace.broker.room_watch import RoomWatch
 from headrace.broker.throttles import Throttles
-from headrace.cluster.topology import NO_LEADER, Partition
+from headrace.cluster.topology import INTERNAL_TOPICS, NO_LEADER, Partition
 from headrace.replication.follower import Follower
 from headrace.replication.replicated_leader import ReplicatedLeader
 
@@ -129,13 +129,24 @@ class Replication:
         return f"{follower.topic}-{follower.index}" in full and self._can_be_spared(follower)
 
     def _has_failed(self, leader: ReplicatedLeader, keeper: IsrKeeper) -> bool:
+        """One whose log is damaged has, as long as others can take over.
+
+        If they are gone before they did, what holds is served again: nobody else could do even
+        that, and it is what they catch up from when they are back.
+        """
         found = self._broker.logs.get(leader.topic, leader.index)
-        if found is not None and found.failure is None:
-            if not found.is_damaged or not keeper.can_spare(leader):
-                return False  # what holds is served as long as nobody else can
-            # Before it asks: whoever has resigned commits nothing more.
-            found.take_damaged_offline()
-        return True
+        if found is None or found.directory.failure is not None:
+            return True
+        if found.is_damaged:
+            if keeper.can_spare(leader):
+                # Before it asks: whoever has resigned commits nothing more.
+                found.take_damaged_offline()
+            elif leader.pending is None and found.serve_what_holds():
+                log.warning("a damaged log is in use again", extra={"log": found.name})
+                leader.resume()
+                if leader.topic in INTERNAL_TOPICS:  # a shard that did not load tries again
+                    self._broker.coordinators.role_changed(leader.topic, leader.index)
+        return found.failure is not None
 
     def _cannot_be_kept(self, follower: Follower, fetchers: ReplicaFetchers) -> bool:
         """One that has no log yet may get it on a disk that works.

@@ -158,7 +158,7 @@ def alter_partitions(
     """A leader's new in-sync sets (AlterPartition). The caller has checked the broker's epoch.
 
     A broker whose disk has failed names the others: what it had itself counts no longer, and if it
-    led, one of them leads then.
+    led, one of them leads then. If it was out of sync, it is not eligible to lead any more.
     """
     records: list[MetadataRecord] = []
     answers: list[IsrAnswer] = []
@@ -166,7 +166,8 @@ def alter_partitions(
         try:
             topic, partition = _addressed(image, change.topic_id, change.index)
             isr = tuple(member.broker_id for member in change.isr)
-            if not _is_applied(partition, change, isr):
+            leaves = broker_id not in isr and broker_id in partition.eligible_leaders
+            if leaves or not _is_applied(partition, change, isr):
                 _check_isr_change(image, partition, broker_id, change)
                 altered = PartitionChange(partition, standing(image, rules, topic.name))
                 altered.agree(isr)
@@ -215,7 +216,7 @@ def _check_isr_change(
     ids = [member.broker_id for member in change.isr]
     resigns = broker_id not in ids
     least = 1 if live_ids(image).isdisjoint(partition.eligible_leaders) else 0
-    if resigns and not least <= len(ids) < len(partition.isr):
+    if resigns and not least <= len(ids) <= len(set(partition.isr) - {broker_id}):
         raise Refused(ErrorCode.INVALID_REQUEST)
     if broker_id != partition.leader and set(ids) != set(partition.isr) - {broker_id}:
         raise Refused(ErrorCode.INVALID_REQUEST)  # a follower speaks for itself alone

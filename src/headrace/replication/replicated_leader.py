@@ -44,6 +44,7 @@ class ReplicatedLeader(Leader):
         "_pending",
         "_safe_end",
         "_start_waiters",
+        "_unanswered",
         "_uncommitted",
         "partition",
         "progress",
@@ -74,6 +75,8 @@ class ReplicatedLeader(Leader):
         self._known_watermark = high_watermark
         self._maximal = frozenset(partition.isr)
         self._pending: IsrProposal | None = None
+        # Whom the controller may yet take in, because of a change that was given up to resign.
+        self._unanswered: frozenset[int] = frozenset()
         self._safe_end = -1
         self._epoch_start = -1
         self._uncommitted: deque[tuple[int, int]] = deque()  # (end offset, bytes)
@@ -272,8 +275,9 @@ class ReplicatedLeader(Leader):
         others = {id_ for id_ in self.partition.isr if id_ != self._broker_id and id_ in live}
         if not others and live.keys().isdisjoint(self.partition.eligible_leaders):
             return None
-        # A change that may be under way does not matter: nothing more is committed here.
-        self._pending = None
+        if self._pending is not None:
+            self._unanswered |= self._pending.ids
+            self._pending = None
         return self._propose(others, live)
 
     def can_spare_itself(self, live: Mapping[int, int]) -> bool:
@@ -302,7 +306,8 @@ class ReplicatedLeader(Leader):
             self.epoch,
             self.partition.partition_epoch,
         )
-        before, self._maximal = self._maximal, frozenset(isr) | frozenset(self.partition.isr)
+        before = self._maximal
+        self._maximal = self._unanswered.union(isr, self.partition.isr)
         if not self._maximal <= before:
             for waiter in tuple(self._end_waiters):
                 waiter.interrupted()  # who joins is waited for from now on
@@ -320,7 +325,7 @@ class ReplicatedLeader(Leader):
         """The controller has certainly not done it: the set is what it was."""
         if self._pending is proposal:
             self._pending = None
-            self._maximal = frozenset(self.partition.isr)
+            self._maximal = self._unanswered.union(self.partition.isr)
             self._advance()
 
     def partition_changed(self, partition: Partition, now: float) -> None:
@@ -342,13 +347,20 @@ class ReplicatedLeader(Leader):
         self.epoch = partition.leader_epoch
         if self.is_open:
             self._epoch_start = self.log.log_end_offset
-            self.log.begin_epoch(self.epoch)
         self._take(partition, now)
+        if self.is_open:
+            self.log.begin_epoch(self.epoch)  # last: a log that has failed refuses it
+
+    def resume(self) -> None:
+        """The log is in use again, and knows nothing of epochs that were given out meanwhile."""
+        self.log.begin_epoch(self.epoch)
+        self._advance()
 
     def _take(self, partition: Partition, now: float) -> None:
         self.partition = partition
         self._count_in_sync()
         self._pending = None
+        self._unanswered = frozenset()
         self._maximal = frozenset(partition.isr)
         for id_ in partition.replicas:
             if id_ != self._broker_id and id_ not in self.progress:

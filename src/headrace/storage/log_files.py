@@ -212,6 +212,16 @@ class LogFiles:
             first = min(self._damages.values(), key=lambda each: each.first_offset)
             self._failure = LogCorrupt(f"{self.name} is offline: {first.error()}")
 
+    def serve_what_holds(self) -> bool:
+        """Takes back that it was taken offline, because nobody else is left; whether it was.
+
+        A log that did not open stays as it is: nothing is known of what holds there.
+        """
+        if not (self._loaded and isinstance(self._failure, LogCorrupt)):
+            return False
+        self._failure = None
+        return True
+
     def give_up_damaged(self) -> None:
         """Goes on as far as it holds. For who knows that others have the rest."""
         if not self.is_damaged:

@@ -149,3 +149,15 @@ def test_a_follower_speaks_for_itself_alone(isr: tuple[int, ...]) -> None:
 
 def test_one_that_is_not_in_sync_changes_nothing() -> None:
     assert refusal(cluster(LED_BY_1), change(1), broker_id=3) is ErrorCode.INVALID_REQUEST
+
+
+def test_one_that_is_eligible_and_lost_its_records_says_so_and_is_not_elected() -> None:
+    alone = LED_BY_1._replace(isr=(1,), eligible_leaders=(2, 3))
+    outcome = alter_partitions(cluster(alone), rules, 2, 20, [change(1)])
+    answer = outcome.results[0].partition
+    assert answer is not None
+    assert (answer.leader, answer.isr, answer.eligible_leaders) == (1, (1,), (3,))
+    assert (answer.leader_epoch, answer.partition_epoch) == (4, 8)
+    again = alter_partitions(cluster(answer), rules, 2, 20, [change(1)])
+    assert again.records == ()  # it is so already
+    assert refusal(cluster(alone), change(1, 3), broker_id=2) is ErrorCode.INVALID_REQUEST

@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from headrace.clock import SystemClock
 from headrace.cluster.topology import Partition
 from headrace.protocol.errors import ErrorCode
@@ -9,6 +11,8 @@ from headrace.records.record import Record, build_batch
 from headrace.replication.replica import Replica
 from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.config import LogConfig
+from headrace.storage.damage import Damage
+from headrace.storage.errors import StorageError
 from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
 from headrace.testing.memory_files import MemoryFileSystem
@@ -145,6 +149,43 @@ def test_a_leader_whose_disk_failed_proposes_the_others() -> None:
     assert proposal is not None
     assert proposal.ids == {2, 3}
     assert led(ALL._replace(isr=(1,))).propose_resigning(LIVE) is None
+
+
+def test_who_was_about_to_join_counts_though_the_leader_resigns() -> None:
+    """The controller may have agreed to it: then that one may be elected."""
+    leader = led(ALL._replace(isr=(1, 2)))
+    end = append(leader)
+    leader.fetched(3, 30, 0, 0, now=1.0)
+    assert leader.propose_joining([3], LIVE) is not None
+    resigning = leader.propose_resigning(LIVE)
+    assert resigning is not None
+    assert resigning.ids == {2}
+    leader.fetched(2, 20, end, 0, now=1.0)
+    assert leader.high_watermark == 0
+    leader.refused(resigning)
+    assert leader.high_watermark == 0
+    leader.partition_changed(ALL._replace(isr=(1, 2), partition_epoch=9), now=1.0)
+    assert leader.high_watermark == end
+
+
+def test_a_leader_whose_log_is_offline_knows_its_partition_in_the_next_epoch() -> None:
+    """What it proposes is refused for ever otherwise. Its log learns of the epoch in the end."""
+    leader = led()
+    append(leader)
+    log = leader.log
+    log._damaged(Damage("a file", 0, 0, 1, "a reason"))
+    log.take_damaged_offline()
+    later = ALL._replace(isr=(1, 2), leader_epoch=1, partition_epoch=1)
+    with pytest.raises(StorageError):
+        leader.lead_on(later, now=1.0)
+    assert leader.partition == later
+    proposal = leader.propose_resigning(LIVE)
+    assert proposal is not None
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (1, 1)
+    assert log.serve_what_holds()
+    leader.resume()
+    assert log.latest_epoch == 1
+    append(leader)
 
 
 def test_what_is_not_on_disk_yet_is_not_committed_where_that_was_promised() -> None:
