@@ -350,3 +350,24 @@ def test_the_death_of_a_worker_is_no_death_of_the_broker(spawn: Spawn) -> None:
     )
     with Wire(broker.bootstrap_servers) as wire:
         assert len(read_all(wire, "slow")) == 20
+
+
+def test_it_is_on_disk_that_a_log_is_compacted_before_a_segment_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash in between, the gaps that compaction leaves are no missing segments."""
+    known: list[bool] = []
+    prepare = Swap.prepare
+
+    def prepared(swap: Swap) -> None:
+        checkpoint = tmp_path / "cleaner-offset-checkpoint"
+        known.append(checkpoint.exists() and "\nt 0 " in checkpoint.read_text())
+        prepare(swap)
+
+    monkeypatch.setattr(Swap, "prepare", prepared)
+    with Broker(data=tmp_path, settings=CLEANING) as broker, Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "t", configs=COMPACTED)
+        for second in range(4):
+            put(wire, "t", second, (b"k", b"%d" % second))
+        wait_for(lambda: known, "a segment is replaced")
+    assert known[0]

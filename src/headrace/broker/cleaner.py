@@ -207,6 +207,9 @@ class Cleaner:
         cleaned = replica.log
         now_ms = self._broker.clock.wall_ms()
         job = cleaned.cleaning_job(dirt, now_ms, self._limits())
+        if self._broker.logs.cleaned_to(cleaned) is None:
+            # Before the first segment is replaced: recovery knows by it that there may be gaps.
+            await self._broker.offload(self._broker.logs.save_cleaned, cleaned, dirt.first_dirty)
         if self._worker is None:
             self._worker = self._broker.world.worker(
                 self._broker.loop, self._broker.offload, WORKER

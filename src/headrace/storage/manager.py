@@ -337,6 +337,8 @@ class LogManager:
             ),
         )
         self._add(home, found)
+        with suppress(StorageError):  # a full disk; a directory that fails has said so
+            home.save_cleaned(note.name, note.log_start_offset)  # it may be compacted, with gaps
         log.warning("a log that was set aside is back", extra={"log": note.name, "path": path})
         return found
 

@@ -1,6 +1,7 @@
 """Logs that are set aside: not loaded, not lost, not kept for ever."""
 
 import pytest
+from tests.support.cleaning import COMPACTED, LogCleaner
 
 from headrace.storage.config import LogConfig
 from headrace.storage.errors import StaleMetadata
@@ -9,10 +10,12 @@ from headrace.storage.log import Log
 from headrace.storage.manager import LogManager
 from headrace.testing.memory_files import MemoryFileSystem
 from unit.storage.storage_rig import (
+    NOW_MS,
     TOPIC_ID,
     ManualClock,
     append,
     batch,
+    open_log,
     open_manager,
     values,
 )
@@ -126,3 +129,22 @@ def test_directories_that_have_seen_later_metadata_are_not_opened() -> None:
     assert not opened(7).takes_any_metadata
     write_file(fs, "data/metadata-version", b"any\n", sync=False)
     assert opened(6).takes_any_metadata
+
+
+def test_what_was_compacted_before_it_was_set_aside_has_no_holes_when_it_is_back() -> None:
+    """Nobody knows any more that it was: its gaps are taken for what they are all the same."""
+    fs = MemoryFileSystem()
+    manager, log = open_log(fs, COMPACTED)
+    for number in range(40):
+        append(log, batch(b"v" * 20, key=b"%d" % (number if number % 7 == 1 else 100)))
+    log.flush()
+    LogCleaner(log).run(NOW_MS)
+    manager.save_cleaned(log, log.log_end_offset)
+    kept = values(log)
+    manager.put_aside("t", 0)
+    manager.save_cleaned(manager.get_or_create("u", 0, b"\7" * 16, COMPACTED), 0)
+    manager.get_or_create("t", 0, TOPIC_ID, COMPACTED).load()
+    manager.checkpoint()
+    _, log = open_log(fs.after_kill(), CONFIG)
+    assert not log.is_damaged
+    assert values(log) == kept
