@@ -132,6 +132,17 @@ def test_every_topic_of_a_reassignment_is_answered(wire: Wire) -> None:
     ]
 
 
+def test_every_partition_of_an_election_is_answered_where_it_was_asked_for(wire: Wire) -> None:
+    place(wire, "elected", 1)
+    places = (("elected", [0]), ("nowhere", []), ("elected", [7, 0]))
+    asked = [ElectLeadersTopicPartitions(topic=name, partitions=each) for name, each in places]
+    answer = wire.call(ElectLeadersRequest(topic_partitions=asked), ElectLeadersResponse)
+    assert [
+        (topic.topic, [each.partition_id for each in topic.partition_result])
+        for topic in answer.replica_election_results
+    ] == list(places)
+
+
 def test_an_election_of_a_kind_that_nobody_knows_is_refused_for_each_partition(
     wire: Wire,
 ) -> None:

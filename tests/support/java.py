@@ -171,7 +171,10 @@ class KafkaCluster:
         "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     }
 
-    def __init__(self, home: Path, size: int = 3) -> None:
+    def __init__(
+        self, home: Path, size: int = 3, *, settings: Mapping[str, object] | None = None
+    ) -> None:
+        self._settings = {**self.SETTINGS, **(settings or {})}
         racks = [{"broker.rack": f"r{node_id}"} for node_id in range(1, size + 1)]
         self.nodes = {
             node_id: KafkaNode(home / str(node_id), node_id=node_id, settings=rack)
@@ -185,7 +188,7 @@ class KafkaCluster:
     def __enter__(self) -> Self:
         cluster_id = new_cluster_id()
         for node in self.nodes.values():
-            node.format(cluster_id, list(self.nodes.values()), self.SETTINGS)
+            node.format(cluster_id, list(self.nodes.values()), self._settings)
         try:
             for node in self.nodes.values():
                 node.spawn()

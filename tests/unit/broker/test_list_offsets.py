@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
 LATER = 1 << 60
+DEBUGGER = -2  # Kafka's name for who looks at a log and is no consumer
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,7 @@ def test_no_end_is_told_before_the_watermark_is_known(version: int, refusal: Err
     assert new.log.log_end_offset == end
     assert ask(LATEST)[0] == ask(LATER)[0] == refusal
     assert ask(LATEST, replica_id=FOLLOWER) == (ErrorCode.NONE, end)
+    assert ask(LATEST, replica_id=DEBUGGER) == (ErrorCode.NONE, end)
     new.fetched(FOLLOWER, LIFE, end, 0, now=1.0)
     assert ask(LATEST) == (ErrorCode.NONE, end)
     assert ask(LATER) == (ErrorCode.NONE, -1)

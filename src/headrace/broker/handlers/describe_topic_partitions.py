@@ -82,6 +82,7 @@ def _describe(
             ),
             name=name,
             partitions=[],
+            topic_authorized_operations=TOPIC_OPERATIONS,
         )
     return DescribeTopicPartitionsResponseTopic(
         name=name,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
 from headrace.cluster.partition_changes import Election
-from headrace.cluster.partition_control import elect_leaders
+from headrace.cluster.partition_control import Elected, elect_leaders
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,
@@ -56,19 +57,27 @@ async def handle(
     results = await broker.metadata.decide(
         lambda controller: elect_leaders(controller.image, controller.rules, election, wanted)
     )
-    return ElectLeadersResponse(
-        replica_election_results=[
-            ReplicaElectionResult(
-                topic=topic,
-                partition_result=[
-                    ElectLeadersPartitionResult(
-                        partition_id=each.index,
-                        error_code=each.error.code,
-                        error_message=each.error.message,
-                    )
-                    for each in group
-                ],
-            )
-            for topic, group in groupby(results, key=lambda each: each.topic)
+    if asked is None:
+        by_topic = groupby(results, key=lambda each: each.topic)
+        answers = [_result(topic, list(group)) for topic, group in by_topic]
+    else:
+        found = {(each.topic, each.index): each for each in results}
+        answers = [
+            _result(each.topic, [found[each.topic, index] for index in each.partitions])
+            for each in asked
         ]
+    return ElectLeadersResponse(replica_election_results=answers)
+
+
+def _result(topic: str, elections: Sequence[Elected]) -> ReplicaElectionResult:
+    return ReplicaElectionResult(
+        topic=topic,
+        partition_result=[
+            ElectLeadersPartitionResult(
+                partition_id=each.index,
+                error_code=each.error.code,
+                error_message=each.error.message,
+            )
+            for each in elections
+        ],
     )

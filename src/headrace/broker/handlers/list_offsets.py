@@ -41,6 +41,7 @@ SINCE_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 READ_COMMITTED: Final = 1
+CONSUMER_REPLICA_ID: Final = -1
 FIRST_VERSION_WITH_EPOCHS: Final = 4
 FIRST_VERSION_WITH_UNAVAILABLE: Final = 5
 UNKNOWN: Final = (-1, -1, -1)
@@ -69,8 +70,8 @@ def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Lis
 
 
 def _bound(request: ListOffsetsRequest) -> Bound:
-    """How far the one who asks may see: a follower to the log's end."""
-    if request.replica_id >= 0:
+    """How far the one who asks may see: who is no consumer, to the log's end."""
+    if request.replica_id != CONSUMER_REPLICA_ID:
         return lambda leader: leader.log.log_end_offset
     if request.isolation_level == READ_COMMITTED:
         return lambda leader: leader.last_stable_offset
