@@ -102,12 +102,14 @@ class Replication:
             self._copy_again_if_damaged(follower, fetchers)
 
     def _without_room(self) -> set[str]:
-        """The names of the logs that have found none for a while."""
+        """The names of the logs on disks that have had none for a while."""
         refusals = {
-            name: home.logs[name].refusals
+            home.path: {
+                name: home.logs[name].refusals
+                for name in tuple(home.directory.full)
+                if name in home.logs
+            }
             for home in self._broker.logs.homes
-            for name in tuple(home.directory.full)
-            if name in home.logs
         }
         return self._room.look(refusals, self._broker.clock.monotonic())
 

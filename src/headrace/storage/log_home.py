@@ -302,8 +302,11 @@ class LogHome:
         for each in self.logs.values():
             try:
                 each.close(clean=clean, everything_synced=synced)
-            except StorageError:
-                log.exception("a log did not close well", extra={"log": each.name})
+            except StorageError as error:
+                # Once for each log, of which there may be thousands: a line must do.
+                log.error(
+                    "a log did not close well", extra={"log": each.name, "reason": str(error)}
+                )
                 complete = False
         if complete:
             if high_watermarks is None:  # nobody replicates these logs
@@ -311,8 +314,11 @@ class LogHome:
             try:
                 self.checkpoint(high_watermarks)
                 self._write_marker(broker_epoch)
-            except (StorageError, OSError):
-                log.exception("log directory did not close well", extra={"path": self.path})
+            except (StorageError, OSError) as error:
+                log.error(
+                    "log directory did not close well",
+                    extra={"path": self.path, "reason": str(error)},
+                )
         if self._lock_fd >= 0:
             self._fs.close(self._lock_fd)
             self._lock_fd = -1
