@@ -10,6 +10,12 @@ from tests.support.members import Members, run, until
 
 from headrace.broker import room_watch
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from headrace.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -36,12 +42,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room_watch, "PATIENCE_S", 0.2)
 
 
-async def create(members: Members, **configs: str) -> None:
+async def create(members: Members, *, replicas: int = 3, **configs: str) -> None:
     settings = [
         CreatableTopicConfig(name=name.replace("_", "."), value=value)
         for name, value in configs.items()
     ]
-    new = CreatableTopic(name="orders", num_partitions=1, replication_factor=3, configs=settings)
+    new = CreatableTopic(
+        name="orders", num_partitions=1, replication_factor=replicas, configs=settings
+    )
     answer = await members.ask(1, CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
     assert answer.topics[0].error_code == ErrorCode.NONE, answer.topics[0].error_message
 
@@ -137,6 +145,37 @@ def test_replicas_on_full_disks_stay_where_too_few_others_are_in_sync(tmp_path: 
             assert await waiting == 1
             await until(lambda: everybody_in_sync(members), "everybody is in sync")
             await until(lambda: alike(members), "the replicas are alike")
+
+    run(test())
+
+
+def test_a_move_to_a_full_disk_holds_up_nobody_and_ends_when_there_is_room(tmp_path: Path) -> None:
+    async def test() -> None:
+        full = FullFiles()
+        async with Members(tmp_path, count=2, settings=TWO_IN_SYNC) as members:
+            await create(members, replicas=2)
+            await members.start(3, files=full)
+            assert await produce_at_last(members, b"before") == 0
+            full.is_full = True
+            moved = ReassignablePartition(partition_index=0, replicas=[1, 3])
+            topic = ReassignableTopic(name="orders", partitions=[moved])
+            answer = await members.ask(
+                members.controller,
+                AlterPartitionReassignmentsRequest(timeout_ms=10_000, topics=[topic]),
+                AlterPartitionReassignmentsResponse,
+            )
+            assert answer.responses[0].partitions[0].error_code == 0
+            for number in range(1, 4):
+                assert await produce_at_last(members, b"%d" % number) == number
+            assert set(members.partition(1).isr) == {1, 2}
+            full.is_full = False
+            await until(
+                lambda: (
+                    set(members.partition(1).replicas) == set(members.partition(1).isr) == {1, 3}
+                ),
+                "the replica is moved",
+            )
+            await until(lambda: log_of(members, 3).log_end_offset == 4, "it has all")
 
     run(test())
 
