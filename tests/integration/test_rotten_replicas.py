@@ -376,6 +376,28 @@ def test_what_a_stopped_replica_lost_is_copied_again(
     run(test())
 
 
+@pytest.mark.parametrize("damage", [remove, remove_with_indexes])
+def test_what_a_killed_replica_lost_is_copied_again(damage: Damage, tmp_path: Path) -> None:
+    """No list of its segments is left: their neighbours tell."""
+
+    async def test() -> None:
+        async with Members(tmp_path, settings=SETTINGS) as members:
+            await create(members)
+            for value in VALUES:
+                await produce(members, value)
+            await until(lambda: log_of(members, 3).log_end_offset == COUNT, "3 has all")
+            log_of(members, 3).flush()
+            members.brokers[3].logs.checkpoint()
+            members.kill(3)
+            members.sessions[3].expire()
+            damage(tmp_path / "3")
+            await members.start(3)
+            await until(lambda: not log_of(members, 3).is_damaged, "it is repaired")
+            await all_alike(members, VALUES)
+
+    run(test())
+
+
 def test_a_replica_that_cannot_be_compacted_is_repaired_and_compacted_then(tmp_path: Path) -> None:
     async def test() -> None:
         settings = SETTINGS | {"log.cleaner.backoff.ms": "3600000"}  # when the test says so
