@@ -1,6 +1,8 @@
 """The shell of coordinators on a real broker: turns, commits, loading, failures, restarts."""
 
 import asyncio
+import errno
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import headrace.testing
+from headrace.broker import coordinator
 from headrace.broker.coordinator import Coordinator
 from headrace.broker.coordinator_loading import RECORDS_PER_SLICE, Loading
 from headrace.broker.flusher import Flusher
@@ -34,6 +37,7 @@ from headrace.records.control import end_txn_marker
 from headrace.records.plain import plain_records
 from headrace.replication.leader import Leader
 from headrace.storage.errors import DiskFull, LogDirFailed
+from headrace.storage.log import Log, ReadResult
 from headrace.storage.producers import Origin
 from support.counters import CounterShard, Rang
 from support.waiting import wait_for
@@ -338,6 +342,36 @@ def test_a_log_that_cannot_be_replayed_leaves_its_keys_without_a_coordinator(
 
     run(scenario)
     assert "did not load" in caplog.text
+
+
+def test_a_load_that_the_machine_was_short_of_something_for_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By itself: sessions and transactions time out though nobody asks."""
+
+    async def scenario() -> None:
+        async with started(tmp_path) as node:
+            await node.counters.ensure_topic()
+            await node.add("a")
+        read, refused = Log.read, []
+
+        def refuse_once(log: Log, *args: int, **options: object) -> ReadResult:
+            if log.topic == TOPIC and not refused:
+                refused.append(log.name)
+                error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+                raise log.directory.fault(error, f"reading {log.name}")
+            return read(log, *args, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(Log, "read", refuse_once)
+        monkeypatch.setattr(coordinator, "LOAD_AGAIN_S", 0.01)
+        async with started(tmp_path) as node:
+            node.counters.load()
+            seats = node.counters._seats
+            await until(lambda: partition_for("a", PARTITIONS) in seats)
+            assert refused
+            assert await node.value("a") == 1
+
+    run(scenario)
 
 
 def test_a_timer_whose_turn_was_not_written_is_tried_again(tmp_path: Path) -> None:

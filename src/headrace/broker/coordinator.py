@@ -22,6 +22,7 @@ from headrace.coordinator.turn import Deferred, Producer, Turn
 from headrace.protocol.errors import ErrorCode
 from headrace.records.codec import Codec
 from headrace.replication.leader import Leader
+from headrace.storage.errors import DiskError
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -32,6 +33,7 @@ S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 E = TypeVar("E")
 
+LOAD_AGAIN_S: Final = 1.0  # after an error of the machine that passes
 MAX_ROUTES: Final = 100_000  # keys whose shard is remembered; a hash of a long key is not cheap
 
 
@@ -269,8 +271,21 @@ class Coordinator(Generic[S]):
             if not leader.closed:
                 del self._loads[leader.index]
                 self._activate(leader, shard)
-        except Exception:
+        except Exception as error:
             if leader.closed:
+                return
+            if isinstance(error, DiskError) and error.passes:
+                # The machine lacks something for the moment. Nobody may ask before it is due that
+                # sessions and transactions time out.
+                log.warning(
+                    "a coordinator's partition loads again in a moment",
+                    extra={
+                        "topic": self.topic,
+                        "partition": leader.index,
+                        "reason": str(error),
+                    },
+                )
+                self.timers.call_later(LOAD_AGAIN_S, lambda: self._load_again(leader))
                 return
             # As in Kafka: a shard that misses records would give wrong answers.
             self._failed.add(leader.index)
@@ -278,6 +293,12 @@ class Coordinator(Generic[S]):
                 "a coordinator's partition did not load; its keys have no coordinator",
                 extra={"topic": self.topic, "partition": leader.index},
             )
+
+    def _load_again(self, leader: Leader) -> None:
+        index = leader.index
+        is_there = index in self._seats or index in self._loads
+        if not (is_there or leader.closed or self._stopped):
+            self._load(leader)
 
     def _indexes_with_records(self) -> list[int]:
         """Of the partitions that this broker leads."""

@@ -114,6 +114,11 @@ class DiskError(StorageError):
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
+    @property
+    def passes(self) -> bool:
+        """Whether it may go well another time, without anybody's help: no room, no descriptors."""
+        return type(self) in (DiskError, DiskFull)
+
 
 class DiskFull(DiskError):
     """No space left: the log is as it was, and works again when there is room."""
