@@ -168,6 +168,29 @@ def test_a_port_in_use_is_one_sentence_before_anything_starts(tmp_path: Path) ->
     assert not (tmp_path / "c").exists()
 
 
+def test_a_cluster_of_which_no_broker_comes_up_ends_and_says_why(folder: Path) -> None:
+    """It went on for ever, with nothing that could ever answer."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = taken.getsockname()[1]
+    options = ["--port", "0", "--data", str(folder), "--zookeeper", f"127.0.0.1:{nobody}"]
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-m", "headrace", "cluster", "up", "--brokers", "2", *options),
+            "--set=zookeeper.connection.timeout.ms=500",
+        ],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(
+        "headrace: no broker came up; broker 1: no answer from ZooKeeper"
+    )
+    assert str(folder / "broker-1") in ended.stderr
+
+
 def test_without_kazoo_one_sentence_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

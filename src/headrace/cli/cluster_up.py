@@ -2,7 +2,8 @@
 
 Ctrl-C or SIGTERM stops the brokers one after the other, the controller last, then ZooKeeper; the
 exit code is 0. A second signal kills them. A broker that dies stays dead and is shown so, or with
-`--restart` comes back, later each time it does not stay up.
+`--restart` comes back, later each time it does not stay up. Where none comes up at all the command
+ends with exit code 1 and what the first of them said.
 """
 
 import asyncio
@@ -146,6 +147,7 @@ class _Supervisor:
         self._cluster = cluster
         self._restarts = {broker.id: _Restarts() for broker in cluster.brokers} if restart else {}
         self._overview: Overview | None = None
+        self._was_up = False
         self._ended: dict[int, float] = {}
 
     async def run(self) -> ExitCode:
@@ -165,11 +167,30 @@ class _Supervisor:
                 while not stopping.is_set():
                     self._revive()
                     screen.show(self._view())
+                    if self._came_to_nothing():
+                        break
                     await _wait(stopping, LOOK_S)
                 await self._stop(screen)
             finally:
                 looking.cancel()
+        if not stopping.is_set():
+            raise self._failure()
         return ExitCode.OK
+
+    def _came_to_nothing(self) -> bool:
+        """Whether every broker has failed, and the cluster has never answered."""
+        return (
+            not self._was_up
+            and not self._restarts
+            and all(broker.exit_code for broker in self._cluster.brokers)
+        )
+
+    def _failure(self) -> CommandFailed:
+        first = self._cluster.brokers[0]
+        words = (first.last_lines() or ["it said nothing"])[-1].removeprefix("headrace: ")
+        return CommandFailed(
+            f"no broker came up; broker {first.id}: {words} (its log: {first.log})"
+        )
 
     async def _start(self, screen: Screen) -> None:
         # A signal waits for this: what was half started could not be told from what was not.
@@ -210,6 +231,7 @@ class _Supervisor:
             while True:
                 try:
                     self._overview = await take_overview(client, timeout_s=LOOK_TIMEOUT_S)
+                    self._was_up = True
                 except ClientError:
                     self._overview = None
                 await asyncio.sleep(LOOK_S)
