@@ -1,5 +1,6 @@
 """A disk that fills up: a retriable error, reads go on, and so do writes once there is room."""
 
+import contextlib
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -8,6 +9,15 @@ from pathlib import Path
 import pytest
 
 from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from support.batches import batch, fetch, fetch_request, produce, records_of
 from support.processes import BrokerProcess, is_root
 from support.topics import create_topic
@@ -94,3 +104,31 @@ def _read(wire: Wire) -> list[bytes | None]:
             range(len(values), len(values) + len(found))
         )
         values += [record.value for record in found]
+
+
+def test_metadata_that_finds_no_room_is_refused_and_no_connection_is_lost(
+    broker: BrokerProcess, filler: Path
+) -> None:
+    with Wire(broker.bootstrap_servers) as wire:
+        create_topic(wire, "before")
+        with (
+            contextlib.suppress(OSError),
+            (filler.parent / "more").open("wb", buffering=0) as more,
+        ):
+            while True:
+                more.write(bytes(4096))
+        new = CreatableTopic(name="large", num_partitions=2000, replication_factor=1)
+        answer = wire.call(CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
+        code = ErrorCode(answer.topics[0].error_code)
+        assert code is ErrorCode.KAFKA_STORAGE_ERROR and code.retriable
+        assert "full" in (answer.topics[0].error_message or "")
+        key = FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"])
+        found = wire.call(key, FindCoordinatorResponse)
+        assert ErrorCode(found.coordinators[0].error_code).retriable
+        filler.unlink()
+
+        def created() -> bool:
+            answer = wire.call(CreateTopicsRequest(topics=[new]), CreateTopicsResponse)
+            return answer.topics[0].error_code == 0
+
+        wait_for(created, "topics are created again without a restart")

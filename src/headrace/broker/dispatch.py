@@ -260,8 +260,12 @@ class Dispatcher:
             raise UnsupportedRequest(msg)
         module = import_module(f"headrace.broker.handlers.{name}")
         handle: Handle = module.handle
-        if forwarding is not None and api_key in FORWARDED:
-            handle = forwarding.wrap(spec, handle)
+        if api_key in FORWARDED:
+            if forwarding is not None:
+                handle = forwarding.wrap(spec, handle)
+            else:
+                refusals = import_module("headrace.broker.store_refusals")
+                handle = refusals.wrap(spec, handle)
         route = self._routes[key] = _Route(spec, handle)
         return route
 

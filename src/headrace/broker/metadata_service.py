@@ -14,10 +14,11 @@ from headrace.cluster.broker_control import ProducerIdBlock
 from headrace.cluster.config_control import ConfigControl
 from headrace.cluster.controller import Controller
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.outcome import Outcome
+from headrace.cluster.outcome import ApiError, Outcome
 from headrace.cluster.records import MetadataRecord
-from headrace.cluster.store import MetadataStore
+from headrace.cluster.store import MetadataStore, StoreError
 from headrace.cluster.topic_control import CreatedTopic, NewTopic
+from headrace.protocol.errors import ErrorCode
 
 T = TypeVar("T")
 Publish = Callable[[MetadataImage, Sequence[MetadataRecord]], Awaitable[None]]
@@ -71,15 +72,22 @@ class MetadataService:
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
         """Creates topics for this broker itself."""
-        return await self.decide(lambda controller: controller.create_topics(topics))
+        try:
+            return await self.decide(lambda controller: controller.create_topics(topics))
+        except StoreError as failure:
+            error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure))
+            return [CreatedTopic(topic.name, error) for topic in topics]
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """A block of producer ids for this broker alone."""
         node_id = self._controller.node_id
         epoch = self.image.brokers[node_id].epoch
-        blocks = await self.decide(
-            lambda controller: controller.allocate_producer_ids(node_id, epoch)
-        )
+        try:
+            blocks = await self.decide(
+                lambda controller: controller.allocate_producer_ids(node_id, epoch)
+            )
+        except StoreError as failure:
+            return ProducerIdBlock(error=ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(failure)))
         return blocks[0]
 
     async def record(self, records: Sequence[MetadataRecord]) -> None:
