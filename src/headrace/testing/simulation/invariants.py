@@ -3,9 +3,10 @@
 - Who leads in an epoch is one broker, and epochs never go back.
 - A leader's high watermark never goes back while it leads.
 - What is committed stays: whoever leads has it, the same batches at the same offsets.
-- Every in-sync replica of a leader has what is committed, and nothing is committed while fewer
-  are in sync than the topic asks for.
+- Every in-sync replica of a leader has what is committed, and has said so; nothing is committed
+  while fewer are in sync than the topic asks for.
 - Whoever joins the in-sync replicas has what is committed, in its present life.
+- Of a topic that flushes each message, what is committed is on the disks of all who are in sync.
 - A leader counts no follower further than that one's log goes.
 - Nothing is acknowledged to a producer before it is committed.
 - The metadata that a broker knows never goes back.
@@ -26,9 +27,10 @@ from headrace.broker.node import Broker
 from headrace.broker.roles import Role
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Partition, Topic
+from headrace.cluster.topology import Broker as RegisteredBroker
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
-from headrace.replication.progress import Progress
+from headrace.replication.progress import UNKNOWN, Progress
 from headrace.replication.replicated_leader import ReplicatedLeader
 from headrace.storage.errors import StorageError
 from headrace.storage.log import Log
@@ -47,6 +49,7 @@ JOINS: Final = "who joins the in-sync set has what is committed"
 COUNTED: Final = "a leader counts what its followers have"
 REPLICAS_ALIKE: Final = "replicas are the same when all is healed"
 ENOUGH_IN_SYNC: Final = "nothing is committed with too few in sync"
+ON_DISK: Final = "what is flushed before it is acknowledged is on disk"
 FENCED: Final = "who was replaced commits nothing"
 ACKNOWLEDGED: Final = "what is acknowledged is committed"
 
@@ -134,10 +137,15 @@ class Watch:
     """Looks at brokers from outside, and raises `Violation` at once."""
 
     def __init__(
-        self, brokers: Mapping[int, BrokerProcess], compacted: Container[str] = ()
+        self,
+        brokers: Mapping[int, BrokerProcess],
+        *,
+        compacted: Container[str] = (),
+        flushed: Container[str] = (),
     ) -> None:
         self._brokers = brokers
         self._compacted = compacted
+        self._flushed = flushed
         self._committed: dict[tuple[bytes, int], Committed] = {}
         self._by_name: dict[Place, tuple[bytes, int]] = {}
         self._leaders: dict[tuple[bytes, int, int], int] = {}
@@ -212,7 +220,7 @@ class Watch:
             for index, partition in enumerate(topic.partitions):
                 earlier = known.partition(index) if known is not None and same else None
                 self._look_at_partition(life, topic.topic_id, topic.name, index, partition, earlier)
-                self._look_who_joins(image, topic, index, partition)
+                self._look_who_joins(before, image, topic, index, partition)
 
     def _look_at_partition(
         self,
@@ -232,7 +240,12 @@ class Watch:
             self._leads(where, (topic_id, index, now.leader_epoch), now.leader)
 
     def _look_who_joins(
-        self, image: MetadataImage, topic: Topic, index: int, now: Partition
+        self,
+        earlier: MetadataImage | None,
+        image: MetadataImage,
+        topic: Topic,
+        index: int,
+        now: Partition,
     ) -> None:
         """At the first sight of a change anywhere, which is at the controller.
 
@@ -251,11 +264,28 @@ class Watch:
             node = self._brokers[id_].node if id_ in self._brokers else None
             if id_ in before.isr or node is None or broker is None:
                 continue
+            known = earlier.brokers.get(id_) if earlier is not None else None
+            if known is not None and known.epoch == broker.epoch:
+                self._look_in_which_life(broker, topic, index, now)
             log = node.logs.get(topic.name, index)
             if broker.epoch == node.broker_epoch and log is not None and log.is_loaded:
                 where = f"{topic.name}-{index} partition epoch {now.partition_epoch}: {id_} joins"
                 with suppress(StorageError):  # its disk is gone since it has fetched
                     self._compare(where, JOINS, committed.batches, log)
+
+    def _look_in_which_life(
+        self, broker: RegisteredBroker, topic: Topic, index: int, now: Partition
+    ) -> None:
+        """Its leader has heard from the life that was registered before, or from a later one."""
+        node = self._brokers[now.leader].node if now.leader in self._brokers else None
+        leader = node.partitions.replica(topic.name, index) if node is not None else None
+        id_ = broker.broker_id
+        if not isinstance(leader, ReplicatedLeader) or id_ not in leader.progress:
+            return
+        heard = leader.progress[id_].broker_epoch
+        if leader.epoch == now.leader_epoch and UNKNOWN < heard < broker.epoch:
+            where = f"{topic.name}-{index} partition epoch {now.partition_epoch}"
+            raise Violation(JOINS, f"{where}: {id_} joins in life {broker.epoch}, asked in {heard}")
 
     def _leads(self, where: str, epoch: tuple[bytes, int, int], broker_id: int) -> None:
         known = self._leaders.setdefault(epoch, broker_id)
@@ -272,15 +302,17 @@ class Watch:
         if seen is None or seen.epoch != leader.epoch:
             place = f"{life}: {leader.topic}-{leader.index}"
             self._leads(place, (leader.topic_id, leader.index, leader.epoch), node.node_id)
+            counts = seen.counts if seen is not None else []
             seen = self._seen[leader] = _Seen(
                 leader.epoch, watermark, leader.enough_in_sync, _partition_epoch(leader)
             )
-        seen.note(leader, self._moves)
+            seen.counts = counts
         if not seen.verified or seen.watermark != watermark:
             try:
                 self._look_closely(life, leader, seen)
             except StorageError:
                 return  # its disk is gone; nobody hears from this leader
+        seen.note(leader, self._moves)
         seen.watermark, seen.enough = watermark, leader.enough_in_sync
         seen.partition_epoch = _partition_epoch(leader)
 
@@ -314,6 +346,10 @@ class Watch:
                 COMMITTED_STAYS, f"{where}: {added[0]} begins inside of {committed.batches[-1]}"
             )
         if isinstance(leader, ReplicatedLeader):
+            # The rest was committed by an earlier leader, in the turn in which that one ended.
+            if watermark > leader._known_watermark:
+                self._look_who_has_said_so(where, leader, seen)
+                self._look_at_disk(where, leader.log, watermark)
             self._look_at_followers(where, leader, added)
         data = leader.log.read(committed.end, max_bytes=READ_BYTES, max_offset=watermark).data
         committed.values.update(
@@ -367,6 +403,20 @@ class Watch:
                 end = replica.log.log_end_offset
                 raise Violation(COUNTED, f"{where}: {id_} at {progress.log_end}, it ends at {end}")
 
+    @staticmethod
+    def _look_who_has_said_so(where: str, leader: ReplicatedLeader, seen: _Seen) -> None:
+        """Nothing is committed that the leader has not heard of from all who are in sync."""
+        lives = {progress: broker_epoch for progress, _, broker_epoch in seen.counts}
+        for id_ in leader.partition.isr:
+            progress = leader.progress.get(id_)
+            if progress is None or progress.log_end >= leader.high_watermark:
+                continue
+            # Two lives of one follower in one turn: the earlier one may have had more.
+            if lives.get(progress, progress.broker_epoch) in (UNKNOWN, progress.broker_epoch):
+                raise Violation(
+                    IN_SYNC, f"{where}: {leader.high_watermark}, {id_} is at {progress.log_end}"
+                )
+
     def _look_at_followers(
         self, where: str, leader: ReplicatedLeader, added: Sequence[Batch]
     ) -> None:
@@ -386,6 +436,13 @@ class Watch:
                 continue
             with suppress(StorageError):  # it stops, or its disk is gone, since it has fetched
                 compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
+                if added:
+                    end = added[-1].next_offset
+                    self._look_at_disk(f"{where}, follower {id_}", replica.log, end)
+
+    def _look_at_disk(self, where: str, log: Log, end: int) -> None:
+        if log.topic in self._flushed and log.recovery_point < end:
+            raise Violation(ON_DISK, f"{where}: {end}, flushed up to {log.recovery_point}")
 
     def _compare(self, where: str, rule: str, expected: Sequence[Batch], log: Log) -> None:
         """Of a compacted log only the end is known: how it was rewritten is its replica's own."""

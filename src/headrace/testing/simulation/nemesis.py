@@ -7,6 +7,7 @@ number may lose power at once, and only topics that flush before they acknowledg
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -21,6 +22,9 @@ LONGEST_GAP_S: Final = 1.5
 LONGEST_PAUSE_S: Final = 7.0
 LONGEST_CUT_S: Final = 7.0
 LONGEST_SLOW_S: Final = 5.0
+ALONE_S: Final = (3.2, 6.0)
+"""After so long the others' sessions have ended, and one broker alone is in sync."""
+
 LONGEST_ZOOKEEPER_AWAY_S: Final = 2.0
 SLOW_NET_S: Final = 0.05
 SLOW_DISK: Final = 300.0
@@ -54,6 +58,7 @@ class Nemesis:
             (2, self._cut_from_zookeeper),
             (3, self._cut_from_brokers),
             (3, self._bounce_apart),
+            (2, self._bounce_alone),
             (2, self._slow_net),
             (2, self._reset),
             (2, self._expire),
@@ -168,6 +173,33 @@ class Nemesis:
         self._crash_shortly(broker)
         self._later(LONGEST_GAP_S, again)
         return f"bounce {broker.id}"
+
+    def _bounce_alone(self) -> str | None:
+        """All others stand still; the one that is left alone in sync loses its power.
+
+        What it had not flushed is committed, and the others have it.
+        """
+        broker = self._running()
+        others = [
+            each
+            for each in self._cluster.brokers.values()
+            if each is not broker and each.process.running and not each.process.paused
+        ]
+        if broker is None or broker.process.paused or not self._may_damage(broker):
+            return None
+
+        def lose_power() -> None:
+            if not self._stopped and broker.process.running and self._may_damage(broker):
+                self._crash_shortly(broker)
+
+        for other in others:
+            self._cluster.pause(other.id)
+        alone_s = self._random.uniform(*ALONE_S)
+        self._schedule.after(alone_s, lose_power)
+        for other in others:
+            back_s = alone_s + self._random.random() * LONGEST_GAP_S
+            self._schedule.after(back_s, partial(self._cluster.resume, other.id))
+        return f"bounce-alone {broker.id}"
 
     def _crash_shortly(self, broker: BrokerProcess) -> None:
         self._damaged[broker.id] = None

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from inspect import Parameter, signature
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -45,9 +46,27 @@ def _replace(target: object, name: str, make: Callable[[Any], object]) -> Plant:
     """Puts what `make` makes of the original in its place."""
 
     def plant(stack: ExitStack) -> None:
-        stack.enter_context(patch.object(target, name, make(getattr(target, name))))
+        original = getattr(target, name)
+        replacement = make(original)
+        if callable(original) and callable(replacement):
+            check_takes_the_same(original, replacement)
+        stack.enter_context(patch.object(target, name, replacement))
 
     return plant
+
+
+def check_takes_the_same(
+    original: Callable[..., object], replacement: Callable[..., object]
+) -> None:
+    """`TypeError` if it cannot be called as the original can be.
+
+    A bug that fails when it is called is found, too, but not by the rule that it undoes.
+    """
+    parameters = signature(original).parameters.values()
+    for wanted in (parameters, [each for each in parameters if each.default is Parameter.empty]):
+        places = [each.name for each in wanted if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+        named = {each.name: None for each in wanted if each.kind is Parameter.KEYWORD_ONLY}
+        signature(replacement).bind(*places, **named)
 
 
 def _all(*plants: Plant) -> Plant:
@@ -90,7 +109,7 @@ def _count_what_was_sent(original: Any) -> object:
         self: ReplicaSession, position: Any, leader: ReplicatedLeader, *args: Any, **kw: Any
     ) -> Any:
         data = original(self, position, leader, *args, **kw)
-        if data.records:
+        if data is not None and data.records:
             progress = leader.progress[self.replica_id]
             progress.log_end = leader.log.log_end_offset
             leader._advance()
@@ -227,7 +246,10 @@ def _elect_anyone(_original: Any) -> object:
 
 
 def _trust_everyone(_original: Any) -> object:
-    return lambda _image, _rules, _broker_id: ()
+    def distrust(_image: Any, _rules: Any, _broker_id: int, _disks: Any = None) -> tuple[()]:
+        return ()
+
+    return distrust
 
 
 def _take_from_anyone(_original: Any) -> object:

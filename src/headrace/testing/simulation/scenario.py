@@ -16,7 +16,7 @@ from headrace.client.outcomes import Refusal
 from headrace.client.topics import NewTopic, create_topics
 from headrace.storage.errors import StorageError
 from headrace.testing.simulation.administrator import Administrator
-from headrace.testing.simulation.brokers import idle
+from headrace.testing.simulation.brokers import BrokerProcess, idle
 from headrace.testing.simulation.cluster import SimulatedCluster
 from headrace.testing.simulation.group import GroupMember, Ledger
 from headrace.testing.simulation.history import History, Place, Violation
@@ -27,6 +27,7 @@ from headrace.testing.simulation.schedule import RunsInCircles
 from headrace.testing.simulation.simulation import Simulation, SimulationError
 from headrace.testing.simulation.table import CONFIG, TableWriter, check_table
 from headrace.testing.simulation.transactions import Books, CommittedReader, Teller
+from headrace.testing.simulation.witness import Witness, witnessing
 from headrace.testing.simulation.workload import Producer, Reader, client_of
 
 DEFAULT_SECONDS: Final = 60.0
@@ -100,8 +101,8 @@ def _listening() -> Iterator[_Errors]:
 
 def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
     """Plays the story of this seed."""
-    with _listening() as errors, Simulation(seed) as simulation:
-        story = Story(simulation)
+    with _listening() as errors, witnessing() as witness, Simulation(seed) as simulation:
+        story = Story(simulation, witness)
         outcome = story.outcome
         try:
             story.play(seconds)
@@ -122,8 +123,9 @@ def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
 class Story:
     """What happens in one simulation."""
 
-    def __init__(self, simulation: Simulation) -> None:
+    def __init__(self, simulation: Simulation, witness: Witness) -> None:
         self.simulation = simulation
+        self._witness = witness
         self._random: Random = simulation.schedule.random_of("story")
         weather = Weather.STORM if self._random.random() < 0.25 else Weather.MINORITY
         brokers = 3 if self._random.random() < 0.75 else self._random.randint(4, 5)
@@ -132,9 +134,9 @@ class Story:
         self.history = History()
         self.ledger = Ledger()
         self.books = Books()
-        self.watch = Watch(self.cluster.brokers, compacted={TABLE})
+        self.watch = Watch(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
         for broker in self.cluster.brokers.values():
-            broker.process.after_turn = lambda broker=broker: self.watch.look(broker)
+            broker.process.after_turn = lambda broker=broker: self._look(broker)
         self._life: Life = simulation.process("clients", idle).start()
         topics = [SAFE] if weather is Weather.STORM else [SAFE, PLAIN]
         self.places = [Place(topic, index) for topic in topics for index in range(PARTITIONS)]
@@ -142,6 +144,10 @@ class Story:
         banks = 0 if weather is Weather.STORM else PARTITIONS
         self.table = Place(TABLE, 0)
         self.banks = [Place(BANK, index) for index in range(banks)]
+
+    def _look(self, broker: BrokerProcess) -> None:
+        self._witness.check()
+        self.watch.look(broker)
 
     def play(self, seconds: float) -> None:
         simulation, cluster = self.simulation, self.cluster

@@ -204,9 +204,12 @@ class Reader:
     async def read_all(self) -> dict[int, bytes]:
         """Everything that is committed, by offset."""
         while True:
+            before = self.position
             answer = await self.step(max_wait_ms=0)
             if answer.high_watermark <= self.position and not answer.error_code:
                 return self.found
+            if self.position == before:
+                await asyncio.sleep(RETRY_S)  # for a transaction that is still open
 
     async def step(self, *, max_wait_ms: int = FETCH_WAIT_MS) -> FetchPartitionData:
         """One fetch."""
