@@ -75,7 +75,8 @@ class Simulation:
     ) -> T:
         """The result of a coroutine that runs in a process, while everything else goes on."""
         task = life.run(call())
-        self.run_until(task.done, timeout_s, f"{life.name} finished {task.get_coro()}")
+        what = getattr(task.get_coro(), "__qualname__", "what it was asked to")
+        self.run_until(task.done, timeout_s, f"{life.name} finished {what}")
         return task.result()
 
     def __enter__(self) -> Self:
