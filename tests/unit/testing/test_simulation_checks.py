@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from headrace.replication.progress import UNKNOWN, Progress
 from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
+from headrace.testing.simulation.invariants import _Seen
 from headrace.testing.simulation.schedule import RunsInCircles, Schedule
 from headrace.testing.simulation.table import LAST_STAYS, check_table
 from headrace.testing.simulation.transactions import ONLY_COMMITTED, WHOLE, Books, State
@@ -106,3 +108,17 @@ def test_a_value_whose_place_was_not_told_may_lie_anywhere() -> None:
     history = History()
     history.acked(TABLE, [b"table-0:3"], NO_OFFSET)
     check_table(history, TABLE, {8: b"table-0:3"})
+
+
+@pytest.mark.parametrize(
+    ("heard", "now", "another"), [(7, 9, True), (7, 7, False), (UNKNOWN, 9, False)]
+)
+def test_who_was_counted_in_an_earlier_life_may_have_had_more_than_now(
+    heard: int, now: int, another: bool
+) -> None:
+    """As it was in seed 300780: counted, gone and back within one turn of its leader."""
+    follower = Progress()
+    seen = _Seen(epoch=1, watermark=0, enough=True, partition_epoch=1)
+    seen.counts = [(follower, 112, heard)]
+    follower.broker_epoch = now
+    assert seen.heard_another_life(follower) is another

@@ -111,6 +111,16 @@ class _Seen:
         self.enough = leader.enough_in_sync
         return True
 
+    def heard_another_life(self, follower: Progress) -> bool:
+        """Whether an earlier life of the follower was the last that was heard then.
+
+        In the turn since, it may have been counted with more than the present one has.
+        """
+        for progress, _, broker_epoch in self.counts:
+            if progress is follower:
+                return broker_epoch not in (UNKNOWN, follower.broker_epoch)
+        return False
+
     def note(self, leader: Leader, moves: int) -> None:
         """The counts of this leader have been looked at."""
         self.moves = moves
@@ -350,7 +360,7 @@ class Watch:
             if watermark > leader._known_watermark:
                 self._look_who_has_said_so(where, leader, seen)
                 self._look_at_disk(where, leader.log, watermark)
-            self._look_at_followers(where, leader, added)
+            self._look_at_followers(where, leader, seen, added)
         data = leader.log.read(committed.end, max_bytes=READ_BYTES, max_offset=watermark).data
         committed.values.update(
             (offset, value) for offset, value in records_in(data) if offset >= committed.end
@@ -406,19 +416,17 @@ class Watch:
     @staticmethod
     def _look_who_has_said_so(where: str, leader: ReplicatedLeader, seen: _Seen) -> None:
         """Nothing is committed that the leader has not heard of from all who are in sync."""
-        lives = {progress: broker_epoch for progress, _, broker_epoch in seen.counts}
         for id_ in leader.partition.isr:
             progress = leader.progress.get(id_)
             if progress is None or progress.log_end >= leader.high_watermark:
                 continue
-            # Two lives of one follower in one turn: the earlier one may have had more.
-            if lives.get(progress, progress.broker_epoch) in (UNKNOWN, progress.broker_epoch):
+            if not seen.heard_another_life(progress):
                 raise Violation(
                     IN_SYNC, f"{where}: {leader.high_watermark}, {id_} is at {progress.log_end}"
                 )
 
     def _look_at_followers(
-        self, where: str, leader: ReplicatedLeader, added: Sequence[Batch]
+        self, where: str, leader: ReplicatedLeader, seen: _Seen, added: Sequence[Batch]
     ) -> None:
         for id_ in leader.partition.isr:
             node = self._brokers[id_].node if id_ in self._brokers else None
@@ -432,6 +440,7 @@ class Watch:
                 or not replica.is_open
                 or progress is None
                 or progress.broker_epoch != node.broker_epoch
+                or seen.heard_another_life(progress)
             ):
                 continue
             with suppress(StorageError):  # it stops, or its disk is gone, since it has fetched
