@@ -11,6 +11,7 @@ from tests.support.handmade_cluster import (
     HandmadeCluster,
     handmade_cluster,
     produce,
+    produce_batch,
 )
 
 from headrace.broker.replica_selection import RACK_AWARE
@@ -31,7 +32,9 @@ from headrace.protocol.messages.fetch import (
     FetchTopic,
 )
 from headrace.protocol.messages.produce import ProduceRequest, ProduceResponse
+from headrace.records.record import Record, build_batch
 from headrace.replication.follower import Follower
+from headrace.replication.leader import NEVER
 from headrace.replication.replicated_leader import ReplicatedLeader
 
 ALL = Partition(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
@@ -126,6 +129,62 @@ def test_records_are_refused_while_too_few_are_in_sync(tmp_path: Path) -> None:
             assert leader.high_watermark == 1
             await cluster.start(2)
             await cluster.until(lambda: leader.high_watermark == 3, "2 is back in sync")
+
+    asyncio.run(run())
+
+
+async def send_numbered(cluster: HandmadeCluster, broker_id: int, sequence: int) -> ErrorCode:
+    """One record of an idempotent producer; the answer's code."""
+    record = Record(0, 1_700_000_000_000, None, b"%d" % sequence, ())
+    batch = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=sequence)
+    async with cluster.client(broker_id) as line:
+        answer = await produce_batch(line, batch)
+    return ErrorCode(answer.error_code)
+
+
+def test_what_was_sent_behind_a_refused_batch_waits_for_it_at_a_new_leader(tmp_path: Path) -> None:
+    """The producer knew who leads before that one did: it was sent away, and its next one not."""
+
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL)
+            assert await send_numbered(cluster, 1, 0) == ErrorCode.NONE
+            assert await send_numbered(cluster, 2, 1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            await cluster.lead(2)
+            assert await send_numbered(cluster, 2, 2) == ErrorCode.NOT_ENOUGH_REPLICAS
+            for sequence in (1, 2):
+                assert await send_numbered(cluster, 2, sequence) == ErrorCode.NONE
+            # Some seconds later a gap is a gap.
+            leader_of(cluster, 2).gaps_excused_until = NEVER
+            assert await send_numbered(cluster, 2, 4) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    asyncio.run(run())
+
+
+def test_what_was_sent_behind_a_batch_that_found_too_few_in_sync_waits_for_it(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL, min_insync_replicas="2")
+            assert await send_numbered(cluster, 1, 0) == ErrorCode.NONE
+            leader = leader_of(cluster, 1)
+            leader.enough_in_sync = False
+            assert await send_numbered(cluster, 1, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
+            leader.enough_in_sync = True
+            assert await send_numbered(cluster, 1, 2) == ErrorCode.NOT_ENOUGH_REPLICAS
+            for sequence in (1, 2):
+                assert await send_numbered(cluster, 1, sequence) == ErrorCode.NONE
+
+    asyncio.run(run())
+
+
+def test_a_gap_at_the_first_leader_is_told_at_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL)
+            assert await send_numbered(cluster, 1, 0) == ErrorCode.NONE
+            assert await send_numbered(cluster, 1, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     asyncio.run(run())
 

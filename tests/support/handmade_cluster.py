@@ -222,6 +222,12 @@ async def produce(
     line: Connection, *values: bytes, index: int = 0, acks: int = -1, timeout_ms: int = 10_000
 ) -> PartitionProduceResponse:
     batch = build_batch([Record(at, NOW_MS, None, value, ()) for at, value in enumerate(values)])
+    return await produce_batch(line, batch, index=index, acks=acks, timeout_ms=timeout_ms)
+
+
+async def produce_batch(
+    line: Connection, batch: bytes, *, index: int = 0, acks: int = -1, timeout_ms: int = 10_000
+) -> PartitionProduceResponse:
     answer = await line.request(
         ProduceRequest(
             acks=acks,

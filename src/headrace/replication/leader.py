@@ -8,7 +8,7 @@ is told once: that it is done, or that it will not be done here.
 from bisect import insort
 from collections.abc import Callable
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -19,6 +19,9 @@ from headrace.storage.log import AppendResult, Log
 from headrace.storage.producers import Origin
 
 __all__ = ["Committed", "Leader", "Waiter"]
+
+NEVER: Final = float("-inf")
+EXCUSED_GAPS_S: Final = 5.0
 
 Committed = Callable[[ErrorCode], None]
 """Called once, when the records are committed or never will be."""
@@ -35,7 +38,7 @@ _offset_of = attrgetter("offset")
 class Leader(Replica):
     """One partition's leader. Without other replicas what is written is committed."""
 
-    __slots__ = ("_unflushed", "_waits", "enough_in_sync")
+    __slots__ = ("_unflushed", "_waits", "enough_in_sync", "gaps_excused_until")
 
     def __init__(
         self,
@@ -50,6 +53,12 @@ class Leader(Replica):
         self._waits: list[_Wait] | None = None  # by offset
         # Whether records for all in-sync replicas may be taken, and called safe.
         self.enough_in_sync = True
+        # A producer's batch that comes before this (steady clock) may miss one that was refused.
+        self.gaps_excused_until = NEVER
+
+    def refused_for_now(self, now: float) -> None:
+        """A producer was told to send again: what it sent behind that may come first."""
+        self.gaps_excused_until = now + EXCUSED_GAPS_S
 
     def append(
         self,

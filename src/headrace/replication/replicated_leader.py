@@ -83,6 +83,9 @@ class ReplicatedLeader(Leader):
         self._end_waiters: list[Waiter] = []
         self._start_waiters: list[Callable[[], None]] = []
         self._count_in_sync()
+        if partition.leader_epoch > 0:
+            # Before it knew that it leads, producers who knew already were sent away.
+            self.refused_for_now(now)
 
     def _opened(self, log: Log) -> None:
         end = log.log_end_offset

@@ -24,6 +24,7 @@ from headrace.broker.handlers.produce_waiting import (
 )
 from headrace.broker.long_look import append_after_look
 from headrace.broker.partitions import HostedTopic, PartitionTable
+from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -37,7 +38,12 @@ from headrace.protocol.messages.produce import (
 from headrace.records.batch import HEADER_SIZE
 from headrace.records.deep import Rules
 from headrace.replication.leader import Leader
-from headrace.storage.errors import InvalidRecord, InvalidTimestamp, StorageError
+from headrace.storage.errors import (
+    InvalidRecord,
+    InvalidTimestamp,
+    OutOfOrderSequence,
+    StorageError,
+)
 from headrace.storage.log import AppendResult
 from headrace.storage.validation import LongLook
 
@@ -53,6 +59,7 @@ NOT_ENOUGH_REPLICAS = ErrorCode.NOT_ENOUGH_REPLICAS
 INVALID_REQUIRED_ACKS = ErrorCode.INVALID_REQUIRED_ACKS
 _NOT_IN_TRANSACTION: Final = "the partition is not in an open transaction of this producer"
 _TOO_FEW: Final = "fewer replicas are in sync than min.insync.replicas asks for"
+_COMES_AGAIN: Final = "a batch before this one was refused for the moment, and is to come first"
 
 
 class _Look(NamedTuple):
@@ -138,7 +145,7 @@ def _append_one(
         return response
     assert topic is not None
     looks: Looks = []
-    result = _append(version, acks, leader, partition, broker.clock.wall_ms(), admission, looks)
+    result = _append(version, acks, leader, partition, broker.clock, admission, looks)
     if isinstance(result, AppendResult):
         committed = leader.high_watermark > result.last_offset
         if version >= FIRST_VERSION_WITH_LOG_START and (committed or not leader.flush_pending):
@@ -196,7 +203,7 @@ def _append_all(
     appends: Appends,
     looks: Looks,
 ) -> ProduceResponse:
-    now_ms = broker.clock.wall_ms()
+    acks, clock = request.acks, broker.clock
     responses = []
     for data in request.topic_data:
         partitions = []
@@ -205,7 +212,7 @@ def _append_all(
             if not isinstance(leader, Leader):
                 partitions.append(_refused(partition.index, leader))
                 continue
-            result = _append(version, request.acks, leader, partition, now_ms, admission, looks)
+            result = _append(version, acks, leader, partition, clock, admission, looks)
             if isinstance(result, AppendResult):
                 answer = _appended(leader, result)
                 appends.append(Appended(answer, leader, result.last_offset + 1))
@@ -246,7 +253,7 @@ def _append(
     acks: int,
     leader: Leader,
     data: PartitionProduceData,
-    now_ms: int,
+    clock: Clock,
     admission: Admission | None,
     looks: Looks,
 ) -> AppendResult | PartitionProduceResponse:
@@ -270,11 +277,12 @@ def _append(
         if refusal is not None:
             return _refused(index, refusal, _NOT_IN_TRANSACTION)
     if acks == ACKS_ALL and not leader.enough_in_sync:
+        leader.refused_for_now(clock.monotonic())
         return _refused(index, NOT_ENOUGH_REPLICAS, _TOO_FEW)
     try:
-        return leader.append(records, now_ms)
+        return leader.append(records, clock.wall_ms())
     except StorageError as error:
-        return _not_appended(leader, error)
+        return _not_appended(leader, error, clock)
     except LongLook as look:
         # The request's own bytes are gone when the loop goes on.
         answer = PartitionProduceResponse(index=index)
@@ -282,9 +290,13 @@ def _append(
         return answer
 
 
-def _not_appended(leader: Leader, error: StorageError) -> PartitionProduceResponse:
+def _not_appended(leader: Leader, error: StorageError, clock: Clock) -> PartitionProduceResponse:
     if isinstance(error, InvalidRecord | InvalidTimestamp):
         return _invalid_records(leader.index, error)
+    if isinstance(error, OutOfOrderSequence) and clock.monotonic() < leader.gaps_excused_until:
+        # Told of a gap, librdkafka takes a new epoch, and sends again what it has under way in
+        # other partitions, where it may be by now. What is missing is on its way.
+        return _refused(leader.index, NOT_ENOUGH_REPLICAS, _COMES_AGAIN)
     return _refused(leader.index, *failure(error), log_start_offset=_log_start(leader))
 
 
@@ -332,7 +344,7 @@ async def _after_looks(
                 None if look.admission is None else look.admission.check,
             )
         except StorageError as error:
-            _take_over(look.partition, _not_appended(leader, error))
+            _take_over(look.partition, _not_appended(leader, error, broker.clock))
             continue
         _take_over(look.partition, _appended(leader, result))
         appends.append(Appended(look.partition, leader, result.last_offset + 1))
