@@ -1,10 +1,13 @@
 """The simulator's checks find what they look for, and only that."""
 
+import asyncio
+from asyncio import events
 from collections.abc import Callable
 
 import pytest
 
 from headrace.replication.progress import UNKNOWN, Progress
+from headrace.testing.simulation import seeds
 from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
 from headrace.testing.simulation.invariants import _Seen
 from headrace.testing.simulation.schedule import RunsInCircles, Schedule
@@ -122,3 +125,21 @@ def test_who_was_counted_in_an_earlier_life_may_have_had_more_than_now(
     seen.counts = [(follower, 112, heard)]
     follower.broker_epoch = now
     assert seen.heard_another_life(follower) is another
+
+
+def test_a_seed_that_is_interrupted_leaves_no_loop_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other test of the same process would fail: asyncio would find a loop that runs."""
+
+    def entered_and_interrupted(_seed: int, _seconds: float) -> None:
+        events._set_running_loop(left_behind)
+        raise RunsInCircles("interrupted")
+
+    left_behind = asyncio.new_event_loop()
+    monkeypatch.setattr(seeds, "run", entered_and_interrupted)
+    try:
+        with pytest.raises(RunsInCircles):
+            seeds.run_limited(1, 1.0)
+        assert events._get_running_loop() is None
+    finally:
+        events._set_running_loop(None)
+        left_behind.close()

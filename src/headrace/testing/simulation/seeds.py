@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from asyncio import events
 from collections.abc import Sequence
 from types import FrameType
 from typing import Final
@@ -40,6 +41,7 @@ def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome
         late.append(Violation(NO_CIRCLES, f"{cpu_s:g} s of processor time"))
         raise RunsInCircles(late[0].what)
 
+    running = events._get_running_loop()
     before = signal.signal(signal.SIGVTALRM, end)
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s, AGAIN_CPU_S)
     try:
@@ -47,6 +49,8 @@ def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+        # Whoever was interrupted while he entered a loop, or left it, has not left it.
+        events._set_running_loop(running)
     if late and outcome.violation is None:  # somebody took what was raised in him, and went on
         outcome.violation = late[0]
     return outcome
