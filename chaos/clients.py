@@ -6,10 +6,12 @@ transaction while sends have no answer: librdkafka gives their sequence numbers 
 then, which any broker takes for repetitions.
 """
 
+import logging
 import math
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -39,12 +41,26 @@ PATIENCE_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 10_000
 CALL_S, END_S = 5.0, 60.0
 PAUSE_S = 0.2
+# What librdkafka says of producer ids, epochs and sequence numbers: why it sent a record again.
+PRODUCER_DEBUG = "eos"
+MAX_TOLD_LINES = 200_000
 
 Settings = dict[str, Any]
 
 
 def now() -> float:
     return time.monotonic()
+
+
+class _Told(logging.Handler):
+    """Keeps the last lines of a client's own log, with the times of the history."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: deque[str] = deque(maxlen=MAX_TOLD_LINES)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{now():.3f} {record.getMessage()}")
 
 
 class Client(threading.Thread):
@@ -80,6 +96,11 @@ class Client(threading.Thread):
             self.crash = f"{self.name}: {problem!r}"
 
     @property
+    def log(self) -> str:
+        """What the client's library said; most say nothing."""
+        return ""
+
+    @property
     def ending(self) -> bool:
         return self._ending.is_set()
 
@@ -101,7 +122,12 @@ class _Sender(Client):
         super().__init__(name, bootstrap, history, seed)
         self._orders = 0
         self._lives = 0
+        self._told = _Told()
+        self._logger = logging.Logger(name, logging.DEBUG)
+        self._logger.addHandler(self._told)
         self._settings |= {
+            "debug": PRODUCER_DEBUG,
+            "log_level": 7,
             "enable.idempotence": True,
             "acks": "all",
             "linger.ms": 2,
@@ -109,6 +135,14 @@ class _Sender(Client):
             # A producer that loses its patience sends again what may be there already.
             "socket.timeout.ms": PATIENCE_MS,
         }
+
+    @property
+    def log(self) -> str:
+        return "\n".join(self._told.lines)
+
+    def _open(self) -> Producer:
+        self._lives += 1
+        return Producer(self._settings, logger=self._logger)
 
     def _send(self, producer: Producer, transaction: str = "") -> None:
         """May raise BufferError or KafkaException: then nothing was sent."""
@@ -147,7 +181,7 @@ class Sending(_Sender):
     """Single records to random partitions, at a steady rate."""
 
     def work(self) -> None:
-        producer = self._new()
+        producer = self._open()
         due = now()
         while not self.ending:
             due = max(due + 1 / SENDS_PER_S, now() - 1)
@@ -158,12 +192,8 @@ class Sending(_Sender):
             except (BufferError, KafkaException) as problem:
                 self.met(problem.args[0] if isinstance(problem, KafkaException) else None)
                 _drain(producer)
-                producer = self._new()
+                producer = self._open()
         producer.flush(END_S)
-
-    def _new(self) -> Producer:
-        self._lives += 1
-        return Producer(self._settings)
 
 
 class Transacting(_Sender):
@@ -198,8 +228,7 @@ class Transacting(_Sender):
             _drain(producer)
 
     def _new(self) -> Producer | None:
-        self._lives += 1
-        producer = Producer(self._settings)
+        producer = self._open()
         while not self.ending:
             try:
                 producer.init_transactions(CALL_S)

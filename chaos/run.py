@@ -133,6 +133,7 @@ def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | N
     verdict = check(history, replicas_differ=differences)
     verdict.invalid = verdict.invalid or _shortcomings(clients, history, trouble)
     logs = {str(node): node.log.read_text(errors="replace") for node in rig.cluster.nodes}
+    logs |= {client.name: client.log for client in clients if client.log}
     return Report(peer, seed, ended - began, verdict, history, clients, rig.fallen, logs)
 
 
