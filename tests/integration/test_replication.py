@@ -179,6 +179,34 @@ def test_what_was_sent_behind_a_batch_that_found_too_few_in_sync_waits_for_it(
     asyncio.run(run())
 
 
+def test_a_new_producers_second_batch_waits_for_its_first(tmp_path: Path) -> None:
+    """Its first came before the leader knew that it leads; taken second, it would be too late."""
+
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL)
+            assert await send_numbered(cluster, 1, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
+            await cluster.lead(2)
+            assert await send_numbered(cluster, 2, 1) == ErrorCode.NOT_ENOUGH_REPLICAS
+            for sequence in (0, 1, 2):
+                assert await send_numbered(cluster, 2, sequence) == ErrorCode.NONE
+
+    asyncio.run(run())
+
+
+def test_a_producer_whose_first_batches_are_gone_waits_some_seconds_only(tmp_path: Path) -> None:
+    """Its state may have expired: then nothing comes before what it sends now (KIP-360)."""
+
+    async def run() -> None:
+        async with handmade_cluster(tmp_path) as cluster:
+            await cluster.create(ALL)
+            assert await send_numbered(cluster, 1, 5) == ErrorCode.NOT_ENOUGH_REPLICAS
+            leader_of(cluster, 1).starts_doubted_until = 0
+            assert await send_numbered(cluster, 1, 5) == ErrorCode.NONE
+
+    asyncio.run(run())
+
+
 def test_a_gap_at_the_first_leader_is_told_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with handmade_cluster(tmp_path) as cluster:

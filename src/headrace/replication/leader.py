@@ -11,7 +11,12 @@ from operator import attrgetter
 from typing import Final, NamedTuple
 
 from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from headrace.records.batch import (
+    HEADER_SIZE,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    unpack_header,
+)
 from headrace.records.deep import Inspection
 from headrace.replication.errors import RoleEnded
 from headrace.replication.replica import Replica, Waiter
@@ -38,7 +43,13 @@ _offset_of = attrgetter("offset")
 class Leader(Replica):
     """One partition's leader. Without other replicas what is written is committed."""
 
-    __slots__ = ("_unflushed", "_waits", "enough_in_sync", "gaps_excused_until")
+    __slots__ = (
+        "_unflushed",
+        "_waits",
+        "enough_in_sync",
+        "gaps_excused_until",
+        "starts_doubted_until",
+    )
 
     def __init__(
         self,
@@ -55,10 +66,28 @@ class Leader(Replica):
         self.enough_in_sync = True
         # A producer's batch that comes before this (steady clock) may miss one that was refused.
         self.gaps_excused_until = NEVER
+        # The same for a producer's first batch here, which may not be the first it sent.
+        self.starts_doubted_until = NEVER
 
     def refused_for_now(self, now: float) -> None:
         """A producer was told to send again: what it sent behind that may come first."""
         self.gaps_excused_until = now + EXCUSED_GAPS_S
+        self.doubt_starts(now)
+
+    def doubt_starts(self, now: float) -> None:
+        """Producers that are not known yet may have been told to send again."""
+        self.starts_doubted_until = now + EXCUSED_GAPS_S
+
+    def misses_start(self, batch: memoryview, now: float) -> bool:
+        """Whether the batch would be its producer's first here, and is not the first it sent.
+
+        Taken before the one that was refused, it would make that one come too late for ever.
+        """
+        if self.closed or now >= self.starts_doubted_until:
+            self.starts_doubted_until = NEVER
+            return False
+        header = unpack_header(batch)
+        return header.base_sequence > 0 and header.producer_id not in self.log.producers
 
     def append(
         self,

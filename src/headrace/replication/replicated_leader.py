@@ -83,9 +83,11 @@ class ReplicatedLeader(Leader):
         self._end_waiters: list[Waiter] = []
         self._start_waiters: list[Callable[[], None]] = []
         self._count_in_sync()
+        # Before it knew that it leads, producers who knew already were sent away.
         if partition.leader_epoch > 0:
-            # Before it knew that it leads, producers who knew already were sent away.
             self.refused_for_now(now)
+        else:
+            self.doubt_starts(now)
 
     def _opened(self, log: Log) -> None:
         end = log.log_end_offset

@@ -37,7 +37,7 @@ from headrace.protocol.messages.produce import (
 )
 from headrace.records.batch import HEADER_SIZE
 from headrace.records.deep import Rules
-from headrace.replication.leader import Leader
+from headrace.replication.leader import NEVER, Leader
 from headrace.storage.errors import (
     InvalidRecord,
     InvalidTimestamp,
@@ -280,6 +280,8 @@ def _append(
         leader.refused_for_now(clock.monotonic())
         return _refused(index, NOT_ENOUGH_REPLICAS, _TOO_FEW)
     try:
+        if leader.starts_doubted_until > NEVER and leader.misses_start(records, clock.monotonic()):
+            return _refused(index, NOT_ENOUGH_REPLICAS, _COMES_AGAIN)
         return leader.append(records, clock.wall_ms())
     except StorageError as error:
         return _not_appended(leader, error, clock)
