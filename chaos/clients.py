@@ -6,12 +6,10 @@ transaction while sends have no answer: librdkafka gives their sequence numbers 
 then, which any broker takes for repetitions.
 """
 
-import logging
 import math
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -41,26 +39,15 @@ PATIENCE_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 10_000
 CALL_S, END_S = 5.0, 60.0
 PAUSE_S = 0.2
-# What librdkafka says of producer ids, epochs and sequence numbers: why it sent a record again.
+# What librdkafka says of producer ids, epochs and sequence numbers: why it sent a record again. It
+# goes to the process's standard error, because a logger of Python's may be called at a bad moment.
 PRODUCER_DEBUG = "eos"
-MAX_TOLD_LINES = 200_000
 
 Settings = dict[str, Any]
 
 
 def now() -> float:
     return time.monotonic()
-
-
-class _Told(logging.Handler):
-    """Keeps the last lines of a client's own log, with the times of the history."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: deque[str] = deque(maxlen=MAX_TOLD_LINES)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(f"{now():.3f} {record.getMessage()}")
 
 
 class Client(threading.Thread):
@@ -96,11 +83,6 @@ class Client(threading.Thread):
             self.crash = f"{self.name}: {problem!r}"
 
     @property
-    def log(self) -> str:
-        """What the client's library said; most say nothing."""
-        return ""
-
-    @property
     def ending(self) -> bool:
         return self._ending.is_set()
 
@@ -122,9 +104,6 @@ class _Sender(Client):
         super().__init__(name, bootstrap, history, seed)
         self._orders = 0
         self._lives = 0
-        self._told = _Told()
-        self._logger = logging.Logger(name, logging.DEBUG)
-        self._logger.addHandler(self._told)
         self._settings |= {
             "debug": PRODUCER_DEBUG,
             "log_level": 7,
@@ -136,13 +115,9 @@ class _Sender(Client):
             "socket.timeout.ms": PATIENCE_MS,
         }
 
-    @property
-    def log(self) -> str:
-        return "\n".join(self._told.lines)
-
     def _open(self) -> Producer:
         self._lives += 1
-        return Producer(self._settings, logger=self._logger)
+        return Producer(self._settings)
 
     def _send(self, producer: Producer, transaction: str = "") -> None:
         """May raise BufferError or KafkaException: then nothing was sent."""

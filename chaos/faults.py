@@ -19,15 +19,31 @@ LASTS_S: dict[str, tuple[float, float]] = {
     "mute": (3.0, 15.0),
     "cut-from-zookeeper": (3.0, 15.0),
     "cut-from-brokers": (3.0, 15.0),
+    "slow-link": (3.0, 15.0),
+    "flapping-link": (3.0, 12.0),
+    "broken-connections": (2.0, 8.0),
     "slow-disk": (3.0, 12.0),
     "full-disk": (3.0, 10.0),
+    "failing-flushes": (1.0, 6.0),
+    "wrong-clock": (3.0, 15.0),
+    "kill-two": (0.5, 6.0),
+    "kill-all": (0.5, 6.0),
     "kill-zookeeper": (0.5, 6.0),
     "pause-zookeeper": (2.0, 10.0),
     "lose-zookeeper": (3.0, 12.0),
 }
 # Whom a fault on a broker meets.
 ROLES = ("leader", "controller", "follower", "any")
-NETWORK = ("isolate", "deafen", "mute", "cut-from-zookeeper", "cut-from-brokers")
+NETWORK = (
+    "isolate",
+    "deafen",
+    "mute",
+    "cut-from-zookeeper",
+    "cut-from-brokers",
+    "slow-link",
+    "flapping-link",
+    "broken-connections",
+)
 ON_ZOOKEEPER = ("kill-zookeeper", "pause-zookeeper", "lose-zookeeper", "cut-from-zookeeper")
 DISKS = ("full-disk",)
 

@@ -1,7 +1,8 @@
 """A network of the run's own: every process in a namespace, routed through this one.
 
 Made inside the private namespace that `isolate` starts the run in, so nothing of it is left
-behind. What is cut is dropped without a word, each direction for itself, as by a pulled cable.
+behind. What is cut is dropped without a word, each direction for itself, as by a pulled cable. A
+link can be slow, too, and connections over it be broken.
 """
 
 import os
@@ -15,6 +16,7 @@ INSIDE = "HEADRACE_CHAOS_INSIDE"
 SUBNET = "10.73"
 UNSHARE = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 AS_ROOT = ("--user", "--map-root-user")
+SLOW = ("rate", "3mbit", "burst", "16kb", "latency", "300ms")
 
 
 class NoNamespaces(Exception):
@@ -52,6 +54,7 @@ class Network:
     def __init__(self) -> None:
         self._holders: list[subprocess.Popen[bytes]] = []
         self._cuts: list[tuple[Host, Host]] = []
+        self._slow: list[Host] = []
         _ip("link", "set", "lo", "up")
         Path("/proc/sys/net/ipv4/ip_forward").write_text("1\n")
 
@@ -80,7 +83,24 @@ class Network:
         self._cuts.append((source, target))
         _ip("rule", "add", "iif", source.link, "to", target.address, "blackhole")
 
+    def slow(self, host: Host) -> None:
+        """Little passes to and from the host, and what waits too long is dropped."""
+        self._slow.append(host)
+        _run("tc", "qdisc", "add", "dev", host.link, "root", "tbf", *SLOW)
+        _run(*host.before, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", *SLOW)
+
+    def break_connections(self, host: Host) -> None:
+        """Every connection of the host ends at once, on its side with an error."""
+        _run(*host.before, "ss", "--kill", "--tcp", "state", "established")
+
     def heal(self) -> None:
+        self.mend_cuts()
+        while self._slow:
+            host = self._slow.pop()
+            _run("tc", "qdisc", "del", "dev", host.link, "root")
+            _run(*host.before, "tc", "qdisc", "del", "dev", "eth0", "root")
+
+    def mend_cuts(self) -> None:
         while self._cuts:
             source, target = self._cuts.pop()
             _ip("rule", "del", "iif", source.link, "to", target.address, "blackhole")
@@ -95,6 +115,10 @@ class Network:
 
 
 def _ip(*words: str, before: Sequence[str] = ()) -> None:
-    done = subprocess.run([*before, "ip", *words], capture_output=True, text=True, check=False)
+    _run(*before, "ip", *words)
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise NoNamespaces(f"ip {' '.join(words)}: {done.stderr.strip()}")
+        raise NoNamespaces(f"{' '.join(command)}: {done.stderr.strip()}")

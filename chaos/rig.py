@@ -4,7 +4,10 @@ A fault begins with `begin` and ends with `heal`, which leaves every process run
 and every disk as it should be.
 """
 
+import itertools
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +22,14 @@ from bench.peers.node import Node
 from bench.peers.peer import LOOPBACK, PeerError
 
 from chaos.clients import PARTITIONS, TOPIC
-from chaos.disks import Disk, library
 from chaos.faults import Planned
+from chaos.machines import Machine, library
 from chaos.network import Host, Network
 
 PEERS = ("headrace", "kafka", "kafka-zk")
 SLOW_WRITE_MS, SLOW_FLUSH_MS = 20, 200
-RESTART_TIMEOUT_S = 90.0
+AHEAD_S = 1800  # less than the hour by which a record may be ahead of its broker
+FLAP_S, BREAK_S = 0.4, 0.5
 
 
 @dataclass(slots=True)
@@ -33,17 +37,19 @@ class Rig:
     """`network` is None where namespaces cannot be made: then no link is ever cut."""
 
     cluster: Cluster
-    disks: dict[int, Disk]
+    machines: dict[int, Machine]
     network: Network | None = None
     hosts: dict[str, Host] = field(default_factory=dict)
     # Processes that ended though no fault meant them to; they are started again.
     fallen: list[str] = field(default_factory=list)
+    _again: "_Again | None" = None
 
     def begin(self, fault: Planned) -> str:
         """Makes it happen; returns whom it met."""
         if "zookeeper" in fault.kind and fault.kind != "cut-from-zookeeper":
             return self._on_zookeeper(fault.kind)
         victim = self._victim(fault)
+        machine = self.machines[victim.number]
         match fault.kind:
             case "kill":
                 victim.kill()
@@ -52,18 +58,33 @@ class Rig:
             case "pause":
                 victim.pause()
             case "slow-disk":
-                self.disks[victim.number].slow(SLOW_WRITE_MS, SLOW_FLUSH_MS)
+                machine.slow(SLOW_WRITE_MS, SLOW_FLUSH_MS)
             case "full-disk":
-                self.disks[victim.number].fill()
+                machine.fill()
+            case "failing-flushes":
+                machine.fail_flushes()
+            case "wrong-clock":
+                machine.set_clock(AHEAD_S if fault.partition % 2 else -AHEAD_S)
+            case "kill-two" | "kill-all":
+                spared = victim if fault.kind == "kill-two" else None
+                for broker in self.cluster.brokers:
+                    if broker is not spared:
+                        broker.kill()
+                return f"all but {spared}" if spared else "all brokers"
+            case "slow-link" | "flapping-link" | "broken-connections":
+                self._trouble_link(fault.kind, self.hosts[str(victim)])
             case _:
                 self._cut(fault.kind, victim)
         return f"{fault.role} {victim}"
 
     def heal(self) -> None:
+        if self._again is not None:
+            self._again.end()
+            self._again = None
         if self.network is not None:
             self.network.heal()
-        for disk in self.disks.values():
-            disk.heal()
+        for machine in self.machines.values():
+            machine.heal()
         for node in self.cluster.nodes:
             if node.paused:
                 node.resume()
@@ -75,8 +96,8 @@ class Rig:
 
     def close(self) -> None:
         self.cluster.discard()
-        for disk in self.disks.values():
-            disk.close()
+        for machine in self.machines.values():
+            machine.close()
         if self.network is not None:
             self.network.close()
 
@@ -108,6 +129,27 @@ class Rig:
                 return others[fault.partition % len(others)]
         return any_broker
 
+    def _trouble_link(self, kind: str, host: Host) -> None:
+        network = self.network
+        assert network is not None
+        if kind == "slow-link":
+            network.slow(host)
+        elif kind == "broken-connections":
+            self._again = _Again(lambda: network.break_connections(host), BREAK_S)
+        else:
+            others = [each for each in self.hosts.values() if each is not host]
+
+            def flap(cut: bool) -> None:
+                if not cut:
+                    network.mend_cuts()
+                    return
+                for other in others:
+                    network.cut(host, other)
+                    network.cut(other, host)
+
+            turns = itertools.cycle((True, False))
+            self._again = _Again(lambda: flap(next(turns)), FLAP_S)
+
     def _cut(self, kind: str, victim: Node) -> None:
         assert self.network is not None
         here = self.hosts[str(victim)]
@@ -124,6 +166,25 @@ class Rig:
                 self.network.cut(other, here)
 
 
+class _Again:
+    """Does something again and again, until it is ended."""
+
+    def __init__(self, act: Callable[[], None], pause_s: float) -> None:
+        self._act, self._pause_s = act, pause_s
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._act()
+        while not self._ended.wait(self._pause_s):
+            self._act()
+
+    def end(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
 def build(peer: str, home: Path, *, isolated: bool) -> Rig:
     """A rig that is not started. Disks can fill only where they are our own."""
     home.mkdir(parents=True)
@@ -135,15 +196,15 @@ def build(peer: str, home: Path, *, isolated: bool) -> Rig:
     addresses = [hosts[name].address if hosts else LOOPBACK for name in names]
     cluster = _cluster(peer, home / "cluster", addresses)
     shim = library(home)
-    disks = {}
+    machines = {}
     for node in cluster.nodes:
         if hosts:
             node.before = hosts[str(node)].before
     for broker in cluster.brokers:
-        disk = Disk(broker.home, broker.data, shim, mounted=isolated)
-        disks[broker.number] = disk
-        broker.environment = disk.environment
-    return Rig(cluster, disks, network, hosts)
+        machine = Machine(broker.home, broker.data, shim, mounted=isolated)
+        machines[broker.number] = machine
+        broker.environment = machine.environment
+    return Rig(cluster, machines, network, hosts)
 
 
 def _cluster(peer: str, home: Path, addresses: list[str]) -> Cluster:

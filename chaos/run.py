@@ -2,10 +2,13 @@
 
 import itertools
 import json
+import os
 import shutil
+import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +35,7 @@ class Report:
     history: History
     clients: Sequence[Client]
     fallen: Sequence[str]
-    logs: Mapping[str, str]
+    logs: dict[str, str]
 
     def summary(self) -> dict[str, object]:
         sends = self.history.sends
@@ -92,7 +95,9 @@ def run(
     """Copies of the brokers' logs are kept of a run that did not pass."""
     rig = build(peer, home, isolated=isolated)
     try:
-        report = _run(rig, peer, seed, seconds, only)
+        with _heard(home / "clients.log") as said:
+            report = _run(rig, peer, seed, seconds, only)
+        report.logs["clients"] = said.read_text(errors="replace")
         if not report.verdict.passed:
             for broker in rig.cluster.brokers:
                 for folder in broker.data.glob(f"{TOPIC}-*"):
@@ -100,6 +105,22 @@ def run(
         return report
     finally:
         rig.close()
+
+
+@contextmanager
+def _heard(file: Path) -> Iterator[Path]:
+    """What librdkafka writes to standard error goes into the file, which tells both clocks."""
+    sys.stderr.flush()
+    before = os.dup(sys.stderr.fileno())
+    with file.open("wb", buffering=0) as log:
+        log.write(f"at {time.time():.3f} the history's clock says {now():.3f}\n".encode())
+        os.dup2(log.fileno(), sys.stderr.fileno())
+    try:
+        yield file
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, sys.stderr.fileno())
+        os.close(before)
 
 
 def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | None) -> Report:
@@ -133,7 +154,6 @@ def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | N
     verdict = check(history, replicas_differ=differences)
     verdict.invalid = verdict.invalid or _shortcomings(clients, history, trouble)
     logs = {str(node): node.log.read_text(errors="replace") for node in rig.cluster.nodes}
-    logs |= {client.name: client.log for client in clients if client.log}
     return Report(peer, seed, ended - began, verdict, history, clients, rig.fallen, logs)
 
 

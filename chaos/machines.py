@@ -1,7 +1,7 @@
-"""Disks that fill up and disks that are slow, one for each broker.
+"""Disks that fill up, that are slow or fail, and clocks that jump, one for each broker.
 
 A broker's data lies on a small file system in memory, which is mounted inside the run's own
-namespace. Slowness comes from a library that is preloaded (`slow_disk.c`).
+namespace. All else comes from a library that is preloaded (`bad_machine.c`).
 """
 
 import os
@@ -11,16 +11,18 @@ from pathlib import Path
 
 from bench.artifacts import COMPILE_TIMEOUT_S, require, run, staging
 
-SOURCE = Path(__file__).parent / "slow_disk.c"
+SOURCE = Path(__file__).parent / "bad_machine.c"
 SIZE_MB = 512
 BALLAST = "ballast"
 CHUNK = bytes(1 << 20)
-VARIABLE = "HEADRACE_CHAOS_DISK"
+VARIABLE = "HEADRACE_CHAOS_MACHINE"
+# Microseconds that a write and a flush take longer, whether flushes fail, how far a clock is ahead.
+STATE = struct.Struct("=IIIi")
 
 
 def library(folder: Path) -> Path:
     """The compiled library, in that folder."""
-    built = folder / "slow_disk.so"
+    built = folder / "bad_machine.so"
     if built.exists():
         return built
     require("gcc", "A C compiler is needed for slow disks: install it (Debian: gcc).")
@@ -31,23 +33,30 @@ def library(folder: Path) -> Path:
     return built
 
 
-class Disk:
-    """`environment` makes a process feel that the disk is slow."""
+class Machine:
+    """`environment` makes a process feel what is wrong with its machine."""
 
     def __init__(self, home: Path, data: Path, shim: Path, *, mounted: bool) -> None:
         self._data = data
-        self._control = home / "disk-delays"
+        self._control = home / "machine-state"
         self._mounted = mounted
         data.mkdir(parents=True, exist_ok=True)
         if mounted:
             options = f"size={SIZE_MB}m"
             mount = ["mount", "-t", "tmpfs", "-o", options, "chaos", str(data)]
             subprocess.run(mount, check=True, capture_output=True)
-        self._set(0, 0)
+        self._set()
         self.environment = {"LD_PRELOAD": str(shim), VARIABLE: str(self._control)}
 
     def slow(self, write_ms: int, flush_ms: int) -> None:
-        self._set(write_ms * 1000, flush_ms * 1000)
+        self._set(write_us=write_ms * 1000, flush_us=flush_ms * 1000)
+
+    def fail_flushes(self) -> None:
+        self._set(flushes_fail=True)
+
+    def set_clock(self, ahead_s: int) -> None:
+        """What the process takes for the time of day; others keep theirs."""
+        self._set(ahead_s=ahead_s)
 
     def fill(self) -> None:
         """Takes all the space that is left."""
@@ -61,7 +70,7 @@ class Disk:
                     continue
 
     def heal(self) -> None:
-        self._set(0, 0)
+        self._set()
         (self._data / BALLAST).unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -69,9 +78,11 @@ class Disk:
         if self._mounted:
             subprocess.run(["umount", "--lazy", str(self._data)], check=False, capture_output=True)
 
-    def _set(self, write_us: int, flush_us: int) -> None:
+    def _set(
+        self, write_us: int = 0, flush_us: int = 0, flushes_fail: bool = False, ahead_s: int = 0
+    ) -> None:
         file = os.open(self._control, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            os.pwrite(file, struct.pack("=II", write_us, flush_us), 0)
+            os.pwrite(file, STATE.pack(write_us, flush_us, flushes_fail, ahead_s), 0)
         finally:
             os.close(file)
