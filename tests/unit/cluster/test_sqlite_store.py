@@ -143,6 +143,16 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     assert (image.version, image.cluster_id) == (20, "c19")
 
 
+def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "metadata.db")
+    try:
+        store._db.execute("PRAGMA max_page_count = 1")  # no less than the file has now
+        with pytest.raises(StoreError, match=r"metadata\.db .* the disk is full; free some of it"):
+            store.commit(0, [ClusterNamed("c" * 100_000)])
+    finally:
+        store.close()
+
+
 def test_a_second_opener_is_told_that_the_file_is_in_use(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "metadata.db")
     with pytest.raises(StoreInUse, match="in use by another process"):

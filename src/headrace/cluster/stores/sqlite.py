@@ -173,6 +173,11 @@ class SqliteStore:
                     f"{self._path} is in use by another process: stop that one, or start with "
                     "another data directory"
                 ) from error
+            if error.sqlite_errorname == "SQLITE_FULL":
+                raise StoreError(
+                    f"{self._path} has no room to grow: the disk is full; free some of it, or make "
+                    "it larger"
+                ) from error
             raise StoreError(f"{self._path}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise CorruptStore(f"{self._path} is damaged: {error}") from error
