@@ -22,6 +22,7 @@ from chaos.rig import Rig, await_whole, build
 
 START_S, CALM_S, END_S, WHOLE_S = 60.0, 3.0, 90.0, 180.0
 STEP_S = 0.1
+LIBRARY_STDERR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,18 +110,21 @@ def run(
 
 @contextmanager
 def _heard(file: Path) -> Iterator[Path]:
-    """What librdkafka writes to standard error goes into the file, which tells both clocks."""
-    sys.stderr.flush()
-    before = os.dup(sys.stderr.fileno())
+    """What librdkafka writes to standard error goes into the file, which tells both clocks.
+
+    Python's own messages go where they went before. What producers that were given up write after
+    the run goes nowhere.
+    """
+    if sys.stderr.fileno() == LIBRARY_STDERR:
+        sys.stderr = os.fdopen(os.dup(LIBRARY_STDERR), "w", buffering=1)
     with file.open("wb", buffering=0) as log:
         log.write(f"at {time.time():.3f} the history's clock says {now():.3f}\n".encode())
-        os.dup2(log.fileno(), sys.stderr.fileno())
+        os.dup2(log.fileno(), LIBRARY_STDERR)
     try:
         yield file
     finally:
-        sys.stderr.flush()
-        os.dup2(before, sys.stderr.fileno())
-        os.close(before)
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), LIBRARY_STDERR)
 
 
 def _run(rig: Rig, peer: str, seed: int, seconds: float, only: Sequence[str] | None) -> Report:
