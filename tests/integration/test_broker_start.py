@@ -74,6 +74,13 @@ def test_systemd_is_told_when_it_serves_and_when_it_stops(start: Start, tmp_path
     [
         ("node.id=1\nlisteners=PLAINTEXT://127.0.0.1:0\n", "log.dirs"),
         ("log.dirs=d\nzookeeper.connect=z:1\nbroker.id.generation.enable=false\n", "broker.id"),
+        ("log.dirs=d\nbroker.id=1\nzookeeper.connect=z:one\n", "zookeeper.connect"),
+        ("log.dirs=d\nbroker.id=1\nzookeeper.connect=z:70000\n", "zookeeper.connect"),
+        ("log.dirs=d\nbroker.id=1\nzookeeper.connect=z:1/a//b\n", "chroot"),
+        (
+            "log.dirs=d\nbroker.id=1\nzookeeper.connect=z:1\nheadrace.zookeeper.auth=digest\n",
+            "headrace.zookeeper.auth",
+        ),
         ("log.dirs=d\nnum.partitions=none\n", "num.partitions"),
         ("log.dirs=d\nlog.dirz=e\n", "log.dirz"),
     ],

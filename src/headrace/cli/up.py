@@ -88,6 +88,9 @@ def _check_deployment(settings: BrokerSettings) -> None:
             "a broker of a cluster needs kazoo, which is not installed: "
             "pip install 'headrace[cluster]'"
         )
+    from headrace.cluster.stores.zookeeper_settings import ZooKeeperSettings
+
+    ZooKeeperSettings.of(settings)
 
 
 def settings_of(options: UpOptions, temporary: Path | None) -> BrokerSettings:

@@ -8,6 +8,7 @@ from headrace.cluster.settings import BrokerSettings, InvalidSetting
 DIGEST: Final = "digest"
 SASL: Final = "sasl"
 
+MAX_PORT: Final = 65_535
 _MS: Final = 1000
 _PEM: Final = "PEM"
 
@@ -78,7 +79,8 @@ def _check_connect(connect: str) -> None:
     hosts, slash, chroot = connect.partition("/")
     for host in hosts.split(","):
         name, colon, port = host.strip().rpartition(":")
-        if colon and not (name and port.isascii() and port.isdigit()):
+        is_port = port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT
+        if colon and not (name and is_port):
             reason = f"{host!r} is not host:port"
             raise InvalidSetting("zookeeper.connect", connect, reason)
         if not host.strip():
