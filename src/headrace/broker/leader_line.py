@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple, Protocol
 
+from headrace.broker.fetch_backoff import longer_backoff_s
 from headrace.broker.timers import Timer, Timers
 from headrace.client.errors import ClientError
 from headrace.client.frames import Frame
@@ -17,7 +18,6 @@ from headrace.protocol.struct import Struct
 
 log = logging.getLogger(__name__)
 
-FIRST_BACKOFF_S: Final = 0.02  # who leads now may hear of it a moment later than who follows
 WATCH_S: Final = 1.0
 
 
@@ -119,7 +119,7 @@ class LeaderLine:
             self._watch = self._host.timers.call_later(WATCH_S, self._look)
 
     def _reconnect_later(self, error: BaseException) -> None:
-        self._backoff_s = min(max(2 * self._backoff_s, FIRST_BACKOFF_S), self._longest_backoff_s)
+        self._backoff_s = longer_backoff_s(self._backoff_s, self._longest_backoff_s)
         log.info("cannot fetch", extra={"leader": self._leader_id, "reason": str(error)})
         if not self._closed:
             self._host.timers.call_later(self._backoff_s, self._user.try_again)

@@ -18,7 +18,8 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from headrace.broker.flusher import Flusher
-from headrace.broker.leader_line import FIRST_BACKOFF_S, LeaderLine, Line, LineUser
+from headrace.broker.leader_line import LeaderLine, Line, LineUser
+from headrace.broker.partition_fetch_state import Key, PartitionFetchState
 from headrace.broker.replica_turns import TURN_COST, Turn, turns
 from headrace.broker.timers import Timers
 from headrace.client.errors import ClientError, code_of_number
@@ -47,9 +48,6 @@ RESPONSE_HEADER_VERSION: Final = 1
 MAX_UNDER_WAY: Final = 2  # the one that waits, and the one that ends its wait
 NAMED_PER_FETCH: Final = 256  # logs may have to be opened first; others are served between fetches
 
-NEVER: Final = -1
-
-Key = tuple[bytes, int]
 Part = tuple[bytes, FetchPartitionData, Turn, bool]  # the last: whether it is the partition's last
 
 
@@ -86,46 +84,6 @@ class FetchThrottle(Protocol):
     def fetched(self, follower: Follower, size_bytes: int) -> None: ...
 
 
-class _Copy:
-    """One partition that is copied."""
-
-    __slots__ = (
-        "backoff_s",
-        "cut_backoff_s",
-        "cut_end",
-        "follower",
-        "gone",
-        "in_session",
-        "key",
-        "named_in",
-    )
-
-    def __init__(self, key: Key, follower: Follower) -> None:
-        self.key = key
-        self.follower = follower
-        self.named_in = NEVER  # the number of the fetch that last named it
-        self.in_session = False
-        self.gone = False
-        self.begin_epoch()
-
-    def begin_epoch(self) -> None:
-        """Its leader is another, or leads anew: what went wrong before is forgotten."""
-        self.backoff_s = 0.0
-        self.cut_backoff_s = 0.0
-        self.cut_end: int | None = None  # where its log ended when it was last cut back
-
-    def has_moved_on(self, before: int, end: int) -> bool:
-        """Whether a log that ended at `before` and now at `end` is nearer to its leader's.
-
-        Every cut goes further back than the one before: what is copied after it is the leader's.
-        """
-        if end == before or (end < before and self.cut_end is not None and end >= self.cut_end):
-            return False
-        if end < before:
-            self.cut_end = end
-        return True
-
-
 class ReplicaFetcher:
     """Everything that is copied from one broker."""
 
@@ -143,8 +101,8 @@ class ReplicaFetcher:
         self._source_id = source_id
         self._out_of_range = out_of_range
         self._rules = rules
-        self._copies: dict[Key, _Copy] = {}
-        self._due: dict[Key, _Copy] = {}
+        self._states: dict[Key, PartitionFetchState] = {}
+        self._due: dict[Key, PartitionFetchState] = {}
         self._forgotten: list[Key] = []
         # Those whose end the leader may not know yet, by the number of the fetch that tells it.
         self._parting: dict[Key, int] = {}
@@ -168,42 +126,42 @@ class ReplicaFetcher:
         self.heard_at = host.clock.monotonic()  # when the leader last answered
 
     def __len__(self) -> int:
-        return len(self._copies)
+        return len(self._states)
 
     # --- what is copied -------------------------------------------------------------------------
 
     def add(self, follower: Follower) -> None:
         """Copies this partition from now on, also if its epoch has changed."""
         key = (follower.topic_id, follower.index)
-        copy = self._copies.get(key)
-        if copy is None or copy.follower is not follower:
-            if copy is not None:
-                self._drop(copy)
-            copy = self._copies[key] = _Copy(key, follower)
-        copy.begin_epoch()
-        self._name(copy)
+        state = self._states.get(key)
+        if state is None or state.follower is not follower:
+            if state is not None:
+                self._drop(state)
+            state = self._states[key] = PartitionFetchState(key, follower)
+        state.begin_epoch()
+        self._name(state)
 
     def remove(self, follower: Follower, *, is_parting: bool = False) -> None:
         key = (follower.topic_id, follower.index)
         if not is_parting:  # its next leader's epoch is another, and that fences what comes late
             self._parting.pop(key, None)
-        copy = self._copies.get(key)
-        if copy is not None and copy.follower is follower:
-            del self._copies[key]
-            self._drop(copy)
+        state = self._states.get(key)
+        if state is not None and state.follower is follower:
+            del self._states[key]
+            self._drop(state)
             self._poke()
 
-    def _drop(self, copy: _Copy) -> None:
-        copy.gone = True
-        self._due.pop(copy.key, None)
-        if copy.in_session:
-            self._forgotten.append(copy.key)
+    def _drop(self, state: PartitionFetchState) -> None:
+        state.gone = True
+        self._due.pop(state.key, None)
+        if state.in_session:
+            self._forgotten.append(state.key)
 
     def part_from(self, follower: Follower) -> None:
         """Removes it; `has_parted_from` tells when its leader knows."""
-        copy = self._copies.get((follower.topic_id, follower.index))
-        if copy is not None and copy.in_session:
-            self._parting[copy.key] = self._number + 1
+        state = self._states.get((follower.topic_id, follower.index))
+        if state is not None and state.in_session:
+            self._parting[state.key] = self._number + 1
         self.remove(follower, is_parting=True)
 
     def has_parted_from(self, key: Key) -> bool:
@@ -212,13 +170,13 @@ class ReplicaFetcher:
         An answer to a later fetch says so: fetches of a session come in order, and a new session
         ends the one before.
         """
-        copy = self._copies.get(key)
-        return key not in self._parting and (copy is None or not copy.in_session)
+        state = self._states.get(key)
+        return key not in self._parting and (state is None or not state.in_session)
 
-    def _name(self, copy: _Copy) -> None:
+    def _name(self, state: PartitionFetchState) -> None:
         """Its position is told with the next fetch."""
-        if not copy.gone:
-            self._due[copy.key] = copy
+        if not state.gone:
+            self._due[state.key] = state
             self._poke()
 
     def close(self) -> None:
@@ -237,7 +195,7 @@ class ReplicaFetcher:
 
     def _fetch(self) -> None:
         self._poked = False
-        if self._closed or not (self._copies or self._forgotten or self._parting):
+        if self._closed or not (self._states or self._forgotten or self._parting):
             return
         line = self._line.current
         if line is None or not line.is_open:
@@ -276,7 +234,7 @@ class ReplicaFetcher:
             forgotten_topics_data=[
                 FetchForgottenTopic(topic_id=topic_id, partitions=[index])
                 for topic_id, index in self._forgotten
-                if (topic_id, index) not in self._copies
+                if (topic_id, index) not in self._states
             ],
         )
         self._forgotten.clear()
@@ -286,30 +244,30 @@ class ReplicaFetcher:
     def _named(self) -> Iterator[FetchTopic]:
         topics: dict[bytes, FetchTopic] = {}
         named = 0
-        for copy in list(self._due.values()):
+        for state in list(self._due.values()):
             if named == NAMED_PER_FETCH:
                 self._poke()
                 break
-            del self._due[copy.key]
-            follower = copy.follower
+            del self._due[state.key]
+            follower = state.follower
             wait_s = self._throttle.fetch_wait_s(follower)
             if wait_s:
-                self._host.timers.call_later(wait_s, partial(self._name, copy))
+                self._host.timers.call_later(wait_s, partial(self._name, state))
                 continue
             try:
                 if follower.log.owes_flush:
-                    self._flush(copy)  # left by an earlier role or life: it must not count yet
+                    self._flush(state)  # left by an earlier role or life: it must not count yet
                     continue
                 position = follower.position()
             except LogDirFailed as error:
-                self._give_up(copy, error)
+                self._give_up(state, error)
                 continue
             except StorageError as error:
-                self._hold(copy, f"its log does not open: {error}")
+                self._hold(state, f"its log does not open: {error}")
                 continue
             named += 1
-            copy.named_in = self._number
-            copy.in_session = True
+            state.named_in = self._number
+            state.in_session = True
             topic = topics.get(follower.topic_id)
             if topic is None:
                 topic = topics[follower.topic_id] = FetchTopic(
@@ -376,9 +334,9 @@ class ReplicaFetcher:
         self._session_id = self._session_epoch = 0
         self._session_began = self._number + 1
         self._forgotten.clear()
-        for copy in self._copies.values():
-            copy.in_session = False
-            self._due[copy.key] = copy
+        for state in self._states.values():
+            state.in_session = False
+            self._due[state.key] = state
         self._poke()
 
     def _take_slice(self, line: Line, number: int, parts: list[Part], first: int) -> None:
@@ -388,33 +346,38 @@ class ReplicaFetcher:
         cost = 0
         for at in range(first, len(parts)):
             topic_id, data, turn, is_last = parts[at]
-            copy = self._copies.get((topic_id, data.partition_index))
-            if copy is None or copy.named_in > number or copy.named_in < self._session_began:
+            state = self._states.get((topic_id, data.partition_index))
+            if state is None or state.named_in > number or state.named_in < self._session_began:
                 continue  # the role has changed, or the position has, since it was asked
             if cost + turn.cost > TURN_COST and cost:
                 self._host.loop.call_soon(self._take_slice, line, number, parts, at)
                 return
             cost += turn.cost
-            self._take(copy, data, turn.records, is_last=is_last)
+            self._take(state, data, turn.records, is_last=is_last)
         self._under_way -= 1
         if not self._poked:
             self._fetch()
 
     def _take(
-        self, copy: _Copy, data: FetchPartitionData, records: Buffer, *, is_last: bool
+        self,
+        state: PartitionFetchState,
+        data: FetchPartitionData,
+        records: Buffer,
+        *,
+        is_last: bool,
     ) -> None:
-        follower = copy.follower
+        follower = state.follower
         if follower.closed:
             return
         if data.error_code:
-            self._refused(copy, code_of_number(data.error_code))
+            self._refused(state, code_of_number(data.error_code))
             return
         diverging = data.diverging_epoch
         try:
             if diverging.end_offset >= 0:
-                self._cut_back(copy, diverging)
+                self._cut_back(state, diverging)
                 return
-            copy.backoff_s = 0.0
+            state.backoff_s = 0.0
             start = follower.log.log_start_offset
             result = follower.take(
                 records, data.high_watermark, data.log_start_offset, self._host.clock.wall_ms()
@@ -422,83 +385,79 @@ class ReplicaFetcher:
             moved = follower.log.log_start_offset != start
             self._throttle.fetched(follower, len(records))
         except LogDirFailed as error:
-            self._give_up(copy, error)
+            self._give_up(state, error)
             return
         except StorageError as error:
-            self._hold(copy, str(error))
+            self._hold(state, str(error))
             return
         if not is_last:
             return
         if result is not None and result.needs_flush:
-            self._flush(copy)
+            self._flush(state)
         elif records or moved:
-            self._due[copy.key] = copy
+            self._due[state.key] = state
 
-    def _cut_back(self, copy: _Copy, diverging: FetchEpochEndOffset) -> None:
-        follower = copy.follower
+    def _cut_back(self, state: PartitionFetchState, diverging: FetchEpochEndOffset) -> None:
+        follower = state.follower
         before = follower.log.log_end_offset
         end = follower.cut_back(diverging.epoch, diverging.end_offset)
         if end < before:
             self._log_cut(follower, diverging.epoch, end)
-        self._go_on(copy, before, f"epoch {diverging.epoch} ends at {diverging.end_offset}")
+        self._go_on(state, before, f"epoch {diverging.epoch} ends at {diverging.end_offset}")
 
-    def _go_on(self, copy: _Copy, before: int, said: str) -> None:
-        """After a change of the log that its leader has asked for.
-
-        If that has led nowhere, the leader would ask for the same again, and so on for ever: its
-        epochs contradict its records, or this log cannot be cut.
-        """
-        end = copy.follower.log.log_end_offset
-        if copy.has_moved_on(before, end):
-            self._name(copy)
+    def _go_on(self, state: PartitionFetchState, before: int, said: str) -> None:
+        """After a change of the log that its leader has asked for."""
+        end = state.follower.log.log_end_offset
+        if state.has_moved_on(before, end):
+            self._name(state)
             return
-        copy.backoff_s = copy.cut_backoff_s  # grows, whatever is copied between two cuts
         reason = f"its leader says that {said}, and no cut settles it: the log ends at {end} here"
-        self._hold(copy, reason)
-        copy.cut_backoff_s = copy.backoff_s
+        self._hold(state, reason, by_cuts=True)
 
-    def _flush(self, copy: _Copy) -> None:
-        self._host.flusher.flush(copy.follower).add_done_callback(partial(self._flushed, copy))
+    def _flush(self, state: PartitionFetchState) -> None:
+        self._host.flusher.flush(state.follower).add_done_callback(partial(self._flushed, state))
 
-    def _flushed(self, copy: _Copy, done: "asyncio.Future[None]") -> None:
+    def _flushed(self, state: PartitionFetchState, done: "asyncio.Future[None]") -> None:
         error = done.exception()
         if error is None:
-            self._name(copy)
+            self._name(state)
         else:
-            self._hold(copy, f"its records did not reach the disk: {error}")
+            self._hold(state, f"its records did not reach the disk: {error}")
 
     # --- trouble --------------------------------------------------------------------------------
 
-    def _refused(self, copy: _Copy, code: ErrorCode) -> None:
+    def _refused(self, state: PartitionFetchState, code: ErrorCode) -> None:
         if code is not ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._hold(copy, f"its leader answers {code.name}")
+            self._hold(state, f"its leader answers {code.name}")
             return
-        follower = copy.follower
+        follower = state.follower
         before, epoch = follower.log.log_end_offset, follower.epoch
         task = self._host.loop.create_task(self._out_of_range(follower))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._in_range, copy, before, epoch))
+        task.add_done_callback(partial(self._in_range, state, before, epoch))
 
-    def _in_range(self, copy: _Copy, before: int, epoch: int, done: "asyncio.Task[None]") -> None:
+    def _in_range(
+        self, state: PartitionFetchState, before: int, epoch: int, done: "asyncio.Task[None]"
+    ) -> None:
         self._tasks.discard(done)
         if done.cancelled():
             return
         error = done.exception()
         if isinstance(error, ClientError | StorageError):
-            self._hold(copy, str(error))
+            self._hold(state, str(error))
         elif error is not None:
             log.error("a partition is not copied", exc_info=error)
-        elif copy.follower.closed or copy.follower.epoch != epoch:
-            self._name(copy)  # another leader answers for the log now
+        elif state.follower.closed or state.follower.epoch != epoch:
+            self._name(state)  # another leader answers for the log now
         else:
-            self._go_on(copy, before, f"offset {before} is out of range")
+            self._go_on(state, before, f"offset {before} is out of range")
 
-    def _give_up(self, copy: _Copy, error: LogDirFailed) -> None:
+    def _give_up(self, state: PartitionFetchState, error: LogDirFailed) -> None:
         """Its disk is offline until a restart, and has said so: nothing can be copied there."""
-        if self._copies.get(copy.key) is copy:
-            del self._copies[copy.key]
-            self._drop(copy)
-        follower = copy.follower
+        if self._states.get(state.key) is state:
+            del self._states[state.key]
+            self._drop(state)
+        follower = state.follower
         log.error(
             "a partition is not copied any more",
             extra={
@@ -508,17 +467,14 @@ class ReplicaFetcher:
             },
         )
 
-    def _hold(self, copy: _Copy, reason: str) -> None:
+    def _hold(self, state: PartitionFetchState, reason: str, *, by_cuts: bool = False) -> None:
         """Names the partition again after a pause that grows; until then nothing of it is taken."""
-        copy.named_in = NEVER
-        if copy.gone:
+        is_longest = state.hold(self._rules.fetch_backoff_s, by_cuts=by_cuts)
+        if state.gone:
             return
-        most_s = self._rules.fetch_backoff_s
-        before_s = copy.backoff_s
-        copy.backoff_s = min(max(2 * before_s, FIRST_BACKOFF_S), most_s)
-        follower = copy.follower
+        follower = state.follower
         log.log(
-            logging.WARNING if before_s < copy.backoff_s == most_s else logging.DEBUG,
+            logging.WARNING if is_longest else logging.DEBUG,
             "a partition is not copied for a while",
             extra={
                 "topic": follower.topic,
@@ -531,9 +487,9 @@ class ReplicaFetcher:
 
         def again() -> None:
             if follower.epoch == epoch:  # else it was named with its new epoch
-                self._name(copy)
+                self._name(state)
 
-        self._host.timers.call_later(copy.backoff_s, again)
+        self._host.timers.call_later(state.backoff_s, again)
 
     @staticmethod
     def _log_cut(follower: Follower, epoch: int, end: int) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.leader_line import Line
+from headrace.broker.partition_fetch_state import Key
 from headrace.broker.peers import REPLICATION, Peers
-from headrace.broker.replica_fetcher import FetchRules, FetchThrottle, Key, ReplicaFetcher
+from headrace.broker.replica_fetcher import FetchRules, FetchThrottle, ReplicaFetcher
 from headrace.broker.roles import Role
 from headrace.client.errors import BadResponse, code_of_number
 from headrace.cluster.topology import NO_LEADER

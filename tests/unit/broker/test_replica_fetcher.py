@@ -6,7 +6,7 @@ from itertools import repeat
 from types import SimpleNamespace
 from typing import Any, cast
 
-from headrace.broker.leader_line import FIRST_BACKOFF_S
+from headrace.broker.fetch_backoff import FIRST_BACKOFF_S
 from headrace.broker.replica_fetcher import (
     FETCH_VERSION,
     FetchRules,
