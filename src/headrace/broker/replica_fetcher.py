@@ -12,11 +12,12 @@ timer or request for each partition.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 
+from headrace.broker.fetch_session_handler import FetchSessionHandler
 from headrace.broker.flusher import Flusher
 from headrace.broker.leader_line import LeaderLine, Line, LineUser
 from headrace.broker.partition_fetch_state import Key, PartitionFetchState
@@ -29,7 +30,6 @@ from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.header import ResponseHeader
 from headrace.protocol.messages.fetch import (
     FetchEpochEndOffset,
-    FetchForgottenTopic,
     FetchPartition,
     FetchPartitionData,
     FetchReplicaState,
@@ -101,11 +101,7 @@ class ReplicaFetcher:
         self._source_id = source_id
         self._out_of_range = out_of_range
         self._rules = rules
-        self._states: dict[Key, PartitionFetchState] = {}
-        self._due: dict[Key, PartitionFetchState] = {}
-        self._forgotten: list[Key] = []
-        # Those whose end the leader may not know yet, by the number of the fetch that tells it.
-        self._parting: dict[Key, int] = {}
+        self._session = FetchSessionHandler()
         self._line = LeaderLine(
             host,
             source_id,
@@ -115,10 +111,6 @@ class ReplicaFetcher:
             timeout_s=rules.socket_timeout_s,
         )
         self._tasks: set[asyncio.Task[None]] = set()
-        self._session_id = 0
-        self._session_epoch = 0
-        self._number = 0
-        self._session_began = 0  # the number of the fetch that began the session
         self._under_way = 0
         self._sent_at = 0.0
         self._poked = False
@@ -126,57 +118,31 @@ class ReplicaFetcher:
         self.heard_at = host.clock.monotonic()  # when the leader last answered
 
     def __len__(self) -> int:
-        return len(self._states)
+        return len(self._session.states)
 
     # --- what is copied -------------------------------------------------------------------------
 
     def add(self, follower: Follower) -> None:
         """Copies this partition from now on, also if its epoch has changed."""
-        key = (follower.topic_id, follower.index)
-        state = self._states.get(key)
-        if state is None or state.follower is not follower:
-            if state is not None:
-                self._drop(state)
-            state = self._states[key] = PartitionFetchState(key, follower)
-        state.begin_epoch()
-        self._name(state)
+        self._session.add(follower)
+        self._poke()
 
-    def remove(self, follower: Follower, *, is_parting: bool = False) -> None:
-        key = (follower.topic_id, follower.index)
-        if not is_parting:  # its next leader's epoch is another, and that fences what comes late
-            self._parting.pop(key, None)
-        state = self._states.get(key)
-        if state is not None and state.follower is follower:
-            del self._states[key]
-            self._drop(state)
+    def remove(self, follower: Follower) -> None:
+        if self._session.remove(follower):
             self._poke()
-
-    def _drop(self, state: PartitionFetchState) -> None:
-        state.gone = True
-        self._due.pop(state.key, None)
-        if state.in_session:
-            self._forgotten.append(state.key)
 
     def part_from(self, follower: Follower) -> None:
         """Removes it; `has_parted_from` tells when its leader knows."""
-        state = self._states.get((follower.topic_id, follower.index))
-        if state is not None and state.in_session:
-            self._parting[state.key] = self._number + 1
-        self.remove(follower, is_parting=True)
+        if self._session.part_from(follower):
+            self._poke()
 
     def has_parted_from(self, key: Key) -> bool:
-        """Whether the leader counts no fetch of that partition any more, however late it comes.
-
-        An answer to a later fetch says so: fetches of a session come in order, and a new session
-        ends the one before.
-        """
-        state = self._states.get(key)
-        return key not in self._parting and (state is None or not state.in_session)
+        return self._session.has_parted_from(key)
 
     def _name(self, state: PartitionFetchState) -> None:
         """Its position is told with the next fetch."""
         if not state.gone:
-            self._due[state.key] = state
+            self._session.due[state.key] = state
             self._poke()
 
     def close(self) -> None:
@@ -195,7 +161,7 @@ class ReplicaFetcher:
 
     def _fetch(self) -> None:
         self._poked = False
-        if self._closed or not (self._states or self._forgotten or self._parting):
+        if self._closed or not self._session.is_needed:
             return
         line = self._line.current
         if line is None or not line.is_open:
@@ -203,7 +169,7 @@ class ReplicaFetcher:
             return
         if self._under_way >= MAX_UNDER_WAY:
             return
-        if self._under_way and not (self._session_id and (self._due or self._forgotten)):
+        if self._under_way and not (self._session.session_id and self._session.has_changes):
             return
         request = self._request()
         try:
@@ -213,42 +179,36 @@ class ReplicaFetcher:
             return
         self._under_way += 1
         self._sent_at = self._host.clock.monotonic()
-        answered.add_done_callback(partial(self._answered, line, self._number))
+        answered.add_done_callback(partial(self._answered, line, self._session.number))
 
     def _request(self) -> FetchRequest:
-        rules = self._rules
-        self._number += 1
-        if not self._session_epoch:
-            self._session_began = self._number
+        rules, session = self._rules, self._session
+        session.next_fetch()
         request = FetchRequest(
             replica_state=FetchReplicaState(
                 replica_id=self._host.node_id, replica_epoch=self._host.broker_epoch
             ),
             # The first one comes back at once: until then the session has no id to go on with.
-            max_wait_ms=rules.fetch_wait_max_ms if self._session_epoch else 0,
+            max_wait_ms=rules.fetch_wait_max_ms if session.epoch else 0,
             min_bytes=rules.fetch_min_bytes,
             max_bytes=rules.response_max_bytes,
-            session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=list(self._named()),
-            forgotten_topics_data=[
-                FetchForgottenTopic(topic_id=topic_id, partitions=[index])
-                for topic_id, index in self._forgotten
-                if (topic_id, index) not in self._states
-            ],
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=self._named(),
+            forgotten_topics_data=session.forgotten(),  # last: naming may end in giving up
         )
-        self._forgotten.clear()
-        self._session_epoch += 1
+        session.told()
         return request
 
-    def _named(self) -> Iterator[FetchTopic]:
+    def _named(self) -> list[FetchTopic]:
+        session = self._session
         topics: dict[bytes, FetchTopic] = {}
         named = 0
-        for state in list(self._due.values()):
+        for state in list(session.due.values()):
             if named == NAMED_PER_FETCH:
                 self._poke()
                 break
-            del self._due[state.key]
+            del session.due[state.key]
             follower = state.follower
             wait_s = self._throttle.fetch_wait_s(follower)
             if wait_s:
@@ -266,7 +226,7 @@ class ReplicaFetcher:
                 self._hold(state, f"its log does not open: {error}")
                 continue
             named += 1
-            state.named_in = self._number
+            state.named_in = session.number
             state.in_session = True
             topic = topics.get(follower.topic_id)
             if topic is None:
@@ -283,7 +243,7 @@ class ReplicaFetcher:
                     partition_max_bytes=self._rules.fetch_max_bytes,
                 )
             )
-        yield from topics.values()
+        return list(topics.values())
 
     def _opened(self) -> None:
         self._under_way = 0
@@ -310,7 +270,7 @@ class ReplicaFetcher:
             return
         self._line.works()
         self.heard_at = self._host.clock.monotonic()
-        if number < self._session_began:
+        if number < self._session.began:
             self._under_way -= 1  # of a session that is over; the new one may have waited for it
             self._poke()
             return
@@ -318,9 +278,7 @@ class ReplicaFetcher:
             self._under_way -= 1
             self._begin_session()
             return
-        self._session_id = answer.session_id
-        if self._parting:
-            self._parting = {key: last for key, last in self._parting.items() if last > number}
+        self._session.answered(number, answer.session_id)
         parts: list[Part] = []
         for topic in answer.responses:
             for data in topic.partitions:
@@ -330,24 +288,18 @@ class ReplicaFetcher:
         self._take_slice(line, number, parts, 0)
 
     def _begin_session(self) -> None:
-        """The leader does not know the session: everything is named again."""
-        self._session_id = self._session_epoch = 0
-        self._session_began = self._number + 1
-        self._forgotten.clear()
-        for state in self._states.values():
-            state.in_session = False
-            self._due[state.key] = state
+        self._session.begin()
         self._poke()
 
     def _take_slice(self, line: Line, number: int, parts: list[Part], first: int) -> None:
         """Takes what was fetched; if it is much, in turns, so that others are served between."""
         if self._closed or line is not self._line.current:
             return
-        cost = 0
+        session, cost = self._session, 0
         for at in range(first, len(parts)):
             topic_id, data, turn, is_last = parts[at]
-            state = self._states.get((topic_id, data.partition_index))
-            if state is None or state.named_in > number or state.named_in < self._session_began:
+            state = session.states.get((topic_id, data.partition_index))
+            if state is None or state.named_in > number or state.named_in < session.began:
                 continue  # the role has changed, or the position has, since it was asked
             if cost + turn.cost > TURN_COST and cost:
                 self._host.loop.call_soon(self._take_slice, line, number, parts, at)
@@ -395,7 +347,7 @@ class ReplicaFetcher:
         if result is not None and result.needs_flush:
             self._flush(state)
         elif records or moved:
-            self._due[state.key] = state
+            self._session.due[state.key] = state
 
     def _cut_back(self, state: PartitionFetchState, diverging: FetchEpochEndOffset) -> None:
         follower = state.follower
@@ -454,9 +406,7 @@ class ReplicaFetcher:
 
     def _give_up(self, state: PartitionFetchState, error: LogDirFailed) -> None:
         """Its disk is offline until a restart, and has said so: nothing can be copied there."""
-        if self._states.get(state.key) is state:
-            del self._states[state.key]
-            self._drop(state)
+        self._session.drop(state)
         follower = state.follower
         log.error(
             "a partition is not copied any more",

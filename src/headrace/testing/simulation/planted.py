@@ -122,7 +122,7 @@ def _take_late_answers(original: Any) -> object:
     """Answers to an earlier fetch are taken although the position has moved since."""
 
     def take_slice(self: ReplicaFetcher, line: Any, _number: int, parts: Any, first: int) -> None:
-        original(self, line, self._number, parts, first)
+        original(self, line, self._session.number, parts, first)
 
     return take_slice
 
