@@ -107,3 +107,17 @@ def whole_again(segment: Segment, position: int, limit: int) -> int:
     except (CorruptIndex, FileNotFoundError):
         pass  # then all up to the next segment is in doubt
     return limit
+
+
+def locate(
+    segment: Segment, offset: int, limit: int, epoch_span: EpochSpan, error: Exception
+) -> Damage:
+    """Where a segment that did not give what is at `offset`, but `error`, stops to hold."""
+    path = segment.file.path
+    if isinstance(error, FileNotFoundError):
+        return Damage(path, 0, segment.base_offset, limit, "the file is gone")
+    walked = walk(segment, offset, segment.size, limit, epoch_span)
+    if walked.bad is None:
+        return Damage(path, walked.position, offset, limit, str(error))
+    after = whole_again(segment, walked.position, limit)
+    return Damage(path, walked.position, walked.next_offset, after, walked.bad.reason)

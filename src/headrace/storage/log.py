@@ -413,7 +413,7 @@ class Log(LogByTime):
                 if found is None:
                     continue  # compaction has left a gap at the segment's end
                 position, base_offset, batch_size = found
-                if self._holes:
+                if self._damages.holes:
                     self._check_holes(offset, base_offset)
                 end = segment.size
                 if limit < upper:

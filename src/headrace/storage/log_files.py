@@ -1,9 +1,8 @@
 """A log's files and state: opening, rolling, flushing, shrinking, closing.
 
 The order of file operations is the guarantee here: a crash after any of them leaves a directory
-that recovery opens with everything that was promised. Names that must be gone are made durable
-before the offsets they held are written again; names that must be there, before the log's end
-depends on them.
+that recovery opens with everything that was promised. Names that must be there are made durable
+before the log's end depends on them.
 """
 
 import logging
@@ -15,7 +14,8 @@ from headrace.storage import producer_snapshot, segment_manifest
 from headrace.storage.checkpoints import LEADER_EPOCHS, encode_epochs
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.config import COMPACT, MAX_LONG, LogConfig
-from headrace.storage.damage import Damage, walk, whole_again
+from headrace.storage.damage import Damage, locate, walk
+from headrace.storage.damages import Damages
 from headrace.storage.durability import Durability
 from headrace.storage.epochs import LeaderEpochs
 from headrace.storage.errors import (
@@ -40,9 +40,6 @@ from headrace.storage.validation import AppendRules
 
 log = logging.getLogger(__name__)
 
-# Places of one log that are remembered, so that each is told once.
-MAX_DAMAGES = 1000
-
 
 class LogFiles:
     """What a log is made of; `Log` appends to it and reads from it."""
@@ -55,7 +52,6 @@ class LogFiles:
         "_epochs",
         "_failure",
         "_files",
-        "_holes",
         "_knows_topic",
         "_loaded",
         "_producers",
@@ -97,8 +93,7 @@ class LogFiles:
         self._files = directory.files
         self._checkpointed = checkpointed
         self._failure: StorageError | None = None
-        self._damages: dict[tuple[str, int], Damage] = {}  # found while it is in use
-        self._holes: list[Damage] = []  # of these, segments that are gone or too short
+        self._damages = Damages()
         self._segments = Segments(directory.files, self.path)
         self._producers = ProducerStates()
         self._epochs = LeaderEpochs()
@@ -186,7 +181,7 @@ class LogFiles:
         self.log_start_offset = loaded.log_start_offset
         self.log_end_offset = loaded.log_end_offset
         self._durability.lower(loaded.log_end_offset)
-        self._holes = loaded.holes
+        self._damages.holes = loaded.holes
         for hole in loaded.holes:
             self._damaged(hole)
         if not self._checkpointed.clean:
@@ -209,8 +204,8 @@ class LogFiles:
     def take_damaged_offline(self) -> None:
         """Serves and takes nothing more, because another replica is to do that."""
         if self._damages and self._failure is None:
-            first = min(self._damages.values(), key=lambda each: each.first_offset)
-            self._failure = LogCorrupt(f"{self.name} is offline: {first.error()}")
+            reason = self._damages.first.error()
+            self._failure = LogCorrupt(f"{self.name} is offline: {reason}")
 
     def serve_what_holds(self) -> bool:
         """Takes back that it was taken offline, because nobody else is left; whether it was.
@@ -222,26 +217,10 @@ class LogFiles:
         self._failure = None
         return True
 
-    def give_up_damaged(self) -> None:
-        """Goes on as far as it holds. For who knows that others have the rest."""
-        if not self.is_damaged:
-            return
-        self._failure = None
-        self.directory.damaged.discard(self.name)
-        if self._damages:
-            try:
-                self.truncate_to(min(each.first_offset for each in self._damages.values()))
-            except LogCorrupt:  # there is more of it, also where producers' state is read from
-                self.truncate_fully_and_start_at(self.log_start_offset)
-        else:  # at its next use
-            self._checkpointed = replace(self._checkpointed, expendable=True)
-
     def _damaged(self, damage: Damage) -> RecordsDamaged:
         """Remembers damage, says so once, and returns what to answer."""
         error = damage.error()
-        place = (damage.path, damage.position)
-        if place not in self._damages and len(self._damages) < MAX_DAMAGES:
-            self._damages[place] = damage
+        if self._damages.add(damage):
             log.error("a log is damaged", extra={"log": self.name, "reason": str(error)})
         self.directory.damaged.add(self.name)
         return error
@@ -264,27 +243,13 @@ class LogFiles:
 
     def _check_holes(self, offset: int, found: int) -> None:
         """Raises if a segment that is gone lies at `offset`, or between it and `found`."""
-        for hole in self._holes:
-            if hole.first_offset < max(offset + 1, found) and hole.next_offset > offset:
-                raise self._damaged(hole)
+        hole = self._damages.hole_between(offset, found)
+        if hole is not None:
+            raise self._damaged(hole)
 
     def _locate(self, segment: Segment, offset: int, error: Exception) -> Damage:
         """Where a segment that did not give what is at `offset` stops to hold."""
-        limit, path = self._limit_of(segment), segment.file.path
-        if isinstance(error, FileNotFoundError):
-            return Damage(path, 0, segment.base_offset, limit, "the file is gone")
-        walked = walk(segment, offset, segment.size, limit, self._epochs.span)
-        if walked.bad is None:
-            return Damage(path, walked.position, offset, limit, str(error))
-        after = whole_again(segment, walked.position, limit)
-        return Damage(path, walked.position, walked.next_offset, after, walked.bad.reason)
-
-    def _keep_damages(self, is_kept: Callable[[Damage], bool]) -> None:
-        """Forgets damage in what is not part of the log any more."""
-        self._damages = {at: each for at, each in self._damages.items() if is_kept(each)}
-        self._holes = [each for each in self._holes if is_kept(each)]
-        if not self.is_damaged:
-            self.directory.damaged.discard(self.name)
+        return locate(segment, offset, self._limit_of(segment), self._epochs.span, error)
 
     def _check_usable(self) -> None:
         failure = self._failure or self.directory.failure
@@ -428,7 +393,7 @@ class LogFiles:
                     SegmentState(each.base_offset, each.size, each.txns.checksum)
                     for each in self._segments.items
                 ),
-                tuple((hole.first_offset, hole.next_offset) for hole in self._holes),
+                tuple((hole.first_offset, hole.next_offset) for hole in self._damages.holes),
             )
         )
 
@@ -475,7 +440,7 @@ class LogFiles:
             raise self.directory.fault(error, f"compacting {self.name}") from error
         self._swap = None
 
-    # --- shrinking ------------------------------------------------------------------------------
+    # --- at the start ---------------------------------------------------------------------------
 
     def delete_before(self, offset: int) -> None:
         """Moves the log's start up to `offset` (DeleteRecords); retention removes the segments."""
@@ -538,6 +503,8 @@ class LogFiles:
         self._epochs.truncate_from_start(offset)
         if self._damages:
             self._keep_damages(lambda each: each.next_offset > offset)
+
+    # --- at the end -----------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> None:
         """Drops every record at or past `offset`, and the batch that holds it."""
@@ -610,3 +577,25 @@ class LogFiles:
             except OSError as error:
                 raise self.directory.fail(f"truncating {self.name}: {error}") from error
             self._durability.name_added()
+
+    # --- damage ---------------------------------------------------------------------------------
+
+    def give_up_damaged(self) -> None:
+        """Goes on as far as it holds. For who knows that others have the rest."""
+        if not self.is_damaged:
+            return
+        self._failure = None
+        self.directory.damaged.discard(self.name)
+        if self._damages:
+            try:
+                self.truncate_to(self._damages.first.first_offset)
+            except LogCorrupt:  # there is more of it, also where producers' state is read from
+                self.truncate_fully_and_start_at(self.log_start_offset)
+        else:  # at its next use
+            self._checkpointed = replace(self._checkpointed, expendable=True)
+
+    def _keep_damages(self, is_kept: Callable[[Damage], bool]) -> None:
+        """Forgets damage in what is not part of the log any more."""
+        self._damages.keep(is_kept)
+        if not self.is_damaged:
+            self.directory.damaged.discard(self.name)
