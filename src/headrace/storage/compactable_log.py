@@ -10,9 +10,9 @@ from headrace.storage.cleaning.job import (
 )
 from headrace.storage.cleaning.plan import Cleanable, measure
 from headrace.storage.cleaning.swap import Swap, replaceable
-from headrace.storage.log_files import LogFiles
 from headrace.storage.offset_index import ENTRY as OFFSET_ENTRY
 from headrace.storage.segment import Segment
+from headrace.storage.shrinkable_log import ShrinkableLog
 from headrace.storage.time_index import ENTRY as TIME_ENTRY
 
 
@@ -25,7 +25,7 @@ class CleaningLimits:
     max_bytes_per_second: float
 
 
-class CompactableLog(LogFiles):
+class CompactableLog(ShrinkableLog):
     """Everything here belongs to the owner's thread, except what `Swap` says of itself."""
 
     __slots__ = ()
