@@ -395,10 +395,10 @@ class ReplicaFetcher:
         if done.cancelled():
             return
         error = done.exception()
-        if isinstance(error, ClientError | StorageError):
+        if error is not None:
+            if not isinstance(error, ClientError | StorageError):
+                log.error("a partition is not copied", exc_info=error)
             self._hold(state, str(error))
-        elif error is not None:
-            log.error("a partition is not copied", exc_info=error)
         elif state.follower.closed or state.follower.epoch != epoch:
             self._name(state)  # another leader answers for the log now
         else:

@@ -332,3 +332,16 @@ def test_a_place_that_is_out_of_range_for_good_is_not_asked_for_at_once_again() 
         assert pauses_s[-1] >= 8 * FIRST_BACKOFF_S
 
     run(story, found_nothing)
+
+
+def test_a_partition_whose_range_cannot_be_made_out_is_asked_for_again() -> None:
+    # Also after an error that nobody expected, such as an answer without the partition.
+    async def finds_no_answer(_follower: Follower) -> None:
+        raise IndexError
+
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        await named(fetcher, leader, CutFollower(9, repeat(9)).follower)
+        refused = one_partition(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+        assert await pause_after_s(leader, refused) >= FIRST_BACKOFF_S
+
+    run(story, finds_no_answer)
