@@ -34,8 +34,8 @@ ABORTED_SHARE = 0.2
 LOOKS_PER_S = 10.0
 MAX_WAITING = 1000
 POLL_RECORDS, POLL_S = 100, 0.1
-# As patient as Java's producer. One that gives a record up takes a new epoch, and sends again as new
-# what it has under way elsewhere: librdkafka's own duplicates.
+# As patient as Java's producer. One that gives a record up takes a new epoch, and sends again, as
+# new, what it has under way elsewhere: librdkafka's own duplicates.
 MESSAGE_TIMEOUT_MS = 120_000
 PATIENCE_MS = 10_000
 TRANSACTION_TIMEOUT_MS = 10_000
