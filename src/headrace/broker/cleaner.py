@@ -103,6 +103,10 @@ class Cleaner:
         """The process that works now."""
         return self._worker.pid if self._worker is not None else None
 
+    def is_at(self, cleaned: Log) -> bool:
+        """Whether that log is being cleaned now."""
+        return self.status.cleaning == cleaned.name
+
     async def run(self) -> None:
         """A look, unless the last one was less than `log.cleaner.backoff.ms` ago."""
         now_s = self._broker.clock.monotonic()
@@ -163,7 +167,9 @@ class Cleaner:
 
     def _dirt(self, replica: Replica) -> Cleanable | None:
         """What is to be cleaned, if it is time to."""
-        if replica.closed:
+        if replica.closed or self._broker.logs.futures.get(replica.topic, replica.index):
+            # A copy that has a record, and not the later deletion that was compacted away
+            # meanwhile, would bring the record back.
             return None
         try:
             opened = replica.log

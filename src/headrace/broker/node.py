@@ -195,7 +195,7 @@ class Broker:
 
     @cached_property
     def mover(self) -> "ReplicaMover":
-        """Built when a replica is first moved to another directory."""
+        """Built when a replica moves to another directory, or was on its way at the last stop."""
         from headrace.broker.replica_mover import ReplicaMover
 
         return ReplicaMover(self)
@@ -251,6 +251,8 @@ class Broker:
         if self.logs.failure is not None:
             raise self.logs.failure
         self._serving = True
+        if len(self.logs.futures):
+            self.mover.resume()
         if not INTERNAL_TOPICS.isdisjoint(self.metadata.image.topics):
             # By the loop's time, also where the broker's clock is moved by hand.
             self.loop.call_later(LOAD_COORDINATORS_AFTER_S, self._load_coordinators)

@@ -65,6 +65,21 @@ class LeaderEpochs:
         end = self.entries[slot].start_offset
         return (self.entries[slot - 1].epoch if slot else epoch), end
 
+    def shared_end(self, other: "LeaderEpochs", end_offset: int) -> int:
+        """Where two logs part that both reach `end_offset`.
+
+        A leader writes each offset once: the same epoch at the same offset is the same record, and
+        so is all before it.
+        """
+        while end_offset > 0:
+            ours, theirs = self.at(end_offset - 1), other.at(end_offset - 1)
+            if ours == theirs:
+                return end_offset
+            later = self if ours > theirs else other
+            slot = bisect_right(later.entries, end_offset - 1, key=lambda each: each.start_offset)
+            end_offset = later.entries[slot - 1].start_offset
+        return 0
+
     def truncate_from_end(self, end_offset: int) -> None:
         """The log now ends at `end_offset`."""
         kept = [entry for entry in self.entries if entry.start_offset < end_offset]

@@ -527,6 +527,13 @@ class Log(LogByTime):
         self._ready()
         return self._epochs.end_offset(epoch, self.log_end_offset)
 
+    def shared_end(self, other: "Log") -> int:
+        """Up to where both logs hold the same records, by their leader epochs."""
+        self._ready()
+        other._ready()
+        end = min(self.log_end_offset, other.log_end_offset)
+        return self._epochs.shared_end(other._epochs, end)
+
 
 def _markers(buf: WritableBuffer, batches: Batches) -> list[Marker | None]:
     """What each batch says about the end of a transaction."""

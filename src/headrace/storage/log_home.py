@@ -66,6 +66,8 @@ class LogHome:
         "clean_epoch",
         "cleaned_to",
         "directory",
+        "found_futures",
+        "futures",
         "high_watermarks",
         "log_starts",
         "logs",
@@ -89,6 +91,7 @@ class LogHome:
         self._writing = threading.Lock()  # the owner and a chore's thread write the same files
         self.directory = LogDir(path, files, trash, self.checkpoint, on_failure)
         self.logs: dict[str, Log] = {}
+        self.futures: dict[str, Log] = {}  # copies, by the names they are to have here
         self.meta: MetaProperties | None = None
         self.was_clean = False
         self.clean_epoch = NO_BROKER_EPOCH  # of the life that stopped cleanly
@@ -99,6 +102,7 @@ class LogHome:
         self._knows_cleaned = True
         self.manifests: dict[str, str] = {}  # how a clean stop has left each log
         self.partitions: list[PartitionName] = []  # what was found at open
+        self.found_futures: list[str] = []
         self.strays: list[str] = []
         self._saved_version = UNKNOWN
         self._on_disk: set[str] = set()  # names that the checkpoint files mention
@@ -208,6 +212,8 @@ class LogHome:
             partition = directory_names.parse(name)
             if name.endswith(DELETE_SUFFIX):
                 self.directory.trash.add_tree(f"{self.path}/{name}")
+            elif directory_names.original_of(name) is not None:
+                self.found_futures.append(name)
             elif partition is None:
                 self.strays.append(name)
                 log.warning("unknown directory", extra={"path": f"{self.path}/{name}"})
@@ -229,6 +235,11 @@ class LogHome:
         if name in self._on_disk and name not in self.logs:
             self.checkpoint()
 
+    @property
+    def _held(self) -> list[tuple[str, Log]]:
+        """All that is written to here. A partition and a copy of it are not in one directory."""
+        return [*self.logs.items(), *self.futures.items()]
+
     def checkpoint(self, high_watermarks: Mapping[str, int] | None = None) -> None:
         """Writes where each log starts and how far it is safe. Safe beside the owner's thread.
 
@@ -237,7 +248,7 @@ class LogHome:
         """
         if not self.is_online:
             return
-        logs = list(self.logs.items())
+        logs = self._held
         with self._writing:
             # Under the lock: what is written last must not say less than what was written before.
             points = {name: each.recovery_point for name, each in logs}
@@ -295,11 +306,9 @@ class LogHome:
         broker_epoch: int = NO_BROKER_EPOCH,
     ) -> None:
         """Closes every log; writes the marker, with this life's epoch, if all closed well."""
-        complete = (
-            clean and self.is_online and all(each.failure is None for each in self.logs.values())
-        )
+        complete = clean and self.is_online and all(each.failure is None for _, each in self._held)
         synced = clean and self.is_online and self._sync_together()
-        for each in self.logs.values():
+        for _, each in self._held:
             try:
                 each.close(clean=clean, everything_synced=synced)
             except StorageError as error:
@@ -325,11 +334,11 @@ class LogHome:
 
     def _sync_together(self) -> bool:
         """Syncs the whole file system if that is quicker than many files; whether it did."""
-        unflushed = [each for each in self.logs.values() if not each.is_flushed]
+        unflushed = [each for _, each in self._held if not each.is_flushed]
         if len(unflushed) < MANY_LOGS:
             return False
         try:
-            for each in self.logs.values():
+            for _, each in self._held:
                 each.complete()
                 each.write_epochs()
             self._fs.sync_all(self.path)
@@ -339,7 +348,7 @@ class LogHome:
         return True
 
     def _write_marker(self, broker_epoch: int) -> None:
-        lines = [(name, each.manifest) for name, each in self.logs.items()]
+        lines = [(name, each.manifest) for name, each in self._held]
         manifest = segment_manifest.encode_all(
             (name, line) for name, line in lines if line is not None
         )

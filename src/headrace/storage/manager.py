@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from headrace.clock import Clock
-from headrace.storage import directory_names
+from headrace.storage import directory_names, moved_logs
 from headrace.storage.config import COMPACT, LogConfig
 from headrace.storage.errors import (
-    DiskError,
     InconsistentTopicId,
     LogDirFailed,
     StaleMetadata,
     StorageError,
 )
 from headrace.storage.filesystem import FileSystem, remove_if_there
+from headrace.storage.future_logs import FutureLogs
 from headrace.storage.log import Log
 from headrace.storage.log_home import NO_BROKER_EPOCH, LogHome, fewest
 from headrace.storage.meta_properties import MetaProperties
@@ -82,6 +82,7 @@ class LogManager:
         self._logs: dict[tuple[str, int], Log] = {}
         self._preferred: dict[tuple[str, int], LogHome] = {}
         self.set_aside = StrayLogs()
+        self.futures = FutureLogs(self.homes, fs, self._trash, new_id)
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -89,7 +90,8 @@ class LogManager:
         """Takes the directories and finds their logs; recovers those that were not closed well.
 
         A log that cannot be recovered is there, with its `failure`. Raises only if another broker
-        holds a directory, if one is another node's, or if none works.
+        holds a directory, if one is another node's, if two have the same partition and nothing
+        says which is right, or if none works.
         """
         if self._stored_version is not None:
             self._check_age(self._stored_version)
@@ -99,13 +101,15 @@ class LogManager:
                 if home.meta is not None:
                     self.cluster_id = self.cluster_id or home.meta.cluster_id
             self._claim()
+            superseded = moved_logs.take_superseded(self._fs, self.homes)
+            for home in self.homes:
+                self._find_logs(home, config_of)
+                self.set_aside.take_in(self._fs, home)
+            self._remove_superseded(superseded)
         except StorageError:
             self.close(clean=False)
             raise
-        for home in self.homes:
-            self._find_logs(home, config_of)
-            self.set_aside.take_in(self._fs, home)
-        self._remove_unfinished_copies()
+        self.futures.take_in(self._logs, config_of, self.set_aside, self._clock.wall_ms())
         failure = self.failure
         if failure is not None:
             self.close(clean=False)
@@ -135,14 +139,26 @@ class LogManager:
         failures = "; ".join(str(home.directory.failure) for home in self.homes)
         return LogDirFailed(f"no log directory works: {failures}")
 
-    def _remove_unfinished_copies(self) -> None:
-        """A copy whose original is there is made again by whoever wants it."""
-        for home in self.homes:
-            for name in list(home.strays):
-                original = directory_names.original_of(name)
-                if original in self._logs:
-                    home.strays.remove(name)
-                    self._trash.add_tree(f"{home.path}/{name}")
+    def _remove_superseded(self, superseded: list[tuple[LogHome, str]]) -> None:
+        """A crash has left these beside the copies that took their places."""
+        for home, name in superseded:
+            owner = next(each for each in self._logs.values() if each.name == name)
+            try:
+                owner.load()
+            except StorageError as error:
+                # Perhaps the other one is all that is left of it: a person is to decide.
+                raise moved_logs.twice(name, home.path, owner.directory.path) from error
+            target = f"{home.path}/{directory_names.deleted(name, self._new_id().hex())}"
+            try:
+                self._fs.rename(f"{home.path}/{name}", target)
+                self._fs.fsync_dir(home.path)
+            except OSError as error:
+                home.directory.fault(error, f"removing {name}")
+                continue
+            self._trash.add_tree(target)
+            log.warning("finished a move", extra={"log": name, "to": owner.directory.path})
+        if all(home.is_online for home in self.homes):
+            moved_logs.forget_all(self._fs, self.homes)
 
     def _claim(self) -> None:
         if self.cluster_id is None:
@@ -158,12 +174,6 @@ class LogManager:
 
     def _find_logs(self, home: LogHome, config_of: Callable[[str], LogConfig]) -> None:
         for topic, partition in home.partitions if home.is_online else ():
-            other = self._logs.get((topic, partition))
-            if other is not None:
-                raise DiskError(
-                    f"{topic}-{partition} is in {other.directory.path} and in {home.path}: "
-                    "move one of them away"
-                )
             name = f"{topic}-{partition}"
             config = config_of(topic)
             found = Log(
@@ -265,9 +275,11 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> bool:
         """Gives up the log; its files go with a later sweep. Whether there was one."""
-        doomed = self._logs.pop((topic, partition), None)
+        doomed = self._logs.get((topic, partition))
         if doomed is None:
             return False
+        self.futures.drop(topic, partition)  # first: a crash must not leave it as the only one
+        del self._logs[topic, partition]
         home = self._home_of(doomed)
         del home.logs[doomed.name]
         doomed.close(clean=False)
@@ -283,9 +295,11 @@ class LogManager:
 
     def put_aside(self, topic: str, partition: int) -> StrayLog | None:
         """Takes the log out of use and keeps its files; None if there is none."""
-        unknown = self._logs.pop((topic, partition), None)
+        unknown = self._logs.get((topic, partition))
         if unknown is None:
             return None
+        self.futures.drop(topic, partition)
+        del self._logs[topic, partition]
         home = self._home_of(unknown)
         del home.logs[unknown.name]
         with suppress(StorageError):  # damaged: what there is of it is kept all the same
@@ -375,71 +389,47 @@ class LogManager:
         """Should this partition get a log here, it goes into that directory."""
         self._preferred[topic, partition] = home
 
-    def begin_copy(self, of: Log, home: LogHome, start_offset: int) -> Log:
-        """An empty log in another directory, which is to become the partition's."""
-        name = directory_names.future(of.name, self._new_id().hex())
-        try:
-            self._fs.mkdir(f"{home.path}/{name}")
-        except OSError as error:
-            raise home.directory.fault(error, f"copying {of.name}") from error
-        copy = Log(
-            home.directory,
-            of.topic,
-            of.partition,
-            topic_id=of.topic_id,
-            config=of.config,
-            checkpointed=Checkpointed(clean=True, recovery_point=0, log_start_offset=0),
-            new=True,
-            directory_name=name,
-        )
-        try:
-            copy.truncate_fully_and_start_at(start_offset)
-        except StorageError:
-            self.drop_copy(copy)
-            raise
-        return copy
+    def finish_move(self, original: Log) -> Log:
+        """The copy in another directory takes the original's place; returns it, open.
 
-    def drop_copy(self, copy: Log) -> None:
-        """The copy is not wanted any more."""
-        copy.close(clean=False)
-        self._trash.add_tree(copy.path)
-
-    def finish_copy(self, original: Log, copy: Log) -> Log:
-        """The copy, which holds the same records, takes the original's place; returns it, open.
-
-        Its name is given before the original's is taken away: a crash between the two leaves
-        both, and none of them less than it had.
+        Its name is given before the original's is taken away, and who is right is noted while
+        both are there: a crash at any point leaves one log with everything, and the next start
+        knows which one.
         """
-        source, home = self._home_of(original), self._home_of(copy)
-        end = copy.log_end_offset
+        source = self._home_of(original)
+        home, moved = self.futures.take_over(original, source)
+        cleaned_to = source.cleaned_to.pop(original.name, None)
         try:
-            copy.delete_before(original.log_start_offset)
-            copy.take_epochs_of(original)
-            copy.close(clean=True)
-            home.forget(original.name)
-        except StorageError:
-            self.drop_copy(copy)
-            raise
-        try:
-            self._fs.rename(copy.path, f"{home.path}/{original.name}")
-            self._fs.fsync_dir(home.path)
-        except OSError as error:
-            raise home.directory.fault(error, f"moving {original.name}") from error
-        self.delete(original.topic, original.partition)
-        moved = Log(
-            home.directory,
-            original.topic,
-            original.partition,
-            topic_id=original.topic_id,
-            config=original.config,
-            checkpointed=Checkpointed(
-                clean=True, recovery_point=end, log_start_offset=original.log_start_offset
-            ),
-        )
+            self.delete(original.topic, original.partition)
+            self._settle_move(source, home, original.name)
+        except StorageError as error:
+            # The copy has the partition all the same: the note stays until the next start.
+            log.error(
+                "a moved replica's old files remain",
+                extra={"log": original.name, "path": source.path, "error": str(error)},
+            )
         self._add(home, moved)
-        source.cleaned_to.pop(original.name, None)
+        if cleaned_to is not None:
+            with suppress(StorageError):  # a full disk: it is cleaned again
+                home.save_cleaned(moved.name, cleaned_to)
         moved.load()
         return moved
+
+    def _settle_move(self, source: LogHome, home: LogHome, name: str) -> None:
+        """The old name is gone for good before the note is.
+
+        While a directory is offline the note stays: an earlier move may have left the name there.
+        """
+        try:
+            self._fs.fsync_dir(source.path)
+        except OSError as error:
+            raise source.directory.fault(error, f"moving {name}") from error
+        if not all(each.is_online for each in self.homes):
+            return
+        try:
+            moved_logs.forget(self._fs, home.path, name)
+        except OSError as error:
+            raise home.directory.fault(error, f"moving {name}") from error
 
     # --- upkeep ---------------------------------------------------------------------------------
 

@@ -191,12 +191,12 @@ def test_a_copy_that_finds_no_room_at_its_end_takes_no_directory_offline() -> No
     manager = open_manager(fs, dirs=("a", "b"))
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
     append(log, batch(b"x"))
-    copy = manager.begin_copy(log, manager.homes[1], 0)
+    copy = manager.futures.begin(log, manager.homes[1], TOPIC_ID)
     append(copy, batch(b"x"), origin=Origin.REPLICATION)
     copy.flush()
     fs.capacity_bytes = 0
     with pytest.raises(DiskFull):
-        manager.finish_copy(log, copy)
+        manager.finish_move(log)
     assert all(home.is_online for home in manager.homes)
     fs.capacity_bytes = None
     manager.sweep()

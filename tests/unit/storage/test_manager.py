@@ -326,6 +326,6 @@ def test_a_copy_that_finds_no_room_leaves_nothing() -> None:
     assert log.directory is source.directory
     fs.full = "b/"
     with pytest.raises(DiskFull):
-        manager.begin_copy(log, target, 0)
+        manager.futures.begin(log, target, TOPIC_ID)
     manager.sweep()
     assert not [entry.name for entry in fs.list_dir("b") if entry.is_dir]

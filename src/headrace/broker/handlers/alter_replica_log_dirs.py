@@ -15,6 +15,7 @@ from headrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -47,11 +48,15 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
     if hosted is None or not 0 <= index < len(hosted.leaders):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     current = broker.logs.get(topic, index)
-    if hosted.replica(index) is None or current is None:
+    replica = hosted.replica(index)
+    if replica is None or current is None:
         # As in Kafka: a reassignment that gives it to this broker puts it there.
         broker.logs.prefer(topic, index, home)
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if current.directory.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
-    broker.mover.move(topic, index, home)
+    try:
+        broker.mover.move(replica, home)
+    except StorageError:  # the disk is full, or has failed and has said so
+        return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE

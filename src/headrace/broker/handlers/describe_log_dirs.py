@@ -17,7 +17,6 @@ from headrace.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from headrace.storage.errors import StorageError
-from headrace.storage.log import Log
 from headrace.storage.log_home import LogHome
 
 if TYPE_CHECKING:
@@ -34,23 +33,19 @@ async def handle(
     wanted: Wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    moving = list(broker.mover.moves.values()) if "mover" in broker.__dict__ else []
-    copies = [move.copy for move in moving if move.copy is not None]
     return DescribeLogDirsResponse(
-        results=[await _describe(broker, home, wanted, copies) for home in broker.logs.homes]
+        results=[await _describe(broker, home, wanted) for home in broker.logs.homes]
     )
 
 
-async def _describe(
-    broker: Broker, home: LogHome, wanted: Wanted, copies: list[Log]
-) -> DescribeLogDirsResult:
+async def _describe(broker: Broker, home: LogHome, wanted: Wanted) -> DescribeLogDirsResult:
     if not home.is_online:
         return DescribeLogDirsResult(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=home.path, topics=[]
         )
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    here = [copy for copy in copies if copy.directory is home.directory]
-    for number, log in enumerate([*home.logs.values(), *here], start=1):
+    copies = [*home.futures.values()]
+    for number, log in enumerate([*home.logs.values(), *copies], start=1):
         if number % LOGS_PER_SLICE == 0:
             await asyncio.sleep(0)  # the first look opens each log
         if wanted is not None and (log.topic, log.partition) not in wanted:
@@ -59,12 +54,12 @@ async def _describe(
             size = log.size_bytes
         except StorageError:
             continue  # an offline log has no size; the error belongs to its own requests
-        original = broker.logs.get(log.topic, log.partition) if log in here else None
+        original = broker.logs.get(log.topic, log.partition) if log in copies else None
         topics[log.topic].append(
             DescribeLogDirsPartition(
                 partition_index=log.partition,
                 partition_size=size,
-                offset_lag=original.log_end_offset - log.log_end_offset if original else 0,
+                offset_lag=max(0, original.log_end_offset - log.log_end_offset) if original else 0,
                 is_future_key=original is not None,
             )
         )
