@@ -87,7 +87,7 @@ class ReplicaMover:
     @property
     def _most_at_once(self) -> int:
         value = self._broker.effective.broker_value("num.replica.alter.log.dirs.threads")
-        return value if isinstance(value, int) else len(self._broker.logs.homes)
+        return max(1, value) if isinstance(value, int) else len(self._broker.logs.homes)
 
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         del self._tasks[key]

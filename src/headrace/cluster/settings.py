@@ -50,8 +50,9 @@ _LATER: Final = (
     "share.coordinator.", "ssl.", "super.users", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
 _ALREADY: Final = (
-    "follower.replication.", "leader.replication.", "num.replica.fetchers",
-    "inter.broker.listener.name", "leader.imbalance.", "offsets.commit.timeout.",
+    "follower.replication.", "leader.replication.",
+    "inter.broker.listener.name", "leader.imbalance.",
+    "num.replica.alter.log.dirs.", "num.replica.fetchers", "offsets.commit.timeout.",
     "replica.alter.log.dirs.", "replica.fetch.", "replica.high.watermark.", "replica.lag.time.",
     "replica.selector.", "replica.socket.timeout.",
     "share.coordinator.cold.", "share.coordinator.snapshot.", "share.coordinator.state.topic.",

@@ -19,7 +19,7 @@ from headrace.testing.memory_files import MemoryFileSystem, PowerLoss
 from unit.storage.storage_rig import NOW_MS, TOPIC_ID, append, batch, file_in, open_manager, values
 
 DIRS = ("a", "b")
-CONFIG = LogConfig(segment_bytes=400)
+CONFIG = LogConfig(segment_bytes=200)
 HELD = {number: b"%d" % number for number in range(8)}
 CRASHES = 6  # ways in which one loss of power may end
 
