@@ -22,6 +22,7 @@ from headrace.cluster.differences import records_between
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.partition_changes import PartitionChange
 from headrace.cluster.record_format import decode
+from headrace.groups.classic.group import ClassicGroup
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
@@ -286,6 +287,16 @@ def _take_late_metadata(membership: Membership, done: "asyncio.Future[Any]") -> 
         membership._take(done.result())
 
 
+# --- groups -------------------------------------------------------------------------------------
+
+
+def _commit_in_any_generation(_original: Any) -> object:
+    def check_commit(_self: ClassicGroup, *_args: Any, **_named: Any) -> None:
+        return None
+
+    return check_commit
+
+
 PLANTED: Final[dict[str, Planted]] = {
     "truncate-by-watermark": Planted(
         "A follower cuts its log back to its high watermark",
@@ -369,6 +380,10 @@ PLANTED: Final[dict[str, Planted]] = {
             _replace(Membership, "_take", _take_from_anyone),
             _replace(Membership, "_poll", _listen_on),
         ),
+    ),
+    "any-generation": Planted(
+        "A commit of an earlier generation of a classic group is accepted",
+        _replace(ClassicGroup, "check_commit", _commit_in_any_generation),
     ),
 }
 

@@ -17,8 +17,10 @@ from headrace.client.topics import NewTopic, create_topics
 from headrace.storage.errors import StorageError
 from headrace.testing.simulation.administrator import Administrator
 from headrace.testing.simulation.brokers import BrokerProcess, idle
+from headrace.testing.simulation.classic_group import ClassicMember
 from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.group import GroupMember, Ledger
+from headrace.testing.simulation.commits import Ledger
+from headrace.testing.simulation.group import GroupMember
 from headrace.testing.simulation.history import History, Place, Violation
 from headrace.testing.simulation.invariants import Watch
 from headrace.testing.simulation.nemesis import Nemesis, Weather
@@ -39,6 +41,7 @@ MEAN_PAUSE_S: Final = 0.3
 PRODUCERS_PER_PARTITION: Final = 1
 PARTITIONS: Final = 2
 MEMBERS: Final = 3
+CLASSIC_MEMBERS: Final = 3
 TELLERS: Final = 2
 PLAIN: Final = "plain"
 SAFE: Final = "safe"
@@ -48,7 +51,7 @@ HEALS: Final = "a cluster heals when its trouble ends"
 NO_ERRORS: Final = "no code fails unexpectedly"
 NO_CIRCLES: Final = "no code runs in circles"
 
-Client = Producer | Reader | GroupMember | Administrator | Teller
+Client = Producer | Reader | GroupMember | ClassicMember | Administrator | Teller
 
 
 @dataclass(slots=True)
@@ -63,6 +66,7 @@ class Outcome:
     acknowledged: int = 0
     read: int = 0
     commits: int = 0
+    classic_commits: int = 0
     transactions: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     violation: Violation | None = None
@@ -133,6 +137,7 @@ class Story:
         self.cluster = SimulatedCluster(simulation, brokers)
         self.history = History()
         self.ledger = Ledger()
+        self.classic_ledger = Ledger()
         self.books = Books()
         self.watch = Watch(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
         for broker in self.cluster.brokers.values():
@@ -155,6 +160,7 @@ class Story:
         admin = self._client("admin")
         self._create_topics(admin)
         clients: list[Client] = [*self._producers(), *self._readers(), *self._members()]
+        clients += self._classic_members()
         clients += [*self._tellers(), *self._table_clients(), self._administrator()]
         tasks = [self._life.run(each.run()) for each in clients]
         chance = simulation.schedule.random_of("nemesis")
@@ -182,6 +188,7 @@ class Story:
         self.outcome.acknowledged = self.history.acknowledged
         self.outcome.read = self.history.read
         self.outcome.commits = self.ledger.commits
+        self.outcome.classic_commits = self.classic_ledger.commits
         self.outcome.transactions = self.books.committed
         for place in self.places:
             log = simulation.do(self._life, Reader(admin, None, place, self._life.random).read_all)
@@ -249,6 +256,20 @@ class Story:
         return [
             GroupMember(self._client(f"member-{number}"), self.ledger, topics, self._life.random)
             for number in range(MEMBERS)
+        ]
+
+    def _classic_members(self) -> list[ClassicMember]:
+        """Not in a storm, as the others."""
+        if self.outcome.weather is Weather.STORM:
+            return []
+        return [
+            ClassicMember(
+                self._client(f"classic-{number}"),
+                self.classic_ledger,
+                self.places,
+                self._life.random,
+            )
+            for number in range(CLASSIC_MEMBERS)
         ]
 
     def _table_clients(self) -> list[Client]:

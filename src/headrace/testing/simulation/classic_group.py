@@ -1,0 +1,240 @@
+"""Members of a classic group (JoinGroup and SyncGroup), whose leader assigns the partitions.
+
+What must hold of their commits is in `commits`, with a generation for an epoch: what a member was
+given in one generation nobody else is given in it, and a commit of an earlier generation is refused
+once another has begun. While a group prepares for the next, the one before is still the present
+one, and its members may commit: as consumers do before they give their partitions up.
+
+A commit without an answer is not sent again, and its sender begins anew as another member. It may
+still arrive, but only in its own generation, before anyone else goes on from there. If it were sent
+again, and others after it, the first could come last: in Kafka, too, a member may overwrite its own
+commits.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from struct import Struct
+from typing import Final
+
+from headrace.client.client import ClusterClient
+from headrace.client.coordinators import Coordinator
+from headrace.client.errors import ClientError, code_of_number
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from headrace.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from headrace.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from headrace.testing.simulation.commits import PATIENCE_S, Ledger, commit, fetch_commit
+from headrace.testing.simulation.history import Place
+
+GROUP: Final = "classic"
+PROTOCOL_TYPE: Final = "consumer"
+PROTOCOL: Final = "range"
+CONSUMER_VERSION: Final = 0
+SESSION_TIMEOUT_MS: Final = 6_000  # the shortest that brokers allow
+REBALANCE_TIMEOUT_MS: Final = 3_000  # within the patience of a client with one request
+
+RETRY_S: Final = 0.3
+MEAN_BEAT_S: Final = 0.9
+LEAVES: Final = 0.02  # of the beats
+FALLS_SILENT: Final = 0.03  # of the beats, for as long as this
+LONGEST_SILENCE_S: Final = 12.0
+
+_COORDINATOR: Final = Coordinator(GROUP)
+_VERSION: Final = Struct(">h")
+
+
+class _PutOut(Exception):
+    """The group does not know the member any more, or it has left."""
+
+
+class ClassicMember:
+    """Joins, assigns if it leads, owns what it is given, commits, leaves or is silent at times."""
+
+    def __init__(
+        self, client: ClusterClient, ledger: Ledger, places: Sequence[Place], chance: Random
+    ) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._places = sorted(places)
+        self._random = chance
+        self._id = ""
+        self._generation = -1
+        self._owned: dict[Place, int] = {}  # and the offset it has come to
+        self.stopping = False
+
+    async def run(self) -> None:
+        while not self.stopping:
+            self._id = ""
+            try:
+                await self._live()
+            except (ClientError, _PutOut):
+                await asyncio.sleep(RETRY_S)
+
+    async def _live(self) -> None:
+        """As one member, one generation after the other."""
+        while not self.stopping:
+            if await self._enter():
+                await self._belong()
+            else:
+                await asyncio.sleep(RETRY_S)
+        await self._leave()  # or the others wait for it
+
+    # --- a new generation -----------------------------------------------------------------------
+
+    async def _enter(self) -> bool:
+        """Joins; False if the group has to be joined again."""
+        self._owned = {}
+        joined = await self._join()
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._id = joined.member_id
+            joined = await self._join()
+        if not _is_in(joined.error_code):
+            return False
+        self._id, self._generation = joined.member_id, joined.generation_id
+        synced = await self._client.send(
+            SyncGroupRequest(
+                group_id=GROUP,
+                generation_id=self._generation,
+                member_id=self._id,
+                protocol_type=PROTOCOL_TYPE,
+                protocol_name=PROTOCOL,
+                assignments=self._assign(joined) if joined.leader == self._id else [],
+            ),
+            SyncGroupResponse,
+            to=_COORDINATOR,
+            timeout_s=PATIENCE_S,
+        )
+        if not _is_in(synced.error_code):
+            return False
+        given = _read_assignment(bytes(synced.assignment))
+        for place in given:
+            self._ledger.owns(place, self._generation, self._id)
+        for place in given:
+            offset = await fetch_commit(self._client, self._ledger, GROUP, place)
+            if offset is not None:
+                self._owned[place] = offset
+        return True
+
+    async def _join(self) -> JoinGroupResponse:
+        subscription = ConsumerProtocolSubscription(topics=sorted({p.topic for p in self._places}))
+        metadata = _VERSION.pack(CONSUMER_VERSION) + subscription.encode(CONSUMER_VERSION)
+        return await self._client.send(
+            JoinGroupRequest(
+                group_id=GROUP,
+                session_timeout_ms=SESSION_TIMEOUT_MS,
+                rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+                member_id=self._id,
+                protocol_type=PROTOCOL_TYPE,
+                protocols=[JoinGroupRequestProtocol(name=PROTOCOL, metadata=metadata)],
+            ),
+            JoinGroupResponse,
+            to=_COORDINATOR,
+            timeout_s=PATIENCE_S,
+        )
+
+    def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        """To each member a stretch of the partitions."""
+        ids = sorted(each.member_id for each in joined.members)
+        cuts = [len(self._places) * number // len(ids) for number in range(len(ids) + 1)]
+        return [
+            SyncGroupRequestAssignment(
+                member_id=id_, assignment=_assignment(self._places[first:end])
+            )
+            for id_, first, end in zip(ids, cuts, cuts[1:], strict=False)
+        ]
+
+    # --- within a generation --------------------------------------------------------------------
+
+    async def _belong(self) -> None:
+        """Until the group is about to have another generation, or has one."""
+        while not self.stopping:
+            await asyncio.sleep(self._random.expovariate(1 / MEAN_BEAT_S))
+            answer = await self._client.send(
+                HeartbeatRequest(
+                    group_id=GROUP, generation_id=self._generation, member_id=self._id
+                ),
+                HeartbeatResponse,
+                to=_COORDINATOR,
+                timeout_s=PATIENCE_S,
+            )
+            stays = _is_in(answer.error_code)
+            chance = self._random.random()
+            if chance < LEAVES:
+                await self._leave()
+                raise _PutOut
+            if chance < LEAVES + FALLS_SILENT:
+                await asyncio.sleep(self._random.random() * LONGEST_SILENCE_S)
+            # Also after a heartbeat that failed or was long ago: most of these are refused.
+            for place in list(self._owned):
+                stays = await self._commit(place) and stays
+            if not stays:
+                return
+
+    async def _commit(self, place: Place) -> bool:
+        offset = self._owned[place] + self._random.randint(1, 5)
+        member = (self._id, self._generation)
+        code = await commit(self._client, self._ledger, GROUP, member, place, offset, retry=False)
+        if code is ErrorCode.NONE:
+            self._owned[place] = offset
+        # Whoever has to wait, or to look for the coordinator, does so with its next heartbeat.
+        return code.retriable or _is_in(code)
+
+    async def _leave(self) -> None:
+        if self._id:
+            await self._client.send(
+                LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=self._id)]),
+                LeaveGroupResponse,
+                to=_COORDINATOR,
+                timeout_s=PATIENCE_S,
+            )
+
+
+def _is_in(number: int) -> bool:
+    """Whether a member is in the present generation; `_PutOut` if it is not in the group."""
+    code = code_of_number(number)
+    if code is ErrorCode.UNKNOWN_MEMBER_ID:
+        raise _PutOut
+    return code is ErrorCode.NONE
+
+
+def _assignment(places: Sequence[Place]) -> bytes:
+    topics: dict[str, list[int]] = {}
+    for place in places:
+        topics.setdefault(place.topic, []).append(place.partition)
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=partitions)
+            for topic, partitions in topics.items()
+        ]
+    )
+    return _VERSION.pack(CONSUMER_VERSION) + assignment.encode(CONSUMER_VERSION)
+
+
+def _read_assignment(data: bytes) -> list[Place]:
+    if not data:  # the leader did not know of this member
+        return []
+    assignment = ConsumerProtocolAssignment.decode(data[_VERSION.size :], CONSUMER_VERSION)
+    return [
+        Place(each.topic, index)
+        for each in assignment.assigned_partitions
+        for index in each.partitions
+    ]
