@@ -74,6 +74,7 @@ def describe(outcome: Outcome) -> str:
     return (
         f"seed {outcome.seed}: {outcome.brokers} brokers, {outcome.weather.name.lower()}, "
         f"{outcome.acknowledged} acknowledged, {outcome.read} read, {outcome.commits} commits, "
+        f"{outcome.classic_commits} of a classic group, {outcome.deliveries} deliveries, "
         f"{outcome.transactions} transactions, "
         f"faults: {faults or 'none'}, "
         f"trace {outcome.digest}: {verdict}"

@@ -159,6 +159,7 @@ class Watch:
         self._committed: dict[tuple[bytes, int], Committed] = {}
         self._by_name: dict[Place, tuple[bytes, int]] = {}
         self._leaders: dict[tuple[bytes, int, int], int] = {}
+        self._led: dict[tuple[Place, int], int] = {}
         self._seen: dict[Leader, _Seen] = {}
         self._marks: dict[Follower, _Mark] = {}
         self._moves = 0  # of followers: to other epochs and lives, and back
@@ -214,6 +215,10 @@ class Watch:
                 )
 
     # --- metadata -------------------------------------------------------------------------------
+
+    def led(self, place: Place, broker_id: int) -> int:
+        """The latest epoch in which that broker was seen to lead; -1 if it never was."""
+        return self._led.get((place, broker_id), -1)
 
     def _look_at_image(self, life: str, image: MetadataImage) -> None:
         before = self._images.get(life)
@@ -312,6 +317,7 @@ class Watch:
         if seen is None or seen.epoch != leader.epoch:
             place = f"{life}: {leader.topic}-{leader.index}"
             self._leads(place, (leader.topic_id, leader.index, leader.epoch), node.node_id)
+            self._led[Place(leader.topic, leader.index), node.node_id] = leader.epoch
             counts = seen.counts if seen is not None else []
             seen = self._seen[leader] = _Seen(
                 leader.epoch, watermark, leader.enough_in_sync, _partition_epoch(leader)

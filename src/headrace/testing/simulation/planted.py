@@ -17,6 +17,7 @@ from unittest.mock import patch
 from headrace.broker.membership import Membership
 from headrace.broker.replica_fetcher import ReplicaFetcher
 from headrace.broker.replica_session import ReplicaSession
+from headrace.broker.share_partition import LiveShare
 from headrace.cluster import membership_control, partition_control
 from headrace.cluster.differences import records_between
 from headrace.cluster.image import MetadataImage
@@ -297,6 +298,13 @@ def _commit_in_any_generation(_original: Any) -> object:
     return check_commit
 
 
+def _store_nothing(_original: Any) -> object:
+    def store(self: LiveShare, write: Any) -> object:
+        return self._stored(write, ())
+
+    return store
+
+
 PLANTED: Final[dict[str, Planted]] = {
     "truncate-by-watermark": Planted(
         "A follower cuts its log back to its high watermark",
@@ -384,6 +392,10 @@ PLANTED: Final[dict[str, Planted]] = {
     "any-generation": Planted(
         "A commit of an earlier generation of a classic group is accepted",
         _replace(ClassicGroup, "check_commit", _commit_in_any_generation),
+    ),
+    "forget-shared": Planted(
+        "What members of a share group say of their records is not stored",
+        _replace(LiveShare, "_store", _store_nothing),
     ),
 }
 

@@ -4,7 +4,7 @@ outcome = run(seed=42, seconds=60)
 outcome.violation  # None, or what went wrong
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from logging import ERROR, Handler, LogRecord, getLogger
@@ -12,6 +12,13 @@ from random import Random
 from typing import Final
 
 from headrace.client.client import ClusterClient
+from headrace.client.configs import (
+    ConfigChange,
+    Operation,
+    Resource,
+    ResourceKind,
+    alter_configs,
+)
 from headrace.client.outcomes import Refusal
 from headrace.client.topics import NewTopic, create_topics
 from headrace.storage.errors import StorageError
@@ -26,6 +33,8 @@ from headrace.testing.simulation.invariants import Watch
 from headrace.testing.simulation.nemesis import Nemesis, Weather
 from headrace.testing.simulation.process import Life
 from headrace.testing.simulation.schedule import RunsInCircles
+from headrace.testing.simulation.share_group import GROUP as SHARE_GROUP
+from headrace.testing.simulation.share_group import Deliveries, ShareMember
 from headrace.testing.simulation.simulation import Simulation, SimulationError
 from headrace.testing.simulation.table import CONFIG, TableWriter, check_table
 from headrace.testing.simulation.transactions import Books, CommittedReader, Teller
@@ -42,6 +51,7 @@ PRODUCERS_PER_PARTITION: Final = 1
 PARTITIONS: Final = 2
 MEMBERS: Final = 3
 CLASSIC_MEMBERS: Final = 3
+SHARE_MEMBERS: Final = 3  # of two partitions: some have the same
 TELLERS: Final = 2
 PLAIN: Final = "plain"
 SAFE: Final = "safe"
@@ -51,7 +61,7 @@ HEALS: Final = "a cluster heals when its trouble ends"
 NO_ERRORS: Final = "no code fails unexpectedly"
 NO_CIRCLES: Final = "no code runs in circles"
 
-Client = Producer | Reader | GroupMember | ClassicMember | Administrator | Teller
+Client = Producer | Reader | GroupMember | ClassicMember | ShareMember | Administrator | Teller
 
 
 @dataclass(slots=True)
@@ -67,6 +77,7 @@ class Outcome:
     read: int = 0
     commits: int = 0
     classic_commits: int = 0
+    deliveries: int = 0
     transactions: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     violation: Violation | None = None
@@ -140,6 +151,7 @@ class Story:
         self.classic_ledger = Ledger()
         self.books = Books()
         self.watch = Watch(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
+        self.deliveries = Deliveries(self.watch.led)
         for broker in self.cluster.brokers.values():
             broker.process.after_turn = lambda broker=broker: self._look(broker)
         self._life: Life = simulation.process("clients", idle).start()
@@ -148,6 +160,7 @@ class Story:
         # Not in a storm: what a coordinator writes is not flushed, and may be lost there.
         banks = 0 if weather is Weather.STORM else PARTITIONS
         self.table = Place(TABLE, 0)
+        self.shared = [place for place in self.places if place.topic == PLAIN]
         self.banks = [Place(BANK, index) for index in range(banks)]
 
     def _look(self, broker: BrokerProcess) -> None:
@@ -160,7 +173,7 @@ class Story:
         admin = self._client("admin")
         self._create_topics(admin)
         clients: list[Client] = [*self._producers(), *self._readers(), *self._members()]
-        clients += self._classic_members()
+        clients += [*self._classic_members(), *self._share_members()]
         clients += [*self._tellers(), *self._table_clients(), self._administrator()]
         tasks = [self._life.run(each.run()) for each in clients]
         chance = simulation.schedule.random_of("nemesis")
@@ -190,6 +203,8 @@ class Story:
         self.outcome.commits = self.ledger.commits
         self.outcome.classic_commits = self.classic_ledger.commits
         self.outcome.transactions = self.books.committed
+        self._drain()
+        self.outcome.deliveries = self.deliveries.count
         for place in self.places:
             log = simulation.do(self._life, Reader(admin, None, place, self._life.random).read_all)
             self.history.check(place, log)
@@ -214,6 +229,10 @@ class Story:
         ]
 
         async def create() -> Mapping[str, Refusal | None]:
+            group = Resource(ResourceKind.GROUP, SHARE_GROUP)
+            reset = ConfigChange("share.auto.offset.reset", Operation.SET, "earliest")
+            altered = await alter_configs(admin, {group: [reset]}, timeout_s=START_S)
+            assert not any(altered.values()), altered
             return await create_topics(admin, wanted, timeout_s=START_S)
 
         self.simulation.run_until(self.cluster.is_known, START_S, "all brokers are registered")
@@ -246,13 +265,7 @@ class Story:
         """Not in a storm: what a group commits is not flushed, and may be lost there."""
         if self.outcome.weather is Weather.STORM:
             return []
-        node = next(each.node for each in self.cluster.brokers.values() if each.node is not None)
-        names = {place.topic for place in self.places}
-        topics = {
-            topic.topic_id: name
-            for name, topic in sorted(node.metadata.image.topics.items())
-            if name in names
-        }
+        topics = self._topics({place.topic for place in self.places})
         return [
             GroupMember(self._client(f"member-{number}"), self.ledger, topics, self._life.random)
             for number in range(MEMBERS)
@@ -271,6 +284,36 @@ class Story:
             )
             for number in range(CLASSIC_MEMBERS)
         ]
+
+    def _share_members(self) -> list[ShareMember]:
+        """Not in a storm, as the others."""
+        return [self._share_member(number) for number in range(SHARE_MEMBERS if self.shared else 0)]
+
+    def _share_member(self, number: int) -> ShareMember:
+        (topic,) = self._topics({PLAIN}).items()
+        return ShareMember(
+            self._client(f"share-{number}"),
+            self.deliveries,
+            self.history,
+            topic,
+            self._life.world.clock,
+            self._life.random,
+        )
+
+    def _drain(self) -> None:
+        """Whatever the share group has not finished is given to one more member."""
+        if self.shared:
+            member = self._share_member(SHARE_MEMBERS)
+            self.simulation.do(self._life, lambda: member.drain(self.shared), 2 * HEALING_S)
+
+    def _topics(self, names: Container[str]) -> dict[bytes, str]:
+        """Those topics by their ids."""
+        node = next(each.node for each in self.cluster.brokers.values() if each.node is not None)
+        return {
+            topic.topic_id: name
+            for name, topic in sorted(node.metadata.image.topics.items())
+            if name in names
+        }
 
     def _table_clients(self) -> list[Client]:
         place, chance = self.table, self._life.random
