@@ -18,7 +18,8 @@ def check(outcome: Outcome) -> None:
     assert outcome.violation is None, "\n".join(outcome.recent)
     assert outcome.acknowledged
     assert outcome.faults
-    assert outcome.transactions or outcome.weather is Weather.STORM
+    groups = (outcome.commits, outcome.classic_commits, outcome.deliveries)
+    assert (outcome.transactions and all(groups)) or outcome.weather is Weather.STORM
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -40,7 +41,17 @@ def test_a_seed_of_a_cluster_gives_the_same_run_in_every_process() -> None:
     assert runs[0].strip()
 
 
-@pytest.mark.parametrize("bug", ["ack-on-append", "any-leader-epoch", "majority", "read-unstable"])
+@pytest.mark.parametrize(
+    "bug",
+    [
+        "ack-on-append",
+        "any-generation",
+        "any-leader-epoch",
+        "forget-shared",
+        "majority",
+        "read-unstable",
+    ],
+)
 def test_a_planted_bug_is_found(bug: str) -> None:
     with planted(bug):
         assert any(run(seed, SECONDS).violation for seed in range(1, 11))

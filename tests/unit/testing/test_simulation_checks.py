@@ -7,10 +7,20 @@ from collections.abc import Callable
 import pytest
 
 from headrace.replication.progress import UNKNOWN, Progress
+from headrace.share.record_state import AcknowledgeType
 from headrace.testing.simulation import seeds
+from headrace.testing.simulation.commits import COMMITS_STAY, OWNED_ONCE, Ledger
 from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
 from headrace.testing.simulation.invariants import _Seen
 from headrace.testing.simulation.schedule import RunsInCircles, Schedule
+from headrace.testing.simulation.share_group import (
+    COUNTS_GROW,
+    DELIVERIES,
+    FINISHED,
+    Deliveries,
+    Moment,
+    Verdict,
+)
 from headrace.testing.simulation.table import LAST_STAYS, check_table
 from headrace.testing.simulation.transactions import ONLY_COMMITTED, WHOLE, Books, State
 
@@ -143,3 +153,78 @@ def test_a_seed_that_is_interrupted_leaves_no_loop_behind(monkeypatch: pytest.Mo
     finally:
         events._set_running_loop(None)
         left_behind.close()
+
+
+# --- groups -------------------------------------------------------------------------------------
+
+
+def test_a_partition_with_two_owners_in_one_generation_is_found() -> None:
+    ledger = Ledger()
+    ledger.owns(HERE, 4, "a")
+    ledger.owns(HERE, 5, "b")
+    ledger.owns(THERE, 4, "b")
+    with pytest.raises(Violation) as found:
+        ledger.owns(HERE, 4, "b")
+    assert found.value.rule == OWNED_ONCE
+
+
+def test_a_commit_that_goes_back_is_found_unless_it_was_sent_before() -> (
+    None
+):
+    ledger = Ledger()
+    sent_early = ledger.floor(HERE)
+    ledger.committed(HERE, 10, ledger.floor(HERE))
+    ledger.committed(HERE, 8, sent_early)
+    with pytest.raises(Violation) as found:
+        ledger.committed(HERE, 9, ledger.floor(HERE))
+    assert found.value.rule == COMMITS_STAY
+
+
+ACCEPTED = Verdict(AcknowledgeType.ACCEPT, 1)
+REJECTED = Verdict(AcknowledgeType.REJECT, 1)
+RELEASED = Verdict(AcknowledgeType.RELEASE, 1)
+OLD_LEADER, LEADER, NEW_LEADER = 1, 2, 3
+
+
+def deliveries_with(verdict: Verdict) -> Deliveries:
+    """In which a member was told by the leader that this is what became of offset 7."""
+    found = Deliveries(lambda _place, broker_id: broker_id)
+    found.delivered(HERE, 7, 1, found.moment(HERE, LEADER))
+    found.asked(HERE, {7: verdict})
+    found.confirmed(HERE, {7: verdict}, found.moment(HERE, LEADER))
+    return found
+
+
+@pytest.mark.parametrize("verdict", [ACCEPTED, REJECTED])
+@pytest.mark.parametrize("broker_id", [LEADER, NEW_LEADER])
+def test_a_finished_record_that_is_delivered_again_is_found(
+    verdict: Verdict, broker_id: int
+) -> None:
+    deliveries = deliveries_with(verdict)
+    with pytest.raises(Violation) as found:
+        deliveries.delivered(HERE, 7, 2, deliveries.moment(HERE, broker_id))
+    assert found.value.rule == FINISHED
+
+
+def test_a_replaced_leader_and_a_late_answer_may_deliver_what_is_finished() -> None:
+    deliveries = deliveries_with(ACCEPTED)
+    deliveries.delivered(HERE, 7, 2, deliveries.moment(HERE, OLD_LEADER))
+    deliveries.delivered(HERE, 7, 2, Moment(0, NEW_LEADER))
+
+
+def test_a_released_record_is_delivered_with_a_higher_count() -> None:
+    deliveries = deliveries_with(RELEASED)
+    deliveries.delivered(HERE, 7, 2, deliveries.moment(HERE, LEADER))
+    with pytest.raises(Violation) as found:
+        deliveries.delivered(HERE, 7, 1, deliveries.moment(HERE, NEW_LEADER))
+    assert found.value.rule == COUNTS_GROW
+
+
+def test_what_nobody_finished_is_missing() -> None:
+    history = History()
+    history.acked(HERE, [b"a", b"b", b"c", b"d"], 6)
+    history.acked(HERE, [b"e"], NO_OFFSET)
+    deliveries = deliveries_with(ACCEPTED)
+    deliveries.asked(HERE, {8: RELEASED})
+    deliveries.delivered(HERE, 9, DELIVERIES, deliveries.moment(HERE, LEADER))
+    assert deliveries.missing(history, [HERE, THERE]) == [(HERE, 6), (HERE, 8)]
