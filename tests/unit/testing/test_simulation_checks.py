@@ -168,9 +168,7 @@ def test_a_partition_with_two_owners_in_one_generation_is_found() -> None:
     assert found.value.rule == OWNED_ONCE
 
 
-def test_a_commit_that_goes_back_is_found_unless_it_was_sent_before() -> (
-    None
-):
+def test_a_commit_that_goes_back_is_found_unless_it_was_sent_before() -> None:
     ledger = Ledger()
     sent_early = ledger.floor(HERE)
     ledger.committed(HERE, 10, ledger.floor(HERE))

@@ -41,6 +41,8 @@ SETTINGS: Final = {
     "group.share.delivery.count.limit": "10",
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.record.lock.duration.ms": "5000",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.session.timeout.ms": "8000",
     "group.share.initialize.retry.interval.ms": "2000",
     "log.cleaner.backoff.ms": "3000",
     "log.flush.offset.checkpoint.interval.ms": "5000",
