@@ -119,9 +119,10 @@ class LiveShare:
         reading = self._states.read(self.key, self.leader.epoch)
 
         def read(done: asyncio.Future[ReadState]) -> None:
+            # Asked for even if nobody waits for it any more, or asyncio reports it as lost.
+            error = None if done.cancelled() else done.exception()
             if self.failure is not None or done.cancelled():
                 return
-            error = done.exception()
             if error is None:
                 self._start(done.result())
             elif _is_away(error) and attempt < RETRIES:

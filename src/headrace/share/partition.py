@@ -316,13 +316,14 @@ class SharePartition:
         This stands at once, also if it cannot be stored: the next leader would see no lock at all.
         """
         rules = self._rules()
-        expired: list[Span] = []
+        ended: dict[int, Span] = {}  # each once: a write that failed puts a second lock in the heap
         while self._locks and self._locks[0][0] <= now_ms:
             deadline_ms, first, last = heappop(self._locks)
             for span in self._spans.overlapping(first, last):
                 if _is_locked_until(span, deadline_ms):
                     span.next_state = _outcome(span, AcknowledgeType.RELEASE, rules)
-                    expired.append(span)
+                    ended[span.first] = span
+        expired = list(ended.values())
         write = self._write(expired)
         for span in expired:
             self._settle(span)

@@ -103,6 +103,19 @@ def test_what_is_being_stored_is_nobodys() -> None:
     assert share.next_fetch_offset() == 0
 
 
+def test_a_lock_that_ends_after_a_write_failed_is_stored_and_counted_once() -> None:
+    share = partition(max_deliveries=1, lock_ms=100)
+    fetch(share, (0, 0))  # keeps what comes behind it in the window
+    fetch(share, (1, 2), now_ms=10)
+    write = share.acknowledge("ann", [Acknowledgement(1, 2, ACCEPT)], 20)
+    assert write is not None
+    share.failed(write)
+    write = share.expire(110)
+    assert write is not None
+    assert write.batches == (StateBatch(0, 2, ARCHIVED, 1),)
+    assert write.complete_count == 3
+
+
 def test_a_write_that_failed_leaves_the_records_with_their_member() -> None:
     share = partition()
     fetch(share, (0, 4))
