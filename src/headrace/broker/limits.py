@@ -15,6 +15,8 @@ class Limits:
     max_partitions_per_page: int
     producer_id_expiration_ms: int
     transaction_verification: bool
+    adding_retry_s: float
+    adding_retry_max_s: float
     server: ServerLimits
 
     @classmethod
@@ -30,6 +32,8 @@ class Limits:
             max_partitions_per_page=number("max.request.partition.size.limit"),
             producer_id_expiration_ms=number("producer.id.expiration.ms"),
             transaction_verification=bool(number("transaction.partition.verification.enable")),
+            adding_retry_s=number("add.partitions.to.txn.retry.backoff.ms") / 1000,
+            adding_retry_max_s=number("add.partitions.to.txn.retry.backoff.max.ms") / 1000,
             server=ServerLimits(
                 max_frame_bytes=number("socket.request.max.bytes"),
                 max_in_flight=number("headrace.max.inflight.requests.per.connection"),

@@ -8,6 +8,9 @@ has the transaction open in that epoch.
 
 Nothing may come between an admission and the append that it allows: who had to wait asks again, or
 where the coordinator is another broker's, looks whether a marker has come meanwhile.
+
+A producer may write as soon as its last transaction is decided, while that one's markers are on
+their way. The broker itself asks again for a moment, as Kafka's does, before it says so.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ _GLANCE: Final = struct.Struct(">21xH20xqhi")
 NONE = ErrorCode.NONE
 ASKING_TIMEOUT_S: Final = 10.0  # producers wait for 30 s, and ask again
 
+_STILL_ENDING: Final = ErrorCode.CONCURRENT_TRANSACTIONS
+
 # The coordinator is not there at the moment. Clients retry this one, also old ones, and do not ask
 # for new metadata because of it.
 _TRY_AGAIN: Final = frozenset(
@@ -56,10 +61,9 @@ class Write(NamedTuple):
     sequence: int
     markers: int  # that the partition had seen for this producer when the batch came
 
-    @property
-    def was_overtaken(self) -> bool:
-        """Whether a transaction of the producer has ended here since then."""
-        return self.leader.closed or markers_of(self.leader, self.producer) != self.markers
+    def was_overtaken(self, *, adds: bool) -> bool:
+        """Whether its transaction has ended here since then."""
+        return self.leader.closed or has_ended(self.leader, self.producer, self.markers, adds=adds)
 
 
 def transactional_write(leader: Leader, records: memoryview) -> Write | None:
@@ -77,6 +81,18 @@ def markers_of(leader: Leader, producer: Producer) -> int:
     """How many ends of the producer's transactions the partition has seen."""
     known = leader.log.producers.get(producer.producer_id)
     return 0 if known is None else known.markers
+
+
+def has_ended(leader: Leader, producer: Producer, markers: int, *, adds: bool) -> bool:
+    """Whether the producer's transaction has ended since the partition had seen `markers`.
+
+    Of version 2 (`adds`) each transaction has an epoch of its own, and its marker a higher one: the
+    late marker of the transaction before does not end it, as it would by counting (KAFKA-18575).
+    """
+    known = leader.log.producers.get(producer.producer_id)
+    if adds:
+        return known is not None and known.epoch > producer.epoch
+    return markers_of(leader, producer) != markers
 
 
 def is_open(leader: Leader, producer: Producer) -> bool:
@@ -97,6 +113,38 @@ def admit(
 ) -> ErrorCode | asyncio.Future[ErrorCode]:
     """The partitions are in the producer's open transaction, added to it if `adds`."""
     wanted = frozenset(partitions)
+    verdict = _admit_now(broker, transactional_id, producer, wanted, adds=adds)
+    if not adds or (isinstance(verdict, ErrorCode) and verdict is not _STILL_ENDING):
+        return verdict
+    return broker.loop.create_task(_admit_soon(broker, transactional_id, producer, wanted, verdict))
+
+
+async def _admit_soon(
+    broker: Broker,
+    transactional_id: str,
+    producer: Producer,
+    wanted: frozenset[Partition],
+    verdict: ErrorCode | asyncio.Future[ErrorCode],
+) -> ErrorCode:
+    """Waits for the markers of the producer's last transaction, but not for long."""
+    limits = broker.limits
+    until = broker.loop.time() + limits.adding_retry_max_s
+    while True:
+        code = verdict if isinstance(verdict, ErrorCode) else await verdict
+        if code is not _STILL_ENDING or broker.loop.time() >= until:
+            return code
+        await asyncio.sleep(limits.adding_retry_s)
+        verdict = _admit_now(broker, transactional_id, producer, wanted, adds=True)
+
+
+def _admit_now(
+    broker: Broker,
+    transactional_id: str,
+    producer: Producer,
+    wanted: frozenset[Partition],
+    *,
+    adds: bool,
+) -> ErrorCode | asyncio.Future[ErrorCode]:
     host = broker.transactions.elsewhere(transactional_id)
     if host is not None:
         return broker.loop.create_task(
@@ -194,10 +242,28 @@ def admit_group(
 def group_markers(broker: Broker, group_id: str, producer: Producer) -> int:
     """How many ends of the producer's transactions the partition of the group has seen."""
     try:
-        leader = broker.partitions.find(GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
-        return markers_of(leader, producer) if isinstance(leader, Leader) else 0
+        leader = _group_leader(broker, group_id)
+        return 0 if leader is None else markers_of(leader, producer)
     except (CoordinatorError, StorageError):
         return 0  # who goes on is told what is wrong
+
+
+def has_group_ended(
+    broker: Broker, group_id: str, producer: Producer, markers: int, *, adds: bool
+) -> bool:
+    """As `has_ended`, for the partition of the group."""
+    try:
+        leader = _group_leader(broker, group_id)
+        if leader is None:
+            return markers != 0
+        return has_ended(leader, producer, markers, adds=adds)
+    except (CoordinatorError, StorageError):
+        return markers != 0
+
+
+def _group_leader(broker: Broker, group_id: str) -> Leader | None:
+    leader = broker.partitions.find(GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
+    return leader if isinstance(leader, Leader) else None
 
 
 def produce_error(code: ErrorCode, *, adds: bool, knows_abortable: bool) -> ErrorCode:

@@ -41,7 +41,7 @@ _ORDERED: Final = (
 
 
 _LATER: Final = (
-    "add.partitions.to.txn.", "allow.everyone.", "alter.log.dirs.", "authorizer.",
+    "allow.everyone.", "alter.log.dirs.", "authorizer.",
     "controller.quota.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
     "inter.broker.", "leader.",

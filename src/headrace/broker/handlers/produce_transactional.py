@@ -150,7 +150,8 @@ class Admission:
         if is_open(write.leader, write.producer):
             return ErrorCode.NONE
         if self._is_remote:
-            return ErrorCode.INVALID_TXN_STATE if write.was_overtaken else ErrorCode.NONE
+            overtaken = write.was_overtaken(adds=self._adds)
+            return ErrorCode.INVALID_TXN_STATE if overtaken else ErrorCode.NONE
         partition = (write.leader.topic, write.leader.index)
         return verify(self._broker, self._transactional_id, write.producer, frozenset({partition}))
 

@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.dispatch import Context
-from headrace.broker.transaction_admission import admit_group, group_markers
+from headrace.broker.transaction_admission import admit_group, group_markers, has_group_ended
 from headrace.coordinator.errors import CoordinatorError
 from headrace.coordinator.turn import Producer
 from headrace.protocol.errors import ErrorCode
@@ -80,7 +80,13 @@ async def _after_admission(
                 broker, request.transactional_id, producer, request.group_id, adds=False
             )
             verdict = again if isinstance(again, ErrorCode) else await again
-        elif group_markers(broker, request.group_id, producer) != before:
+        elif has_group_ended(
+            broker,
+            request.group_id,
+            producer,
+            before,
+            adds=version >= FIRST_VERSION_THAT_ADDS,
+        ):
             verdict = ErrorCode.INVALID_TXN_STATE
     reply = _commit(broker, version, request, verdict)
     return await reply if isinstance(reply, asyncio.Future) else reply
