@@ -30,8 +30,13 @@ def deleted(name: str, unique: str) -> str:
 
 
 def future(name: str, unique: str) -> str:
-    """The name under which a partition's copy in another directory grows."""
-    return _ending(name, f".{unique}{FUTURE_SUFFIX}")
+    """The name under which a partition's copy in another directory grows.
+
+    A restart finds the partition by it, so the id is cut first: a partition has one copy at a time.
+    Where not even that makes room, for topics of more than 244 bytes, the copy is not found again.
+    """
+    room = MAX_NAME_BYTES - len(f"{name}.{FUTURE_SUFFIX}")
+    return _ending(name, f".{unique[: max(1, room)]}{FUTURE_SUFFIX}")
 
 
 def stray(name: str, unique: str) -> str:

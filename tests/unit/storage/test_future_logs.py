@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from headrace.records.batch import whole_size
+from headrace.storage import directory_names
 from headrace.storage.config import LogConfig
 from headrace.storage.epochs import EpochEntry, LeaderEpochs
 from headrace.storage.errors import DiskError, StorageError
@@ -249,6 +250,15 @@ def test_a_copy_in_a_directory_that_has_failed_goes_on_when_that_works_again() -
     manager.close()
     manager = opened(fs.after_kill())
     assert copy_of(manager).log_end_offset == 5
+
+
+def test_a_copy_of_a_topic_with_a_long_name_is_found_again() -> None:
+    """Its directory's name must not become too long, nor lose the partition."""
+    for name in ("t-0", "x" * 230 + "-12", "x" * 244 + "-0"):
+        found = directory_names.future(name, "0" * 32)
+        assert len(found) <= directory_names.MAX_NAME_BYTES
+        topic, _, partition = name.rpartition("-")
+        assert directory_names.original_of(found) == (topic, int(partition))
 
 
 # --- without an original ------------------------------------------------------------------------
