@@ -55,22 +55,23 @@ def end_v2(
     commit: bool,
     now_ms: int,
 ) -> Transaction | None:
-    """As `end_v1`."""
+    """As `end_v1`.
+
+    While markers are on their way the answer is always to try again, as in Kafka: it may be the
+    next transaction that ends, whose producer must not be told that it is fenced.
+    """
+    if transaction.state.is_prepared:
+        raise CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
     retries_rotation = (
         transaction.previous_producer_id == producer.producer_id
         and producer.epoch == LAST_CLIENT_EPOCH
         and transaction.epoch == 0
     )
-    is_one_behind = transaction.epoch == producer.epoch + 1
-    retries = is_one_behind or retries_rotation
+    retries = transaction.epoch == producer.epoch + 1 or retries_rotation
     if transaction.producer_id != producer.producer_id and not retries_rotation:
         raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if transaction.state.is_prepared:
-        valid = is_one_behind
-    else:
-        ended = transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-        valid = producer.epoch == transaction.epoch or (ended and retries)
-    if not valid:
+    ended = transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+    if producer.epoch != transaction.epoch and not (ended and retries):
         raise CoordinatorError(ErrorCode.PRODUCER_FENCED)
     match transaction.state:
         case State.ONGOING:

@@ -89,9 +89,23 @@ def test_a_decision_is_never_changed(version: int, commit: bool) -> None:
     producer = open_transaction(driver)
     driver.end(producer, commit=commit, version=version)
     other = {"commit": not commit, "version": version}
-    assert refusal(driver, producer, **other) is ErrorCode.INVALID_TXN_STATE
+    assert refusal(driver, producer, **other) is (
+        ErrorCode.INVALID_TXN_STATE if version == END_V1 else ErrorCode.CONCURRENT_TRANSACTIONS
+    )
     driver.write_markers()
     assert refusal(driver, producer, **other) is ErrorCode.INVALID_TXN_STATE
+
+
+@EITHER_END
+def test_the_next_transaction_may_be_aborted_when_the_markers_of_the_last_one_are_written(
+    commit: bool,
+) -> None:
+    """Nothing of it may have arrived. Its producer is not fenced: it tries again."""
+    driver = TransactionDriver()
+    after = driver.end(open_transaction(driver), commit=commit)
+    assert refusal(driver, after, commit=False) is ErrorCode.CONCURRENT_TRANSACTIONS
+    driver.write_markers()
+    assert driver.end(after, commit=False).epoch == after.epoch + 1
 
 
 @EITHER_END
