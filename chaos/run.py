@@ -60,7 +60,7 @@ class Report:
             "final": sum(map(len, self.history.final.values())),
             "faults": dict(Counter(fault.kind for fault in self.history.faults)),
             "longest_without_acks_s": round(longest_silence_s(self.history), 2),
-            "fallen": len(self.fallen),
+            "fallen": list(self.fallen),
             "errors": {client.name: client.errors for client in self.clients if client.errors},
         }
 
