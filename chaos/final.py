@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from bench.peers.cluster import Cluster
@@ -21,22 +22,16 @@ CHUNK_BYTES = 1 << 20
 def read_all(
     bootstrap: str, timeout_s: float = FINAL_POLLS_S
 ) -> tuple[Mapping[int, Sequence[Found]], bool]:
-    """Every committed record from the beginning, and whether all ends were reached."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "final",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "log_level": 0,
-        }
-    )
+    """Every committed record from the beginning, and whether all ends were reached.
+
+    The ends are those of the logs: a transaction that a client left open has to be aborted before
+    anyone sees what lies behind it.
+    """
+    deadline = time.monotonic() + timeout_s
+    ends = _ends(bootstrap, deadline)
     found: dict[int, list[Found]] = defaultdict(list)
+    consumer = _consumer(bootstrap, "read_committed")
     try:
-        deadline = time.monotonic() + timeout_s
-        ends = _ends(consumer, deadline)
         consumer.assign([TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)])
         left = {index for index, end in ends.items() if end > 0}
         while left and time.monotonic() < deadline:
@@ -51,16 +46,32 @@ def read_all(
     return dict(found), len(ends) == PARTITIONS and not left
 
 
-def _ends(consumer: Consumer, deadline: float) -> dict[int, int]:
+def _ends(bootstrap: str, deadline: float) -> dict[int, int]:
     ends: dict[int, int] = {}
-    while len(ends) < PARTITIONS and time.monotonic() < deadline:
-        for index in range(PARTITIONS):
-            try:
-                _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, index), ANSWER_S)
-            except KafkaException:
-                continue
-            ends[index] = end
+    consumer = _consumer(bootstrap, "read_uncommitted")
+    try:
+        while len(ends) < PARTITIONS and time.monotonic() < deadline:
+            for index in range(PARTITIONS):
+                with suppress(KafkaException):
+                    place = TopicPartition(TOPIC, index)
+                    _, ends[index] = consumer.get_watermark_offsets(place, ANSWER_S)
+    finally:
+        consumer.close()
     return ends
+
+
+def _consumer(bootstrap: str, isolation: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "final",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "log_level": 0,
+        }
+    )
 
 
 def differing(cluster: Cluster) -> list[str]:

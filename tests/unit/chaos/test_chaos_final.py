@@ -1,0 +1,48 @@
+"""The last look of a run reads everything that was committed, or says that it did not."""
+
+from chaos.clients import PARTITIONS, TOPIC
+from chaos.final import read_all
+from confluent_kafka import Producer
+
+from headrace.testing import Broker
+
+SETTINGS = {
+    "num.partitions": str(PARTITIONS),
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
+}
+DEADLINE_S = 30.0
+
+
+def leave_open(bootstrap: str, timeout_ms: int) -> Producer:
+    """A transaction in every partition that nobody ends, with a record of another behind it."""
+    settings = {"bootstrap.servers": bootstrap, "transactional.id": "left"}
+    left = Producer(settings | {"transaction.timeout.ms": timeout_ms})
+    left.init_transactions(DEADLINE_S)
+    left.begin_transaction()
+    for index in range(PARTITIONS):
+        left.produce(TOPIC, b"open", partition=index)
+    assert left.flush(DEADLINE_S) == 0
+    other = Producer({"bootstrap.servers": bootstrap})
+    for index in range(PARTITIONS):
+        other.produce(TOPIC, f"behind {index}".encode(), partition=index)
+    assert other.flush(DEADLINE_S) == 0
+    return left
+
+
+def test_what_lies_behind_a_transaction_that_was_left_open_is_read() -> None:
+    # As in seed 40021, where it was taken for lost.
+    with Broker(settings=SETTINGS) as broker:
+        left = leave_open(broker.bootstrap_servers, timeout_ms=1000)
+        found, complete = read_all(broker.bootstrap_servers, DEADLINE_S)
+        del left
+    assert complete
+    values = {index: [each.value for each in records] for index, records in found.items()}
+    assert values == {index: [f"behind {index}"] for index in range(PARTITIONS)}
+
+
+def test_a_transaction_that_stays_open_is_no_end() -> None:
+    with Broker(settings=SETTINGS) as broker:
+        left = leave_open(broker.bootstrap_servers, timeout_ms=600_000)
+        _, complete = read_all(broker.bootstrap_servers, 1.0)
+        del left
+    assert not complete
