@@ -1,7 +1,8 @@
 """The clients of a run: what they send and see goes into the history. Each is a thread.
 
 They are librdkafka's, with the settings of a careful user: idempotence, acks=all, read_committed.
-They go on through errors; a producer that cannot go on is replaced. So is one that would abort a
+They go on through errors; a producer that cannot go on is replaced, also where the library leaves
+an error behind that Python notices later (SystemError). So is one that would abort a
 transaction while sends have no answer: librdkafka gives their sequence numbers to other records
 then, which any broker takes for repetitions.
 """
@@ -166,7 +167,7 @@ class Sending(_Sender):
                 if len(producer) < MAX_WAITING:
                     self._send(producer)
                 producer.poll(max(0.0, due - now()))
-            except (BufferError, KafkaException) as problem:
+            except (BufferError, KafkaException, SystemError) as problem:
                 self.met(problem.args[0] if isinstance(problem, KafkaException) else None)
                 _drain(producer)
                 producer = self._open()
@@ -234,7 +235,7 @@ class Transacting(_Sender):
             else:
                 asked = now()
                 outcome = self._finish(producer, abort=abort)
-        except BufferError:
+        except (BufferError, SystemError):
             self.met(None)
         except KafkaException as problem:
             self.met(problem.args[0])

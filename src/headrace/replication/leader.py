@@ -8,7 +8,7 @@ is told once: that it is done, or that it will not be done here.
 from bisect import insort
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from headrace.protocol.errors import ErrorCode
 from headrace.records.batch import (
@@ -19,14 +19,13 @@ from headrace.records.batch import (
 )
 from headrace.records.deep import Inspection
 from headrace.replication.errors import RoleEnded
+from headrace.replication.gaps import NEVER, Gaps
 from headrace.replication.replica import Replica, Waiter
+from headrace.storage.errors import OutOfOrderSequence
 from headrace.storage.log import AppendResult, Log
 from headrace.storage.producers import Origin
 
 __all__ = ["Committed", "Leader", "Waiter"]
-
-NEVER: Final = float("-inf")
-EXCUSED_GAPS_S: Final = 5.0
 
 Committed = Callable[[ErrorCode], None]
 """Called once, when the records are committed or never will be."""
@@ -47,8 +46,7 @@ class Leader(Replica):
         "_unflushed",
         "_waits",
         "enough_in_sync",
-        "gaps_excused_until",
-        "starts_doubted_until",
+        "gaps",
     )
 
     def __init__(
@@ -64,30 +62,32 @@ class Leader(Replica):
         self._waits: list[_Wait] | None = None  # by offset
         # Whether records for all in-sync replicas may be taken, and called safe.
         self.enough_in_sync = True
-        # A producer's batch that comes before this (steady clock) may miss one that was refused.
-        self.gaps_excused_until = NEVER
-        # The same for a producer's first batch here, which may not be the first it sent.
-        self.starts_doubted_until = NEVER
+        self.gaps = Gaps()
 
-    def refused_for_now(self, now: float) -> None:
-        """A producer was told to send again: what it sent behind that may come first."""
-        self.gaps_excused_until = now + EXCUSED_GAPS_S
-        self.doubt_starts(now)
-
-    def doubt_starts(self, now: float) -> None:
-        """Producers that are not known yet may have been told to send again."""
-        self.starts_doubted_until = now + EXCUSED_GAPS_S
+    def excuses(self, gap: OutOfOrderSequence, now: float) -> bool:
+        """Whether the batch that is missing before this one may still come."""
+        return gap.is_ahead and self.gaps.excuses(
+            gap.producer_id, now, is_new_here=self._is_new_here(gap.producer_id)
+        )
 
     def misses_start(self, batch: memoryview, now: float) -> bool:
         """Whether the batch would be its producer's first here, and is not the first it sent.
 
-        Taken before the one that was refused, it would make that one come too late for ever.
+        Taken before the one that is on its way, it would make that one come too late for ever.
         """
-        if self.closed or now >= self.starts_doubted_until:
-            self.starts_doubted_until = NEVER
+        if self.closed or now >= self.gaps.starts_doubted_until:
+            self.gaps.starts_doubted_until = NEVER
             return False
         header = unpack_header(batch)
-        return header.base_sequence > 0 and header.producer_id not in self.log.producers
+        return (
+            header.base_sequence > 0
+            and header.producer_id not in self.log.producers
+            and self.gaps.excuses(header.producer_id, now, is_new_here=True)
+        )
+
+    def _is_new_here(self, producer_id: int) -> bool:
+        """Whether all that the log has of this producer was taken by leaders before."""
+        return False
 
     def append(
         self,

@@ -83,11 +83,7 @@ class ReplicatedLeader(Leader):
         self._end_waiters: list[Waiter] = []
         self._start_waiters: list[Callable[[], None]] = []
         self._count_in_sync()
-        # Before it knew that it leads, producers who knew already were sent away.
-        if partition.leader_epoch > 0:
-            self.refused_for_now(now)
-        else:
-            self.doubt_starts(now)
+        self.gaps.began(now, is_first=partition.leader_epoch == 0)
 
     def _opened(self, log: Log) -> None:
         end = log.log_end_offset
@@ -99,6 +95,12 @@ class ReplicatedLeader(Leader):
             self._safe_end = log.recovery_point
         log.begin_epoch(self.epoch)
         self._advance()
+
+    def _is_new_here(self, producer_id: int) -> bool:
+        known = self.log.producers.get(producer_id)
+        if known is None or not known.batches:
+            return False
+        return known.batches[-1].last_offset < self._epoch_start
 
     @property
     def known_watermark(self) -> int:

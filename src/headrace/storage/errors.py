@@ -80,9 +80,15 @@ class UnsupportedCompression(StorageError):
 
 
 class OutOfOrderSequence(StorageError):
-    """The producer's sequence leaves a gap or goes back further than the log remembers."""
+    """The producer's sequence leaves a gap (`is_ahead`), or goes back further than the log
+    remembers."""
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def __init__(self, message: str, producer_id: int, *, is_ahead: bool) -> None:
+        super().__init__(message)
+        self.producer_id = producer_id
+        self.is_ahead = is_ahead
 
 
 class InvalidProducerEpoch(StorageError):

@@ -194,7 +194,9 @@ class ProducerEntry:
         if first != expected:
             raise OutOfOrderSequence(
                 f"producer {self.producer_id} epoch {header.producer_epoch} sent sequence {first}, "
-                f"expected {expected}"
+                f"expected {expected}",
+                self.producer_id,
+                is_ahead=(first - expected) & MAX_SEQUENCE <= MAX_SEQUENCE // 2,
             )
 
     def apply(self, header: BatchHeader, base_offset: int) -> None:

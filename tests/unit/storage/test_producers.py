@@ -31,8 +31,9 @@ def test_each_of_the_last_five_batches_is_recognised_as_a_retry() -> None:
     for sequence in range(2, 12, 2):
         assert send(log, sequence, 2) == (sequence, True)
     assert log.log_end_offset == end
-    with pytest.raises(OutOfOrderSequence):  # the sixth is forgotten
+    with pytest.raises(OutOfOrderSequence) as refused:  # the sixth is forgotten
         send(log, 0, 2)
+    assert not refused.value.is_ahead
 
 
 def test_a_retry_with_another_extent_is_not_a_retry() -> None:
@@ -46,8 +47,9 @@ def test_a_retry_with_another_extent_is_not_a_retry() -> None:
 def test_a_gap_is_refused() -> None:
     _, log = open_log()
     send(log, 0)
-    with pytest.raises(OutOfOrderSequence):
+    with pytest.raises(OutOfOrderSequence) as refused:
         send(log, 2)
+    assert (refused.value.producer_id, refused.value.is_ahead) == (7, True)
     assert send(log, 1) == (1, False)
 
 

@@ -37,7 +37,8 @@ from headrace.protocol.messages.produce import (
 )
 from headrace.records.batch import HEADER_SIZE
 from headrace.records.deep import Rules
-from headrace.replication.leader import NEVER, Leader
+from headrace.replication.gaps import NEVER
+from headrace.replication.leader import Leader
 from headrace.storage.errors import (
     InvalidRecord,
     InvalidTimestamp,
@@ -277,10 +278,11 @@ def _append(
         if refusal is not None:
             return _refused(index, refusal, _NOT_IN_TRANSACTION)
     if acks == ACKS_ALL and not leader.enough_in_sync:
-        leader.refused_for_now(clock.monotonic())
+        leader.gaps.refused(clock.monotonic())
         return _refused(index, NOT_ENOUGH_REPLICAS, _TOO_FEW)
     try:
-        if leader.starts_doubted_until > NEVER and leader.misses_start(records, clock.monotonic()):
+        doubted = leader.gaps.starts_doubted_until > NEVER
+        if doubted and leader.misses_start(records, clock.monotonic()):
             return _refused(index, NOT_ENOUGH_REPLICAS, _COMES_AGAIN)
         return leader.append(records, clock.wall_ms())
     except StorageError as error:
@@ -295,9 +297,7 @@ def _append(
 def _not_appended(leader: Leader, error: StorageError, clock: Clock) -> PartitionProduceResponse:
     if isinstance(error, InvalidRecord | InvalidTimestamp):
         return _invalid_records(leader.index, error)
-    if isinstance(error, OutOfOrderSequence) and clock.monotonic() < leader.gaps_excused_until:
-        # Told of a gap, librdkafka takes a new epoch, and sends again what it has under way in
-        # other partitions, where it may be by now. What is missing is on its way.
+    if isinstance(error, OutOfOrderSequence) and leader.excuses(error, clock.monotonic()):
         return _refused(leader.index, NOT_ENOUGH_REPLICAS, _COMES_AGAIN)
     return _refused(leader.index, *failure(error), log_start_offset=_log_start(leader))
 
