@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support.bootstraps import REFERENCE, serving
-from support.processes import BrokerProcess, Spawn
-from support.topics import MakeTopic, create_topic
-from support.wire import Wire
+from support.brokers.bootstrap import REFERENCE, serving
+from support.brokers.processes import BrokerProcess, Spawn
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic, create_topic
 
 # How long one example takes says more about the machine than about the code.
 settings.register_profile("headrace", deadline=None)

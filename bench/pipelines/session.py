@@ -118,7 +118,7 @@ class Headrace(Side):
     """Headrace's source and its runner, as `headrace pipeline run --until-caught-up` uses it."""
 
     def json(self, request: Request) -> Figures:
-        from headrace.pipeline.runner.application import Application, RunSettings
+        from headrace.pipeline.application.application import Application, RunSettings
         from headrace.pipeline.runner.events import Event
         from headrace.pipeline.spec import parse_spec
 

@@ -26,10 +26,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.end_txn import EndTxnRequest
-from support.committed_reader import CommittedReader
-from support.processes import BrokerProcess
-from support.topics import create_topic
-from support.transaction_wire import (
+from support.brokers.processes import BrokerProcess
+from support.waiting import wait_for
+from support.wire.committed_reader import CommittedReader
+from support.wire.connection import ConnectionEnded, Wire
+from support.wire.topics import create_topic
+from support.wire.transactional_producer import (
     GROUP_KEY,
     V1,
     V2,
@@ -38,8 +40,6 @@ from support.transaction_wire import (
     committed_offset,
     find_coordinator,
 )
-from support.waiting import wait_for
-from support.wire import ConnectionEnded, Wire
 
 LASTS_S = float(os.environ.get("HEADRACE_BANK_S", "5"))
 SEED = int(os.environ.get("HEADRACE_BANK_SEED", str(random.randrange(2**32))))

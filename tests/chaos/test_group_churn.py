@@ -4,7 +4,7 @@ Members of the classic protocol (eager and cooperative), of the consumer protoco
 group that is upgraded and downgraded, join, leave, crash, pause for longer than their session and
 have slow connections; answers get lost, commits come out of the network a minute late, appends
 fail, the coordinator moves, topics grow, vanish and come back. Meanwhile no partition may have two
-owners and no commit may go back: `support.churn` looks at every step. Two minutes after the last
+owners and no commit may go back: `support.groups.churn` looks at every step. Two minutes after the last
 fault every record must have been delivered, and every partition must be owned and committed.
 
 HEADRACE_CHURN_SEEDS is how many runs of each kind to make.
@@ -15,12 +15,12 @@ from itertools import count
 
 import pytest
 
-from headrace.groups.classic.group import ClassicGroup
-from headrace.groups.consumer.group import ConsumerGroup
-from support.churn import World
-from support.churn_assignors import COOPERATIVE, EAGER
-from support.churn_members import TOPICS, ClassicClient, Client, ModernClient
-from support.classic_groups import GROUP
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
+from support.groups.churn import World
+from support.groups.churn_assignors import COOPERATIVE, EAGER
+from support.groups.churn_members import TOPICS, ClassicClient, Client, ModernClient
+from support.groups.classic_groups import GROUP
 
 SEEDS = range(int(os.environ.get("HEADRACE_CHURN_SEEDS", "4")))
 FAULTS_MS = 10 * 60_000

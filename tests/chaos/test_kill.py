@@ -27,11 +27,11 @@ from headrace.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from support.batches import fetch, fetch_request, records_of
-from support.processes import BrokerProcess
-from support.topics import create_topic
+from support.brokers.processes import BrokerProcess
 from support.waiting import wait_for
-from support.wire import ConnectionEnded, Wire
+from support.wire.batches import fetch, fetch_request, records_of
+from support.wire.connection import ConnectionEnded, Wire
+from support.wire.topics import create_topic
 
 KILLS = int(os.environ.get("HEADRACE_KILLS", "5"))
 SEED = int(os.environ.get("HEADRACE_KILL_SEED", str(random.randrange(2**32))))

@@ -8,11 +8,11 @@ import pytest
 
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
-from support.batches import fetch, fetch_request, now_ms, produce, records_of, whole_batches
-from support.processes import BrokerProcess
-from support.topics import create_topic
+from support.brokers.processes import BrokerProcess
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import fetch, fetch_request, now_ms, produce, records_of, whole_batches
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 KILLS = int(os.environ.get("HEADRACE_KILLS", "5"))
 SEED = int(os.environ.get("HEADRACE_KILL_SEED", str(random.randrange(2**32))))

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-import support.churn_worker
+import support.groups.churn_worker
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -27,10 +27,10 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from support.processes import BrokerProcess
-from support.topics import create_topic
+from support.brokers.processes import BrokerProcess
 from support.waiting import wait_for
-from support.wire import ConnectionEnded, Wire
+from support.wire.connection import ConnectionEnded, Wire
+from support.wire.topics import create_topic
 
 KILLS = int(os.environ.get("HEADRACE_GROUP_KILLS", "3"))
 SEED = int(os.environ.get("HEADRACE_KILL_SEED", str(random.randrange(2**32))))
@@ -120,7 +120,7 @@ class Group:
         journal = self._home / f"{self.name}-{len(self._read)}.journal"
         journal.touch()
         self._read[journal] = 0
-        script = str(support.churn_worker.__file__)
+        script = str(support.groups.churn_worker.__file__)
         arguments = [self._bootstrap, self.name, TOPIC, self.protocol, str(journal)]
         self.processes.append(subprocess.Popen([sys.executable, script, *arguments]))
 

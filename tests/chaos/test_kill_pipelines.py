@@ -22,9 +22,10 @@ import pytest
 from confluent_kafka import Consumer, Message
 from confluent_kafka import TopicPartition as Place
 
-from support.pipeline_driver import SHORT_LIVED, Driver, Started
-from support.pipeline_feed import ABORTED, BAD, GOOD, Feed, FileFeed
-from support.pipeline_outputs import (
+from support.brokers.processes import BrokerProcess
+from support.pipelines.driver import SHORT_LIVED, Driver, Started
+from support.pipelines.feed import ABORTED, BAD, GOOD, Feed, FileFeed
+from support.pipelines.outputs import (
     Letter,
     Row,
     all_parquet_rows,
@@ -36,10 +37,9 @@ from support.pipeline_outputs import (
     line_letters,
     parquet_rows,
 )
-from support.processes import BrokerProcess
-from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 KILLS = int(os.environ.get("HEADRACE_PIPELINE_KILLS", "2"))
 SEED = int(os.environ.get("HEADRACE_PIPELINE_SEED", str(random.randrange(2**32))))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.pipeline.runner.session import open_session
-from support.java import KafkaNode, run
-from support.processes import BrokerProcess
+from headrace.pipeline.spark.session import open_session
+from support.brokers.processes import BrokerProcess
+from support.clients.java import KafkaNode, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

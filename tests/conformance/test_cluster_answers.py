@@ -22,10 +22,10 @@ from headrace.protocol.messages import list_partition_reassignments as ongoing
 from headrace.protocol.messages import offset_for_leader_epoch as epochs
 from headrace.protocol.struct import Struct
 from headrace.testing import Cluster
-from support.batches import batch
-from support.java import KafkaCluster
+from support.clients.java import KafkaCluster
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch
+from support.wire.connection import Wire
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -22,12 +22,12 @@ from confluent_kafka.admin import (
 )
 
 from headrace.clock import SystemClock
-from headrace.storage.config import LogConfig
-from headrace.storage.filesystem import RealFileSystem
-from headrace.storage.log import Log
-from headrace.storage.manager import LogManager
-from support.cleaning import LogCleaner, batches_of
-from support.java import KafkaNode, run
+from headrace.storage.directories.log_manager import LogManager
+from headrace.storage.files.filesystem import RealFileSystem
+from headrace.storage.log.log import Log
+from headrace.storage.state.log_config import LogConfig
+from support.clients.java import KafkaNode, run
+from support.storage.cleaning import LogCleaner, batches_of
 from support.waiting import wait_for
 
 TOPIC = "compacted"

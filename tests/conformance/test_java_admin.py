@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from support.java import ToolFailed, run
-from support.processes import BrokerProcess
+from support.brokers.processes import BrokerProcess
+from support.clients.java import ToolFailed, run
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 PRODUCE = "org.apache.kafka.tools.ConsoleProducer"

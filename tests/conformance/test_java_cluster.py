@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from support.java import TIMEOUT_S, ToolFailed, java, run
-from support.local_cluster import ClusterUp
+from support.brokers.local_cluster import ClusterUp
+from support.clients.java import TIMEOUT_S, ToolFailed, java, run
 from support.waiting import wait_for
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from support.java import run
-from support.topics import create_topic
+from support.clients.java import run
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 CONSUME = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -7,7 +7,9 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
-from support.batches import (
+from support.brokers.processes import BrokerProcess
+from support.clients.java import KafkaNode, run
+from support.wire.batches import (
     batch,
     fetch,
     fetch_request,
@@ -16,10 +18,8 @@ from support.batches import (
     topic_id_of,
     values_of,
 )
-from support.java import KafkaNode, run
-from support.processes import BrokerProcess
-from support.topics import create_topic
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

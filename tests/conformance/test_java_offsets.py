@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from headrace.coordinator.keys import partition_for
+from headrace.coordinator.common.partition_of_key import partition_for
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -19,9 +19,9 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from support.topics import create_topic
-from support.wire import Wire
-from support.wire_groups import wait_for_coordinator
+from support.wire.connection import Wire
+from support.wire.groups import wait_for_coordinator
+from support.wire.topics import create_topic
 
 CONSUME = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"

@@ -9,21 +9,21 @@ import pytest
 
 from headrace.client.client import ClusterClient
 from headrace.client.offsets import LATEST, committed_offsets, list_offsets
-from headrace.client.outcomes import Refusal, TopicPartition
-from headrace.pipeline.dead_letters import DeadLetters
+from headrace.client.results import Refusal, TopicPartition
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.dead_letters import DeadLetterWriter
 from headrace.pipeline.dead_letters.replay import Replay, Request
-from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings, TransactionalProducer
 from headrace.pipeline.producer.outcome import ends_of, was_committed
-from headrace.pipeline.sinks.table import BatchInfo
-from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
+from headrace.pipeline.sinks.table_sink import BatchInfo
+from headrace.pipeline.sinks.topic_sink import TopicSettings, TopicSink
 from headrace.records.record import Record
 from headrace.testing.external import ExternalBroker
 from headrace.testing.helper import Headrace
-from support.deliveries import deliver, delivered, place, shaped
-from support.features import without_second_protocol
-from support.java import KafkaNode
-from support.staged import Bad, stage
+from support.brokers.older_features import without_second_protocol
+from support.clients.java import KafkaNode
+from support.pipelines.deliveries import deliver, delivered, place, shaped
+from support.pipelines.staged_records import Bad, stage
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -86,7 +86,7 @@ def test_kafka_keeps_dead_letters_and_gets_them_back_once(helper: Headrace, tmp_
     settings = ProducerSettings(helper.bootstrap_servers)
     batch = BatchInfo("p", 0, (OffsetRange(source, 0, 0, 3),))
     staged = [stage(tmp_path, [Bad(source, 0, at, b"%d" % at) for at in range(3)])]
-    with DeadLetters(topic, settings, f"p-{source}", tmp_path) as letters:
+    with DeadLetterWriter(topic, settings, f"p-{source}", tmp_path) as letters:
         assert letters.write(batch, staged) == 3
         assert letters.write(batch, staged) == 0
         marker = letters.last_marker([TopicPartition(source, 0)])

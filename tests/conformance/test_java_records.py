@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.java import run
+from support.clients.java import run
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 PRODUCE = "org.apache.kafka.tools.ConsoleProducer"

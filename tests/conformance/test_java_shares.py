@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import Producer
 
-from support.java import run
-from support.topics import create_topic
-from support.wire import Wire
+from support.clients.java import run
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 CONFIGS = "kafka.admin.ConfigCommand"
 CONSUME = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from support.java import ToolFailed
+from support.clients.java import ToolFailed
 from support.waiting import wait_for
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"

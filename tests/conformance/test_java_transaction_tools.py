@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka import Producer
 
-from support.java import run
-from support.topics import create_topic
-from support.wire import Wire
+from support.clients.java import run
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 CONSUME = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"

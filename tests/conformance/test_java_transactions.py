@@ -3,11 +3,15 @@
 import json
 from collections.abc import Callable
 
-from support.batches import fetch, fetch_request
-from support.java import run
-from support.transaction_wire import READ_COMMITTED, TransactionalProducer, read_committed
+from support.clients.java import run
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import fetch, fetch_request
+from support.wire.connection import Wire
+from support.wire.transactional_producer import (
+    READ_COMMITTED,
+    TransactionalProducer,
+    read_committed,
+)
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from support.cli import Cli
-from support.java import KafkaCluster
+from support.cli.command import Cli
+from support.clients.java import KafkaCluster
 from support.waiting import wait_for
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(600)]

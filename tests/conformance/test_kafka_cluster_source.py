@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.runner.application import Application, RunSettings
-from headrace.pipeline.source.reading import read_range
+from headrace.pipeline.application.application import Application, RunSettings
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.source.record_reader import read_range
 from headrace.pipeline.source.settings import ReadSettings
 from headrace.pipeline.spec import parse_spec
-from support.java import KafkaCluster
-from support.kafka_topics import ReplicatedTopic, value_at
+from support.brokers.replicated_topics import ReplicatedTopic, value_at
+from support.clients.java import KafkaCluster
 from support.waiting import wait_for
 
 if TYPE_CHECKING:

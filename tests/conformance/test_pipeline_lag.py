@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.pipeline.runner.application import Application, RunSettings
+from headrace.pipeline.application.application import Application, RunSettings
 from headrace.pipeline.spec import parse_spec
-from support.java import run
+from support.clients.java import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

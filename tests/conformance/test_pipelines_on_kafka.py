@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Cli
-from support.java import KafkaNode
-from support.mixed_topic import MixedTopic, Order
-from support.pipeline_driver import Driver
-from support.pipeline_outputs import (
+from support.cli.command import Cli
+from support.clients.java import KafkaNode
+from support.pipelines.driver import Driver
+from support.pipelines.mixed_topic import MixedTopic, Order
+from support.pipelines.outputs import (
     Row,
     committed,
     delta_rows,

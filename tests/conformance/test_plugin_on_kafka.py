@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from support.java import KafkaNode
-from support.processes import BrokerProcess
-from support.pytest_runs import run_pytest
+from support.brokers.processes import BrokerProcess
+from support.cli.pytest_runs import run_pytest
+from support.clients.java import KafkaNode
 
 SUITE = """
 import os

@@ -12,18 +12,18 @@ from deltalake import DeltaTable
 from pyarrow import fs
 from pyiceberg.catalog import load_catalog
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.sinks.delta import DeltaSink
-from headrace.pipeline.sinks.files import described
-from headrace.pipeline.sinks.iceberg import IcebergSink
-from headrace.pipeline.sinks.parquet import ParquetSink, parquet_files
-from headrace.pipeline.sinks.stores import open_store
-from headrace.pipeline.sinks.table import BatchInfo, SinkError, TableSettings, TableSink
-from support.cli import Cli
-from support.every_sink import RUN_DEADLINE_S, TABLES, EverySink, Store
-from support.s3_server import SECRET_KEY, SECRET_VARIABLE, S3Server
-from support.spark_cluster import SMALL, SparkCluster
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.sinks.data_files import described
+from headrace.pipeline.sinks.delta_sink import DeltaSink
+from headrace.pipeline.sinks.file_stores import open_store
+from headrace.pipeline.sinks.iceberg_sink import IcebergSink
+from headrace.pipeline.sinks.parquet_sink import ParquetSink, parquet_files
+from headrace.pipeline.sinks.table_sink import BatchInfo, SinkError, TableSettings, TableSink
+from support.cli.command import Cli
+from support.pipelines.every_sink import RUN_DEADLINE_S, TABLES, EverySink, Store
+from support.pipelines.s3_server import SECRET_KEY, SECRET_VARIABLE, S3Server
+from support.pipelines.spark_cluster import SMALL, SparkCluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from support.every_sink import EverySink
-from support.spark_cluster import SMALL, SparkCluster
+from support.pipelines.every_sink import EverySink
+from support.pipelines.spark_cluster import SMALL, SparkCluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(1800)]
 

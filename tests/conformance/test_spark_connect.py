@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from support.every_sink import EverySink
-from support.spark_cluster import ConnectServer, SparkCluster
+from support.pipelines.every_sink import EverySink
+from support.pipelines.spark_cluster import ConnectServer, SparkCluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(1800)]
 

@@ -22,11 +22,11 @@ from headrace.records.batch import check_batch, headers
 from headrace.records.codec import Codec
 from headrace.records.control import end_txn_marker
 from headrace.records.record import Record, build_batch, iter_records
-from headrace.storage.config import LogConfig
-from headrace.storage.filesystem import RealFileSystem
-from headrace.storage.log import Log
-from headrace.storage.manager import LogManager
-from headrace.storage.producers import Origin
+from headrace.storage.directories.log_manager import LogManager
+from headrace.storage.files.filesystem import RealFileSystem
+from headrace.storage.log.log import Log
+from headrace.storage.state.log_config import LogConfig
+from headrace.storage.state.producers import BatchOrigin
 
 KAFKA_LIB = os.environ.get("HEADRACE_KAFKA_LIB", "")
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -129,7 +129,7 @@ def write_with_us(directory: Path) -> Path:
                 bytearray(marker),
                 leader_epoch=number // 100,
                 now_ms=now_ms,
-                origin=Origin.COORDINATOR,
+                origin=BatchOrigin.COORDINATOR,
             )
     manager.close()
     return directory / "ours-0"

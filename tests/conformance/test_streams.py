@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 HERE = Path(__file__).parent / "streams"
 BUILD_TIMEOUT_S = 600

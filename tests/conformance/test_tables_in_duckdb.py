@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.pipeline.sinks.iceberg import open_catalog
-from support.lake_tables import ICEBERG_NAME, STAGES, LakeTable, Order
+from headrace.pipeline.sinks.iceberg_sink import open_catalog
+from support.pipelines.lake_tables import ICEBERG_NAME, STAGES, LakeTable, Order
 
 QUERY = Path(__file__).parent / "duckdb_extensions" / "query.py"
 VERSION = "1.5.5"

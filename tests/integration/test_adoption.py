@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headrace.broker.standalone import METADATA_FILE
+from headrace.broker.membership.standalone import METADATA_FILE
 from headrace.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -14,8 +14,8 @@ from headrace.protocol.messages.metadata import (
     MetadataResponse,
 )
 from headrace.testing import Broker
-from support.batches import batch, produce
-from support.wire import Wire
+from support.wire.batches import batch, produce
+from support.wire.connection import Wire
 
 
 def topic_of(wire: Wire, name: str) -> tuple[bytes, int]:

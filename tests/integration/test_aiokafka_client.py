@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.errors import MessageSizeTooLargeError, TopicAlreadyExistsError
 
-from support.topics import MakeTopic
+from support.wire.topics import MakeTopic
 
 T = TypeVar("T")
 DEADLINE_S = 30.0

@@ -7,8 +7,8 @@ from typing import TypeVar
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from support.bootstraps import AT_ONCE, serving
-from support.topics import MakeTopic
+from support.brokers.bootstrap import AT_ONCE, serving
+from support.wire.topics import MakeTopic
 
 T = TypeVar("T")
 DEADLINE_S = 60.0

@@ -17,10 +17,10 @@ from headrace.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from headrace.protocol.messages.fetch import FetchResponse
-from support.batches import batch, fetch_request, produce
-from support.processes import Spawn
-from support.topics import create_topic
-from support.wire import Wire
+from support.brokers.processes import Spawn
+from support.wire.batches import batch, fetch_request, produce
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 SECONDS = 3.0
 NAMES = [f"churn-{number}" for number in range(6)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.testing import Cluster
-from support.cli import Cli
+from support.cli.command import Cli
 
 
 @pytest.fixture(scope="module")

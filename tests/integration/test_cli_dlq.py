@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from headrace.pipeline.dead_letters import DeadLetters
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.dead_letters import DeadLetterWriter
 from headrace.pipeline.dead_letters.headers import Facts, letter_headers
-from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerSettings
-from headrace.pipeline.sinks.table import BatchInfo
+from headrace.pipeline.sinks.table_sink import BatchInfo
 from headrace.testing import Broker
 from headrace.testing.helper import Headrace
-from support.cli import Cli
-from support.staged import Bad, stage
+from support.cli.command import Cli
+from support.pipelines.staged_records import Bad, stage
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def topic(helper: Headrace, source: str, tmp_path: Path) -> str:
     ]
     batch = BatchInfo("orders", 3, (OffsetRange(source, 0, 0, 10),), schema_version=2)
     settings = ProducerSettings(helper.bootstrap_servers)
-    with DeadLetters(topic, settings, f"orders-{source}", tmp_path) as letters:
+    with DeadLetterWriter(topic, settings, f"orders-{source}", tmp_path) as letters:
         letters.write(batch, [stage(tmp_path, bad)])
     return topic
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from headrace.testing import Broker
-from support.cli import Cli
+from support.cli.command import Cli
 from support.waiting import wait_for
 
 DEADLINE_S = 60.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from headrace.cli import commands
+from headrace.cli import command
 from headrace.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def command_lines() -> list[tuple[str, ...]]:
 def test_the_command_line_is_understood(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "guard", lambda work: 0)
+    monkeypatch.setattr(command, "guard", lambda work: 0)
     result = CliRunner().invoke(app, list(words), env={"TERM": "dumb"})
     assert result.exit_code == 0, result.output
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from headrace.testing import Cluster
-from support.cli import Cli
+from support.cli.command import Cli
 
 
 def test_a_move_to_a_broker_that_is_dead_can_be_looked_at_and_brought_back(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.testing import Broker
-from support.cli import Cli
-from support.topics import MakeTopic
+from support.cli.command import Cli
+from support.wire.topics import MakeTopic
 
 DEADLINE_S = 60
 # What murmur2 of Java's clients makes of these keys.

@@ -17,9 +17,9 @@ from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
-from support.cli import Cli
+from support.cli.command import Cli
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
 
 DEADLINE_S = 60.0
 LEAVING = -1

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Cli
-from support.processes import free_port
+from support.brokers.processes import free_port
+from support.cli.command import Cli
 from support.waiting import wait_for
 
 NewName = Callable[[], str]
@@ -185,16 +185,16 @@ def test_kafka_topics_prints_what_kafkas_own_tool_prints(cli: Cli, new_name: New
 def test_names_are_completed_from_the_cluster(
     bootstrap: str, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headrace.cli import complete
+    from headrace.cli import completion
 
     class Line:
         params: dict[str, object] = {"bootstrap_server": bootstrap}  # noqa: RUF012
 
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     found = wait_for(
-        lambda: complete.topics(Line(), topic[:-2]),  # type: ignore[arg-type]
+        lambda: completion.topics(Line(), topic[:-2]),  # type: ignore[arg-type]
         "the topic is offered",
     )
     assert topic in found
     Line.params = {"bootstrap_server": f"127.0.0.1:{free_port()}"}
-    assert complete.topics(Line(), "") == []  # type: ignore[arg-type]
+    assert completion.topics(Line(), "") == []  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from support.cli import Cli
+from support.cli.command import Cli
 from support.waiting import wait_for
 
 DEADLINE_S = 60.0

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from headrace.client.client import ClusterClient, Controller, Leader
+from headrace.client.client import ClusterClient, ToController, ToLeader
 from headrace.client.errors import DeadlineExceeded, LeaderUnknown
 from headrace.clock import SystemClock
 from headrace.protocol.errors import ErrorCode
@@ -52,7 +52,7 @@ async def _create(client: ClusterClient, name: str) -> bytes:
         timeout_ms=10_000,
         topics=[CreatableTopic(name=name, num_partitions=2, replication_factor=1)],
     )
-    answer = await client.send(request, CreateTopicsResponse, to=Controller())
+    answer = await client.send(request, CreateTopicsResponse, to=ToController())
     assert answer.topics[0].error_code == ErrorCode.NONE
     return bytes(answer.topics[0].topic_id)
 
@@ -64,7 +64,7 @@ async def _produce(client: ClusterClient, name: str, topic_id: bytes, batch: byt
     answer = await client.send(
         ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[topic]),
         ProduceResponse,
-        to=Leader(name, 1),
+        to=ToLeader(name, 1),
         code_of=lambda got: got.responses[0].partition_responses[0].error_code,
     )
     result = answer.responses[0].partition_responses[0]
@@ -81,7 +81,7 @@ async def _fetch(client: ClusterClient, name: str, topic_id: bytes) -> list[Reco
         session_epoch=-1,
         topics=[FetchTopic(topic=name, topic_id=topic_id, partitions=[partition])],
     )
-    answer = await client.send(request, FetchResponse, to=Leader(name, 1))
+    answer = await client.send(request, FetchResponse, to=ToLeader(name, 1))
     data = answer.responses[0].partitions[0].records
     assert data is not None
     records = []
@@ -131,7 +131,7 @@ def test_asking_for_a_topic_that_does_not_exist_fails_at_the_deadline_and_create
     async def scenario(client: ClusterClient) -> None:
         name = new_name()
         with pytest.raises(DeadlineExceeded) as caught:
-            await client.send(FetchRequest(), FetchResponse, to=Leader(name, 0), timeout_s=1.5)
+            await client.send(FetchRequest(), FetchResponse, to=ToLeader(name, 0), timeout_s=1.5)
         assert isinstance(caught.value.last, LeaderUnknown)
         await client.refresh()
         assert client.metadata.topic(name) is None

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from headrace.broker.chores import _Producers, _Retention
+from headrace.broker.maintenance.periodic_tasks import _Producers, _Retention
 from headrace.clock import SystemClock
 from headrace.testing import Broker
-from support.batches import batch, now_ms, produce
-from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, now_ms, produce
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS

@@ -21,9 +21,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from headrace.broker.coordinator import Coordinator
-from headrace.coordinator.shard import Shard
-from support.members import DEADLINE_S, Members, run, until
+from headrace.broker.coordinators.coordinator import Coordinator
+from headrace.coordinator.common.shard import Shard
+from support.brokers.members import DEADLINE_S, Members, run, until
 
 T = TypeVar("T")
 

@@ -3,8 +3,6 @@
 import asyncio
 from pathlib import Path
 
-from tests.support.members import Members, run, until
-
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -25,6 +23,7 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.records.record import Record, build_batch
+from support.brokers.members import Members, run, until
 
 NOW_MS = 1_700_000_000_000
 PARTITIONS = 6

@@ -8,11 +8,11 @@ import errno
 from pathlib import Path
 
 import pytest
-from tests.support.members import Members, run, until
-from tests.support.orders import create, produce, values
 
 from headrace.protocol.errors import ErrorCode
-from headrace.storage.filesystem import RealFileSystem
+from headrace.storage.files.filesystem import RealFileSystem
+from support.brokers.members import Members, run, until
+from support.brokers.orders_topic import create, produce, values
 
 FAILING = 3
 FOR_EVER = 1 << 30

@@ -5,10 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.support.full_files import FullFiles
-from tests.support.members import Members, run, until
 
-from headrace.broker import room_watch
+from headrace.broker.replication import full_disk_detector
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -30,7 +28,9 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.records.record import Record, build_batch
-from headrace.storage.log import Log
+from headrace.storage.log.log import Log
+from support.brokers.members import Members, run, until
+from support.storage.full_files import FullFiles
 
 NOW_MS = 1_700_000_000_000
 TWO_IN_SYNC = {"min.insync.replicas": "2", "replica.lag.time.max.ms": "600000"}
@@ -39,7 +39,7 @@ PAUSE_S = 0.02
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room_watch, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(full_disk_detector, "PATIENCE_S", 0.2)
 
 
 async def create(members: Members, *, replicas: int = 3, **configs: str) -> None:

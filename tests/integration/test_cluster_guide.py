@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from support.cli import Cli
-from support.local_cluster import ClusterUp
-from support.processes import free_port
-from support.steady_load import SteadyLoad
+from support.brokers.local_cluster import ClusterUp
+from support.brokers.processes import free_port
+from support.cli.command import Cli
+from support.clients.steady_load import SteadyLoad
 from support.waiting import wait_for
 
 pytestmark = [

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import headrace.testing
-from headrace.broker.errors import StartupError
 from headrace.broker.node import Broker
-from headrace.broker.world import World
+from headrace.broker.runtime.environment import Environment
+from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.stores.embedded import EmbeddedCluster
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
-from headrace.cluster.topic_control import NewTopic
 from headrace.cluster.topology import NO_LEADER
+from headrace.controller.topic_changes import NewTopic
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_partition import (
     AlterPartitionData,
@@ -67,8 +67,8 @@ from headrace.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
 )
-from support.members import Members, run, until
-from support.wire import Wire
+from support.brokers.members import Members, run, until
+from support.wire.connection import Wire
 
 NO_DETECTION = {"headrace.fast.failure.detection": "false"}
 NO_REBALANCING = {"auto.leader.rebalance.enable": "false"}
@@ -199,7 +199,7 @@ def test_a_directory_of_another_cluster_is_refused(tmp_path: Path) -> None:
         settings = BrokerSettings.parse(
             {"broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": f"{tmp_path}/1"}
         )
-        world = World(cluster_store=lambda *_: elsewhere.store())
+        world = Environment(cluster_store=lambda *_: elsewhere.store())
         with pytest.raises(StartupError, match=r"belongs to cluster .*, this broker to"):
             await Broker(settings, world=world).start()
 

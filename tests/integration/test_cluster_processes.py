@@ -30,9 +30,9 @@ from headrace.protocol.messages.metadata import (
     MetadataResponsePartition,
 )
 from headrace.zookeeper_server import ZooKeeperEnsemble
-from support.processes import BrokerProcess
+from support.brokers.processes import BrokerProcess
 from support.waiting import wait_for
-from support.wire import ConnectionEnded, Wire
+from support.wire.connection import ConnectionEnded, Wire
 
 pytestmark = [
     pytest.mark.slow,

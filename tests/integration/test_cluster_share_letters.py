@@ -5,11 +5,10 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from tests.support.members import Members, run, until
 
-from headrace.broker.share_dead_letters import DeadLetters
-from headrace.broker.share_letter_log import NotWritten
-from headrace.broker.share_partition import LiveShare
+from headrace.broker.share.dlq_partition import NotWritten
+from headrace.broker.share.share_dead_letters import ShareDeadLetters
+from headrace.broker.share.share_partition_runner import SharePartitionRunner
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -18,18 +17,20 @@ from headrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from headrace.share.record_state import DeadLetter
+from headrace.share.record_state import RejectedRecord
+from support.brokers.members import Members, run, until
 
 ENABLE = "errors.deadletterqueue.group.enable"
 LETTERS = "dlq.g"
 
 
-def live() -> LiveShare:
+def live() -> SharePartitionRunner:
     """What a share partition tells of itself."""
     config = SimpleNamespace(share_dead_letter_topic=LETTERS, share_dead_letter_copies=False)
     key = SimpleNamespace(group_id="g", partition=0)
     return cast(
-        "LiveShare", SimpleNamespace(config=config, key=key, leader=SimpleNamespace(topic="t"))
+        "SharePartitionRunner",
+        SimpleNamespace(config=config, key=key, leader=SimpleNamespace(topic="t")),
     )
 
 
@@ -54,9 +55,12 @@ def test_letters_are_committed_and_found_again_wherever_their_topic_is_led(
     async def test() -> None:
         async with Members(tmp_path) as members:
             await create(members, leader)
-            writer = DeadLetters(members.brokers[1])
+            writer = ShareDeadLetters(members.brokers[1])
             assert await writer.written(live()) == frozenset()
-            first, second = DeadLetter(3, 5, 1, rejected=True), DeadLetter(9, 9, 2, rejected=False)
+            first, second = (
+                RejectedRecord(3, 5, 1, rejected=True),
+                RejectedRecord(9, 9, 2, rejected=False),
+            )
             assert await writer.write(live(), first) == 5
             assert await writer.written(live()) == {3, 4, 5}
             assert await writer.write(live(), second) == 9
@@ -75,8 +79,8 @@ def test_letters_that_too_few_replicas_would_have_are_not_written(tmp_path: Path
             await members.stop(3)
             await until(lambda: 3 not in members.partition(2, LETTERS).isr, "one replica is gone")
             with pytest.raises(NotWritten, match="NOT_ENOUGH_REPLICAS"):
-                await DeadLetters(members.brokers[1]).write(
-                    live(), DeadLetter(0, 0, 1, rejected=True)
+                await ShareDeadLetters(members.brokers[1]).write(
+                    live(), RejectedRecord(0, 0, 1, rejected=True)
                 )
 
     run(test())

@@ -30,9 +30,9 @@ from headrace.cluster.store import (
     RegistrationRefused,
     StoreError,
 )
-from headrace.cluster.topology import Broker, Endpoint, Partition
+from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.zookeeper_server import ZooKeeperServer
-from support.cluster_stores import (
+from support.brokers.cluster_stores import (
     EmbeddedWorld,
     LinkedWorld,
     RealWorld,
@@ -45,9 +45,9 @@ TOPIC_ID = b"t" * 16
 STATE = Partition((1, 2, 3), (1, 2, 3), 1)
 
 
-def broker(id_: int, *, life: int = 1, port: int = 9092) -> Broker:
+def broker(id_: int, *, life: int = 1, port: int = 9092) -> BrokerRegistration:
     endpoint = Endpoint("PLAINTEXT", "localhost", port)
-    return Broker(id_, 0, (endpoint,), f"rack-{id_}", bytes([id_, life]) * 8)
+    return BrokerRegistration(id_, 0, (endpoint,), f"rack-{id_}", bytes([id_, life]) * 8)
 
 
 def topic(name: str = "orders", partitions: int = 3, *, id_: bytes = TOPIC_ID) -> TopicCreated:

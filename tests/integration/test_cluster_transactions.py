@@ -13,10 +13,10 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from headrace.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 from headrace.protocol.struct import Struct
-from support.members import DEADLINE_S, Members, run, until
-from support.orders import ORDERS, create
-from support.transaction_wire import GROUP_KEY, TransactionalProducer, find_coordinator
-from support.wire import Wire
+from support.brokers.members import DEADLINE_S, Members, run, until
+from support.brokers.orders_topic import ORDERS, create
+from support.wire.connection import Wire
+from support.wire.transactional_producer import GROUP_KEY, TransactionalProducer, find_coordinator
 
 SETTINGS = {
     "offsets.topic.num.partitions": "5",

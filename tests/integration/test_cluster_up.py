@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from support.cli import Cli
-from support.local_cluster import ClusterUp, children_of
+from support.brokers.local_cluster import ClusterUp, children_of
+from support.cli.command import Cli
 from support.waiting import wait_for
 
 pytestmark = [
@@ -194,7 +194,7 @@ def test_a_cluster_of_which_no_broker_comes_up_ends_and_says_why(folder: Path) -
 def test_without_kazoo_one_sentence_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.cli.local_cluster.find_spec", lambda name: None)
+    monkeypatch.setattr("headrace.cli.cluster.local_cluster.find_spec", lambda name: None)
     ended = Cli("", tmp_path)("cluster", "up", "--data", str(tmp_path / "c"))
     assert ended.code == 1
     assert "headrace[cluster]" in ended.stderr

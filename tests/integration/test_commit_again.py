@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 import headrace.testing
-from headrace.broker.connection import HELD, Connection, Held, Parts, Pipelined, Serial
-from headrace.broker.dispatch import Dispatcher
-from headrace.broker.repeated_commit import RepeatedCommit
+from headrace.broker.coordinators.commit_fast_path import CommitFastPath
+from headrace.broker.network.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+from headrace.broker.network.dispatch import Dispatcher
 from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.delete_topics import (
@@ -41,9 +41,9 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 TOPIC = "read"
 FIRST_WITH_IDS = 10
@@ -66,7 +66,7 @@ def wire(taken: list[bool]) -> Iterator[Wire]:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each commit took the shortcut."""
     taken: list[bool] = []
-    dispatch, again = Dispatcher.dispatch, RepeatedCommit.again
+    dispatch, again = Dispatcher.dispatch, CommitFastPath.again
 
     def counted(
         dispatcher: Dispatcher, connection: Connection, frame: memoryview
@@ -76,14 +76,14 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
             taken.append(False)
         return answer
 
-    def counted_again(commit: RepeatedCommit, buffer: bytearray | memoryview, at: int) -> bool:
+    def counted_again(commit: CommitFastPath, buffer: bytearray | memoryview, at: int) -> bool:
         is_it = again(commit, buffer, at)
         if is_it:
             taken.append(True)
         return is_it
 
     monkeypatch.setattr(Dispatcher, "dispatch", counted)
-    monkeypatch.setattr(RepeatedCommit, "again", counted_again)
+    monkeypatch.setattr(CommitFastPath, "again", counted_again)
     return taken
 
 

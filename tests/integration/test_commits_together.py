@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.commit_gathering import MAX_COMMITS_A_BATCH
-from headrace.broker.connection import Connection
+from headrace.broker.coordinators.commit_batcher import MAX_COMMITS_A_BATCH
+from headrace.broker.coordinators.commit_fast_path import CommitFastPath
+from headrace.broker.network.connection import Connection
 from headrace.broker.node import Broker
-from headrace.broker.repeated_commit import RepeatedCommit
 from headrace.cluster.settings import BrokerSettings
-from headrace.cluster.topic_control import NewTopic
+from headrace.controller.topic_changes import NewTopic
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from headrace.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
@@ -33,10 +33,10 @@ from headrace.protocol.messages.offset_fetch import (
 )
 from headrace.protocol.struct import Struct
 from headrace.records.batch import headers
-from headrace.replication.leader import Leader
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import DiskFull
-from headrace.storage.log import Log
-from support.wire import address_of, request_frame
+from headrace.storage.log.log import Log
+from support.wire.connection import address_of, request_frame
 
 TOPIC = "read"
 OFFSETS = "__consumer_offsets"
@@ -108,9 +108,9 @@ class Node:
         self.members = members
 
     @property
-    def leader(self) -> Leader:
+    def leader(self) -> SoleLeader:
         leader = self.broker.partitions.find(OFFSETS, 0)
-        assert isinstance(leader, Leader)
+        assert isinstance(leader, SoleLeader)
         return leader
 
     def batches(self, first_offset: int) -> list[int]:
@@ -296,7 +296,9 @@ def test_answers_of_a_batch_wait_for_its_promised_flush(
                 seen.append(node.leader.high_watermark)
                 answer_held(connection, part)  # type: ignore[arg-type]
 
-            monkeypatch.setattr("headrace.broker.connection.Connection.answer_held", watched)
+            monkeypatch.setattr(
+                "headrace.broker.network.connection.Connection.answer_held", watched
+            )
             for member in node.members:
                 member.commit(5)
             assert await node.codes() == [0] * CONNECTIONS
@@ -340,7 +342,7 @@ def test_a_batch_has_a_largest_count(tmp_path: Path) -> None:
             connection = next(iter(node.broker.server._connections))
             before = node.leader.log.log_end_offset
             commit = connection.remembered
-            assert isinstance(commit, RepeatedCommit)
+            assert isinstance(commit, CommitFastPath)
             for _ in range(MAX_COMMITS_A_BATCH + 1):
                 node.broker.coordinators.commits.add(commit)
             await node.members[0].frame()

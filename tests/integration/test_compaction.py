@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.cleaner import Cleaner
-from headrace.broker.cleaning_worker import answers_of
-from headrace.broker.offload import Offload
-from headrace.broker.world import World
+from headrace.broker.maintenance.cleaner_worker import answers_of
+from headrace.broker.maintenance.log_cleaner import LogCleaner
+from headrace.broker.runtime.environment import Environment
+from headrace.broker.runtime.offload import Offload
 from headrace.protocol.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
@@ -21,14 +21,14 @@ from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
 from headrace.storage.cleaning.job import CleaningFailed, CleaningJob, encode_answer
 from headrace.storage.cleaning.swap import Swap
-from headrace.storage.filesystem import RealFileSystem
-from headrace.storage.log import Log
+from headrace.storage.files.filesystem import RealFileSystem
+from headrace.storage.log.log import Log
 from headrace.testing import Broker
-from support.batches import fetch, fetch_request, produce, records_of, whole_batches
-from support.processes import BrokerProcess, Spawn
-from support.topics import create_topic
+from support.brokers.processes import BrokerProcess, Spawn
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import fetch, fetch_request, produce, records_of, whole_batches
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 START_MS = 1_700_000_000_000
 CLEANING = {"log.cleaner.backoff.ms": "20", "log.segment.delete.delay.ms": "0"}
@@ -53,7 +53,7 @@ def wire(broker: Broker) -> Iterator[Wire]:
         yield connection
 
 
-def cleaner_of(broker: Broker) -> Cleaner:
+def cleaner_of(broker: Broker) -> LogCleaner:
     assert broker._running is not None
     return broker._running.broker.cleaner
 
@@ -195,7 +195,7 @@ class ShortOfRoom:
 
 def test_a_log_that_a_disk_has_no_room_for_does_not_keep_others_from_being_compacted() -> None:
     """They may need less, and make room."""
-    world = World(worker=lambda _loop, offload, _module: ShortOfRoom(offload))
+    world = Environment(worker=lambda _loop, offload, _module: ShortOfRoom(offload))
     with (
         Broker(settings=CLEANING, world=world) as broker,
         Wire(broker.bootstrap_servers) as wire,

@@ -13,11 +13,11 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from headrace.storage.log import Log
+from headrace.storage.log.log import Log
 from headrace.testing import Broker
-from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 DEADLINE_S = 60.0
 SETTINGS = {

@@ -18,8 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from support.topics import MakeTopic
 from support.waiting import wait_for
+from support.wire.topics import MakeTopic
 
 T = TypeVar("T")
 TIMEOUT_S = 20.0

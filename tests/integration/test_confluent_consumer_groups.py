@@ -18,11 +18,11 @@ from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from support.bootstraps import serving
-from support.clients import everything, places, produce, until
-from support.killed_member import member_to_kill
-from support.topics import MakeTopic
-from support.wire import Wire
+from support.brokers.bootstrap import serving
+from support.clients.killed_member import member_to_kill
+from support.clients.librdkafka import everything, places, produce, until
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic
 
 DEADLINE_S = 60.0
 POLL_S = 0.02

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from support.bootstraps import REFERENCE, serving
-from support.clients import everything, places, produce, until
-from support.killed_member import member_to_kill
-from support.topics import MakeTopic
+from support.brokers.bootstrap import REFERENCE, serving
+from support.clients.killed_member import member_to_kill
+from support.clients.librdkafka import everything, places, produce, until
+from support.wire.topics import MakeTopic
 
 DEADLINE_S = 60.0
 POLL_S = 0.02

@@ -17,9 +17,9 @@ from confluent_kafka import (
 )
 
 from headrace.records.partitioner import partition_for_key
-from support.batches import now_ms
-from support.topics import MakeTopic
 from support.waiting import wait_for
+from support.wire.batches import now_ms
+from support.wire.topics import MakeTopic
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 FLUSH_S = 20.0

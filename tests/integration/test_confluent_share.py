@@ -9,9 +9,9 @@ from typing import Protocol
 import pytest
 from confluent_kafka import AcknowledgeType, Message, Producer, ShareConsumer
 
-from support.shares import set_group_config
-from support.topics import MakeTopic
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.share_member import set_group_config
+from support.wire.topics import MakeTopic
 
 DEADLINE_S = 60.0
 POLL_S = 0.2

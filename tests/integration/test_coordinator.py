@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 import headrace.testing
-from headrace.broker import coordinator
-from headrace.broker.coordinator import Coordinator
-from headrace.broker.coordinator_loading import RECORDS_PER_SLICE, Loading
-from headrace.broker.flusher import Flusher
+from headrace.broker.coordinators import coordinator
+from headrace.broker.coordinators.coordinator import Coordinator
+from headrace.broker.coordinators.shard_loader import RECORDS_PER_SLICE, ShardLoader
 from headrace.broker.node import Broker
+from headrace.broker.partitions.flusher import Flusher
 from headrace.cluster.settings import BrokerSettings
-from headrace.cluster.topic_control import NewTopic, TopicRef
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.keys import partition_for
-from headrace.coordinator.turn import Producer, Turn
+from headrace.controller.topic_changes import NewTopic, TopicRef
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.partition_of_key import partition_for
+from headrace.coordinator.common.result import CoordinatorResult, ProducerIdentity
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_groups import (
@@ -34,15 +34,15 @@ from headrace.protocol.messages.join_group import (
 from headrace.records.batch import headers
 from headrace.records.codec import Codec
 from headrace.records.control import end_txn_marker
-from headrace.records.plain import plain_records
-from headrace.replication.leader import Leader
+from headrace.records.plain_batch import plain_records
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import DiskFull, LogDirFailed
-from headrace.storage.log import Log, ReadResult
-from headrace.storage.producers import Origin
-from support.counters import CounterShard, Rang
+from headrace.storage.log.log import Log, ReadResult
+from headrace.storage.state.producers import BatchOrigin
+from support.groups.counter_shard import CounterShard, Rang
 from support.waiting import wait_for
-from support.wire import Wire
-from support.wire_groups import wait_for_coordinator
+from support.wire.connection import Wire
+from support.wire.groups import wait_for_coordinator
 
 TOPIC = "__consumer_offsets"
 PARTITIONS = 4
@@ -56,17 +56,17 @@ class Node:
     def __init__(self, broker: Broker, poison: set[str]) -> None:
         self.broker = broker
         self.counters: Coordinator[CounterShard] = Coordinator(
-            broker, TOPIC, lambda index: CounterShard(index, poison), Loading()
+            broker, TOPIC, lambda index: CounterShard(index, poison), ShardLoader()
         )
         self.rang: list[tuple[int, str]] = []
         self.counters.on_effect(Rang, lambda index, rang: self.rang.append((index, rang.name)))
 
-    def leader(self, index: int) -> Leader:
+    def leader(self, index: int) -> SoleLeader:
         leader = self.broker.partitions.find(TOPIC, index)
-        assert isinstance(leader, Leader)
+        assert isinstance(leader, SoleLeader)
         return leader
 
-    def leader_of(self, name: str) -> Leader:
+    def leader_of(self, name: str) -> SoleLeader:
         return self.leader(partition_for(name, PARTITIONS))
 
     def batches(self, name: str) -> list[int]:
@@ -172,9 +172,9 @@ def test_a_turn_is_one_batch_and_is_replayed_before_its_answer(tmp_path: Path) -
             assert [await node.add("a"), await node.add("a", 5)] == [1, 6]
             assert await node.value("a") == 6
 
-            def two(shard: CounterShard, _: int) -> Turn[int]:
+            def two(shard: CounterShard, _: int) -> CoordinatorResult[int]:
                 changes = [*shard.add("a").changes, *shard.add("b").changes]
-                return Turn(2, changes=changes)
+                return CoordinatorResult(2, changes=changes)
 
             assert await node.counters.run("a", two) == 2
             assert node.batches("a") == [1, 1, 2]
@@ -408,7 +408,7 @@ def test_a_timer_that_broke_its_shard_is_forgotten_with_it(tmp_path: Path) -> No
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
 def test_records_are_compressed_if_somebody_wants_it(tmp_path: Path, codec: Codec) -> None:
     async def scenario() -> None:
-        producer = Producer(4, 1)
+        producer = ProducerIdentity(4, 1)
         for value in (1, 2):
             async with started(tmp_path) as node:
                 await node.counters.ensure_topic()
@@ -470,7 +470,7 @@ def test_an_answer_waits_for_the_flush_that_its_records_were_promised(tmp_path: 
             waiting = node.counters.run("a", lambda shard, _: shard.wait("a"))
             added = node.counters.run("a", lambda shard, _: shard.add("a"))
             # Also who changes nothing waits: the answer rests on what is not committed.
-            asked = node.counters.run("a", lambda shard, _: Turn(shard.counters["a"]))
+            asked = node.counters.run("a", lambda shard, _: CoordinatorResult(shard.counters["a"]))
             await asyncio.sleep(0.01)
             assert not (waiting.done() or added.done() or asked.done() or node.rang)
             offload.let_go()
@@ -560,7 +560,11 @@ def test_a_loading_shard_says_so_and_the_loop_serves_others(tmp_path: Path) -> N
 
 def test_what_is_in_a_transaction_counts_when_its_marker_says_so(tmp_path: Path) -> None:
     async def scenario() -> None:
-        kept, dropped, still_open = Producer(1, 0), Producer(2, 0), Producer(3, 0)
+        kept, dropped, still_open = (
+            ProducerIdentity(1, 0),
+            ProducerIdentity(2, 0),
+            ProducerIdentity(3, 0),
+        )
         async with started(tmp_path) as node:
             await node.counters.ensure_topic()
             leader = node.leader_of("a")
@@ -577,7 +581,7 @@ def test_what_is_in_a_transaction_counts_when_its_marker_says_so(tmp_path: Path)
                     coordinator_epoch=0,
                     timestamp_ms=1,
                 )
-                leader.append(memoryview(bytearray(marker)), 1, Origin.COORDINATOR)
+                leader.append(memoryview(bytearray(marker)), 1, BatchOrigin.COORDINATOR)
                 node.counters.end_transaction(leader.index, producer, committed=commit)
             assert node.counters.read("a", lambda shard, _: shard.counters) == {"n1": 1}
         async with started(tmp_path) as node:

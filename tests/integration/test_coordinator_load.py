@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from headrace.client.connection import Address, Connection, connect
+from headrace.client.connection import Address, ClientConnection, connect
 from headrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -21,10 +21,10 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from support.processes import BrokerProcess, Spawn
-from support.topics import create_topic
-from support.wire import Wire
-from support.wire_groups import wait_for_coordinator
+from support.brokers.processes import BrokerProcess, Spawn
+from support.wire.connection import Wire
+from support.wire.groups import wait_for_coordinator
+from support.wire.topics import create_topic
 
 GROUPS = 2_000
 CONNECTIONS = 20
@@ -41,7 +41,7 @@ API_VERSIONS_VERSION = 4
 class Member:
     """The only member of its group."""
 
-    def __init__(self, number: int, connection: Connection) -> None:
+    def __init__(self, number: int, connection: ClientConnection) -> None:
         self.group = f"group-{number}"
         self.epoch = 0
         self._connection = connection
@@ -104,7 +104,7 @@ async def everybody(
     return list(await asyncio.gather(*(act(each) for each in members)))
 
 
-async def longest_stall(connection: Connection, done: asyncio.Event) -> float:
+async def longest_stall(connection: ClientConnection, done: asyncio.Event) -> float:
     """How long somebody else waits for an answer, at most, until it is over."""
     longest = 0.0
     while not done.is_set():
@@ -131,7 +131,7 @@ def test_two_thousand_groups_live_at_once_and_others_are_served_meanwhile(spawn:
 async def _live(broker: BrokerProcess) -> None:
     host, _, port = broker.bootstrap_servers.rpartition(":")
 
-    async def opened() -> Connection:
+    async def opened() -> ClientConnection:
         return await connect(Address(host, int(port)), client_id="load", timeout_s=TIMEOUT_S)
 
     connections = await asyncio.gather(*(opened() for _ in range(CONNECTIONS)))
@@ -144,7 +144,7 @@ async def _live(broker: BrokerProcess) -> None:
 
 
 async def _live_over(
-    broker: BrokerProcess, connections: Sequence[Connection], bystander: Connection
+    broker: BrokerProcess, connections: Sequence[ClientConnection], bystander: ClientConnection
 ) -> None:
     members = [Member(at, connections[at % CONNECTIONS]) for at in range(GROUPS)]
     done = asyncio.Event()

@@ -13,10 +13,10 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from support.batches import batch, fetch, fetch_request, produce, records_of
-from support.processes import BrokerProcess
-from support.topics import create_topic
-from support.wire import Wire
+from support.brokers.processes import BrokerProcess
+from support.wire.batches import batch, fetch, fetch_request, produce, records_of
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 pytestmark = pytest.mark.slow
 

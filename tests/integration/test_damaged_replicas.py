@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from tests.support.members import Members, run, until
-from tests.support.orders import create, produce, values
-
 from headrace.protocol.errors import ErrorCode
+from support.brokers.members import Members, run, until
+from support.brokers.orders_topic import create, produce, values
 
 SETTINGS = {
     "min.insync.replicas": "2",

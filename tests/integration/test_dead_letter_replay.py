@@ -11,20 +11,20 @@ from random import Random
 import pytest
 
 from headrace.client.topics import delete_topics
-from headrace.pipeline.dead_letters import DeadLetters, replay
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.dead_letters import DeadLetterWriter, replay
 from headrace.pipeline.dead_letters.filter import parse_filter
-from headrace.pipeline.dead_letters.fixes import NotFixed, PythonFix
 from headrace.pipeline.dead_letters.headers import facts_of, own_headers
-from headrace.pipeline.dead_letters.replay import Outcome, Replay, Request
-from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.dead_letters.python_fix import NotFixed, PythonFix
+from headrace.pipeline.dead_letters.replay import Replay, ReplayResult, Request
 from headrace.pipeline.producer import ProducerFenced, ProducerSettings
-from headrace.pipeline.sinks.table import BatchInfo
+from headrace.pipeline.sinks.table_sink import BatchInfo
 from headrace.pipeline.source.settings import ReadFailed
 from headrace.records.codec import Codec
 from headrace.testing import Broker
-from headrace.testing.consuming import ReceivedRecord
+from headrace.testing.consumer import ReceivedRecord
 from headrace.testing.helper import Headrace
-from support.staged import Bad, stage
+from support.pipelines.staged_records import Bad, stage
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +51,12 @@ def topic(source: str) -> str:
 @pytest.fixture
 def letters(
     settings: ProducerSettings, source: str, topic: str, tmp_path: Path
-) -> Iterator[DeadLetters]:
-    with DeadLetters(topic, settings, f"p-{source}", tmp_path) as letters:
+) -> Iterator[DeadLetterWriter]:
+    with DeadLetterWriter(topic, settings, f"p-{source}", tmp_path) as letters:
         yield letters
 
 
-def set_aside(letters: DeadLetters, folder: Path, batch_id: int, *bad: Bad) -> None:
+def set_aside(letters: DeadLetterWriter, folder: Path, batch_id: int, *bad: Bad) -> None:
     ranges = tuple(OffsetRange(bad[0].topic, at, 0, 1_000) for at in range(2))
     written = letters.write(BatchInfo("p", batch_id, ranges), [stage(folder, bad)])
     assert written == len(bad)
@@ -75,7 +75,7 @@ def values(records: list[ReceivedRecord]) -> list[bytes | None]:
     return [each.value for each in records]
 
 
-def run(settings: ProducerSettings, topic: str, **wanted: object) -> Outcome:
+def run(settings: ProducerSettings, topic: str, **wanted: object) -> ReplayResult:
     return Replay(Request(topic, **wanted), settings).execute()  # type: ignore[arg-type]
 
 
@@ -84,7 +84,7 @@ def test_a_record_goes_back_to_its_partition_as_it_was_and_says_where_from(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     set_aside(letters, tmp_path, 0, Bad(source, 1, 7, b"v", b"k", (("h", b"x"),)))
@@ -102,7 +102,7 @@ def test_what_was_sent_is_not_sent_again_whatever_the_filter(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     bad = [Bad(source, 0, at, b"%d" % at, error="A" if at % 2 else "B") for at in range(6)]
@@ -120,7 +120,7 @@ def test_a_dry_run_sends_nothing_and_says_what_it_would(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     set_aside(letters, tmp_path, 0, Bad(source, 0, 1), Bad(source, 0, 2))
@@ -135,7 +135,7 @@ def test_a_limit_leaves_the_rest_for_the_next_time(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     set_aside(letters, tmp_path, 0, *(Bad(source, 0, at, b"%d" % at) for at in range(5)))
@@ -150,7 +150,7 @@ def test_another_topic_gets_records_by_their_keys(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     other = helper.create_topic(partitions=4)
@@ -166,7 +166,7 @@ def test_a_fix_changes_records_and_what_it_cannot_fix_stays(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     fix = tmp_path / "fix.py"
@@ -188,7 +188,7 @@ def test_a_fix_changes_records_and_what_it_cannot_fix_stays(
 
 
 def test_a_record_that_its_topic_does_not_take_stays_and_holds_up_no_other(
-    helper: Headrace, settings: ProducerSettings, letters: DeadLetters, tmp_path: Path
+    helper: Headrace, settings: ProducerSettings, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     # Alone or together: many small records are several batches.
     limit = 2000
@@ -222,7 +222,7 @@ def test_what_a_fix_makes_and_nobody_can_write_is_not_fixed(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
     change: str,
     said: str,
@@ -240,7 +240,7 @@ def test_a_record_that_fails_again_counts_its_attempts(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     set_aside(letters, tmp_path, 0, Bad(source, 0, 1, b"v"))
@@ -259,7 +259,7 @@ def test_the_group_shows_the_first_letter_that_waits(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     helper.create_topic(topic)
@@ -276,7 +276,7 @@ def test_a_later_replay_shuts_out_an_earlier_one(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -284,7 +284,7 @@ def test_a_later_replay_shuts_out_an_earlier_one(
     set_aside(letters, tmp_path, 0, *(Bad(source, 0, at, b"%d" % at) for at in range(3)))
     earlier = Replay(Request(topic), settings)
 
-    def interfere(outcome: Outcome) -> None:
+    def interfere(outcome: ReplayResult) -> None:
         if outcome.total == 1:
             assert run(settings, topic).total == 2
 
@@ -298,14 +298,14 @@ def test_letters_of_a_topic_that_was_made_again_are_other_letters(
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     set_aside(letters, tmp_path, 0, Bad(source, 0, 1, b"old"))
     run(settings, topic)
     helper._call(lambda client: delete_topics(client, [topic], timeout_s=30))
     helper.wait_for(lambda: topic not in helper.topics(), "the topic is gone")
-    with DeadLetters(topic, settings, f"again-{source}", tmp_path / "anew") as anew:
+    with DeadLetterWriter(topic, settings, f"again-{source}", tmp_path / "anew") as anew:
         set_aside(anew, tmp_path, 1, Bad(source, 0, 2, b"new"))
     assert run(settings, topic).total == 1
     assert values(sent(helper, source, 2)) == [b"old", b"new"]
@@ -346,7 +346,7 @@ def test_a_replay_killed_before_a_commit_or_amid_records_goes_on_and_sends_each_
     settings: ProducerSettings,
     source: str,
     topic: str,
-    letters: DeadLetters,
+    letters: DeadLetterWriter,
     tmp_path: Path,
 ) -> None:
     wanted = [b"%d" % at for at in range(60)]

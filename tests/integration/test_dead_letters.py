@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.dead_letters import DeadLetters
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.dead_letters import DeadLetterWriter
 from headrace.pipeline.dead_letters.headers import facts_of, own_headers
-from headrace.pipeline.marker import BadMarker
-from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerFailed, ProducerFenced, ProducerSettings
-from headrace.pipeline.sinks.table import BatchInfo
+from headrace.pipeline.sinks.batch_marker import BadMarker
+from headrace.pipeline.sinks.table_sink import BatchInfo
 from headrace.records.codec import Codec
 from headrace.testing import Broker
-from headrace.testing.consuming import ReceivedRecord
+from headrace.testing.consumer import ReceivedRecord
 from headrace.testing.helper import Headrace
-from support.staged import Bad, stage
+from support.pipelines.staged_records import Bad, stage
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +36,16 @@ def topic(source: str) -> str:
 
 
 @pytest.fixture
-def letters(helper: Headrace, source: str, topic: str, tmp_path: Path) -> Iterator[DeadLetters]:
+def letters(
+    helper: Headrace, source: str, topic: str, tmp_path: Path
+) -> Iterator[DeadLetterWriter]:
     with open_letters(helper, source, topic, tmp_path) as letters:
         yield letters
 
 
-def open_letters(helper: Headrace, source: str, topic: str, folder: Path) -> DeadLetters:
+def open_letters(helper: Headrace, source: str, topic: str, folder: Path) -> DeadLetterWriter:
     settings = ProducerSettings(helper.bootstrap_servers, batch_bytes=2_000)
-    return DeadLetters(topic, settings, f"pipeline-{source}", folder / "checkpoint")
+    return DeadLetterWriter(topic, settings, f"pipeline-{source}", folder / "checkpoint")
 
 
 def batch_of(source: str, batch_id: int, *ends: int) -> BatchInfo:
@@ -62,7 +64,7 @@ def found(helper: Headrace, topic: str, count: int) -> list[ReceivedRecord]:
 
 
 def test_a_letter_is_the_record_with_its_headers_and_what_is_wrong(
-    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+    helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     own = (("trace", b"\xff\x00"), ("empty", None))
     bad = Bad(source, 1, 41, b"\xff{", b"key", own, message="bad byte")
@@ -78,7 +80,7 @@ def test_a_letter_is_the_record_with_its_headers_and_what_is_wrong(
 
 
 def test_the_marker_says_which_batch_and_where_it_ends(
-    source: str, letters: DeadLetters, tmp_path: Path
+    source: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     assert letters.last_marker(partitions_of(source)) is None
     letters.write(batch_of(source, 4, 7, 42), [stage(tmp_path, [Bad(source, 0, 1)])])
@@ -89,7 +91,7 @@ def test_the_marker_says_which_batch_and_where_it_ends(
 
 
 def test_a_batch_that_is_marked_is_not_written_again_by_another_run(
-    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+    helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     staged = [stage(tmp_path, [Bad(source, 0, 1), Bad(source, 0, 2)])]
     assert letters.write(batch_of(source, 0, 3, 0), staged) == 2
@@ -100,7 +102,7 @@ def test_a_batch_that_is_marked_is_not_written_again_by_another_run(
 
 
 def test_a_batch_without_bad_records_needs_no_transaction(
-    helper: Headrace, source: str, topic: str, letters: DeadLetters
+    helper: Headrace, source: str, topic: str, letters: DeadLetterWriter
 ) -> None:
     assert letters.write(batch_of(source, 0, 3, 3), []) == 0
     assert letters.last_marker(partitions_of(source)) is None
@@ -108,7 +110,7 @@ def test_a_batch_without_bad_records_needs_no_transaction(
 
 
 def test_many_letters_are_one_transaction(
-    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+    helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     staged = [
         stage(tmp_path, [Bad(source, part, at, b"x" * 100) for at in range(300)])
@@ -123,13 +125,13 @@ def test_many_letters_are_one_transaction(
 
 
 def test_a_write_that_fails_leaves_nothing_and_can_be_done_again(
-    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+    helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     helper.create_topic(topic, configs={"max.message.bytes": 3_000})
     small, large = Bad(source, 0, 1), Bad(source, 0, 2, bytes(range(256)) * 100)
     settings = ProducerSettings(helper.bootstrap_servers, batch_bytes=500)
     plain = settings._replace(codec=Codec.NONE)
-    with DeadLetters(topic, plain, f"p-{source}", tmp_path / "checkpoint") as strict:
+    with DeadLetterWriter(topic, plain, f"p-{source}", tmp_path / "checkpoint") as strict:
         with pytest.raises(ProducerFailed, match=r"max\.message\.bytes"):
             strict.write(batch_of(source, 0, 3, 0), [stage(tmp_path, [small, large])])
         assert strict.last_marker(partitions_of(source)) is None
@@ -138,7 +140,7 @@ def test_a_write_that_fails_leaves_nothing_and_can_be_done_again(
 
 
 def test_a_second_run_of_the_pipeline_shuts_out_the_first(
-    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+    helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     letters.write(batch_of(source, 0, 1, 0), [stage(tmp_path, [Bad(source, 0, 0)])])
     with open_letters(helper, source, topic, tmp_path) as second:
@@ -149,7 +151,7 @@ def test_a_second_run_of_the_pipeline_shuts_out_the_first(
 
 
 def test_a_lost_answer_to_the_commit_is_looked_up_in_the_marker(
-    helper: Headrace, source: str, topic: str, letters: DeadLetters, tmp_path: Path
+    helper: Headrace, source: str, topic: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     letters.last_marker(partitions_of(source))
     helper.trouble.drop("EndTxn", carried_out=True)
@@ -160,7 +162,7 @@ def test_a_lost_answer_to_the_commit_is_looked_up_in_the_marker(
 
 
 def test_a_pipeline_that_begins_anew_forgets_its_marker(
-    source: str, letters: DeadLetters, tmp_path: Path
+    source: str, letters: DeadLetterWriter, tmp_path: Path
 ) -> None:
     letters.write(batch_of(source, 5, 1, 0), [stage(tmp_path, [Bad(source, 0, 0)])])
     letters.forget(partitions_of(source))
@@ -168,7 +170,7 @@ def test_a_pipeline_that_begins_anew_forgets_its_marker(
 
 
 def test_offsets_that_somebody_else_committed_are_no_marker(
-    helper: Headrace, source: str, letters: DeadLetters
+    helper: Headrace, source: str, letters: DeadLetterWriter
 ) -> None:
     helper.commit(letters.group, {(source, 0): 3})
     with pytest.raises(BadMarker, match="another name"):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headrace.cli.demo import begin_anew
+from headrace.cli.pipeline.demo import begin_anew
 from headrace.testing import Broker
 
 

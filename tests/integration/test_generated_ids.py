@@ -3,19 +3,18 @@
 import asyncio
 from pathlib import Path
 
-from tests.support.members import run, until
-
 from headrace.broker.node import Broker
-from headrace.broker.world import World
+from headrace.broker.runtime.environment import Environment
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.stores.embedded import EmbeddedCluster
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
+from support.brokers.members import run, until
 
 
 def test_a_broker_without_an_id_is_given_one_and_has_it_after_a_restart(tmp_path: Path) -> None:
     async def test() -> None:
         cluster = EmbeddedCluster(SqliteStore(IN_MEMORY))
-        world = World(cluster_store=lambda *_: cluster.store())
+        world = Environment(cluster_store=lambda *_: cluster.store())
 
         async def started(name: str) -> Broker:
             settings = {

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.protocol.errors import ErrorCode
 from headrace.records.codec import Codec, compress
-from support.batches import (
+from support.wire.batches import (
     batch,
     fetch,
     fetch_request,
@@ -17,8 +17,8 @@ from support.batches import (
     values_of,
     with_payload,
 )
-from support.topics import MakeTopic
-from support.wire import ConnectionEnded, Wire
+from support.wire.connection import ConnectionEnded, Wire
+from support.wire.topics import MakeTopic
 
 GOOD = batch(b"hello", b"world", key=b"k")
 LENGTH_AT, MAGIC_AT, CRC_AT, ATTRIBUTES_AT, LAST_DELTA_AT, COUNT_AT = 8, 16, 17, 21, 23, 57

@@ -6,11 +6,11 @@ import pytest
 
 from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from headrace.protocol.messages.metadata import MetadataRequest
-from support.batches import batch, produce
-from support.processes import Spawn
-from support.topics import create_topic
+from support.brokers.processes import Spawn
 from support.waiting import wait_for
-from support.wire import ConnectionEnded, Wire
+from support.wire.batches import batch, produce
+from support.wire.connection import ConnectionEnded, Wire
+from support.wire.topics import create_topic
 
 LIMIT = 5
 

@@ -18,11 +18,11 @@ from headrace.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from support.batches import batch, fetch, fetch_request, produce, records_of
-from support.processes import BrokerProcess, is_root
-from support.topics import create_topic
+from support.brokers.processes import BrokerProcess, is_root
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, fetch, fetch_request, produce, records_of
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 DISK_BYTES = 16 << 20
 FILLER_BYTES = 8 << 20

@@ -11,9 +11,9 @@ import pytest
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.messages.api_versions import ApiVersionsRequest
 from headrace.protocol.messages.metadata import MetadataRequest
-from support.batches import batch, fetch, fetch_request, produce, values_of
 from support.waiting import wait_for
-from support.wire import ConnectionEnded, Wire, frame, request_frame
+from support.wire.batches import batch, fetch, fetch_request, produce, values_of
+from support.wire.connection import ConnectionEnded, Wire, frame, request_frame
 
 MAX_REQUEST_BYTES = 104_857_600
 """Kafka's default of socket.request.max.bytes."""

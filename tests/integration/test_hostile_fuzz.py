@@ -9,7 +9,7 @@ import struct
 import time
 from contextlib import suppress
 
-from headrace.broker.dispatch import HANDLERS
+from headrace.broker.network.dispatch import HANDLERS
 from headrace.protocol.api import APIS
 from headrace.protocol.messages.produce import (
     PartitionProduceData,
@@ -17,11 +17,11 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.records.codec import Codec
-from support.batches import batch, fetch, fetch_request, produce, values_of
-from support.minimal import requests
-from support.processes import BrokerProcess, Spawn
-from support.topics import create_topic
-from support.wire import Wire, request_frame
+from support.brokers.processes import BrokerProcess, Spawn
+from support.wire.batches import batch, fetch, fetch_request, produce, values_of
+from support.wire.connection import Wire, request_frame
+from support.wire.minimal_requests import requests
+from support.wire.topics import create_topic
 
 SECONDS = float(os.environ.get("HEADRACE_FUZZ_SECONDS", "4"))
 SEED = int(os.environ.get("HEADRACE_FUZZ_SEED", "20240615"))

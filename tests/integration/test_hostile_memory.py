@@ -9,11 +9,11 @@ from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.records import varint
 from headrace.records.codec import Codec, compress
-from support.batches import batch, fetch_request, produce, with_payload
-from support.processes import BrokerProcess, Spawn, answers
-from support.topics import create_topic
+from support.brokers.processes import BrokerProcess, Spawn, answers
 from support.waiting import wait_for
-from support.wire import Wire, frame, request_frame
+from support.wire.batches import batch, fetch_request, produce, with_payload
+from support.wire.connection import Wire, frame, request_frame
+from support.wire.topics import create_topic
 
 MB = 1 << 20
 CLAIMED_BYTES = 50 * MB

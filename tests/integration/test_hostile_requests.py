@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.broker.dispatch import HANDLERS
+from headrace.broker.network.dispatch import HANDLERS
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.header import RequestHeader
 from headrace.protocol.messages.produce import ProduceRequest
-from support.batches import batch, fetch, fetch_request, produce, values_of
-from support.minimal import VARIANTS, requests
-from support.wire import CLIENT_ID, ConnectionEnded, Wire, frame, request_frame
+from support.wire.batches import batch, fetch, fetch_request, produce, values_of
+from support.wire.connection import CLIENT_ID, ConnectionEnded, Wire, frame, request_frame
+from support.wire.minimal_requests import VARIANTS, requests
 
 SPECS = [APIS[key] for key in sorted(HANDLERS)]
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from headrace.pipeline.inflow.intent import Intent, Intents
-from headrace.pipeline.inflow.place import open_inflow
-from headrace.pipeline.sinks.table import BatchInfo
+from headrace.pipeline.inflow.batch_intent import BatchIntent, BatchIntents
+from headrace.pipeline.inflow.inflow_position import open_inflow
+from headrace.pipeline.sinks.table_sink import BatchInfo
 from headrace.pipeline.spec import load_spec
-from support.cli import Cli, Ended
+from support.cli.command import Cli, Ended
 
 A_DAY_AGO = "s@2026-01-02T00:00:00Z"
 JANUARY_S = 1_767_225_600  # 2026-01-01
@@ -71,7 +71,7 @@ checkpoint: checkpoint
         """What a run does with a batch of no rows."""
         flow = load_spec(self.spec).resolved()[0]
         with closing(open_inflow(flow, {"bootstrap.servers": self._servers})) as inflow:
-            Intents(self._folder / "checkpoint").save(Intent(0, ()))
+            BatchIntents(self._folder / "checkpoint").save(BatchIntent(0, ()))
             batch = BatchInfo(self.name, 0, ())
             inflow.sink.write_task(batch)
             inflow.sink.commit(batch, [])

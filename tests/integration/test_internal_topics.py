@@ -33,7 +33,7 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.records.record import Record, build_batch
-from support.wire import Wire
+from support.wire.connection import Wire
 
 TOPIC_RESOURCE = 2
 POLICIES = {

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from headrace.records.partitioner import partition_for_key
-from support.topics import MakeTopic
 from support.waiting import wait_for
+from support.wire.topics import MakeTopic
 
 with warnings.catch_warnings():
     # It reads its schemas through a part of importlib that newer Pythons frown upon.

@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from support.bootstraps import AT_ONCE, serving
-from support.topics import MakeTopic
+from support.brokers.bootstrap import AT_ONCE, serving
 from support.waiting import wait_for
+from support.wire.topics import MakeTopic
 
 with warnings.catch_warnings():
     # It reads its schemas through a part of importlib that newer Pythons frown upon.

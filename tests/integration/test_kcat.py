@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from support.kcat import kcat, needs_kcat
-from support.topics import MakeTopic
+from support.clients.kcat import kcat, needs_kcat
+from support.wire.topics import MakeTopic
 
 pytestmark = needs_kcat
 

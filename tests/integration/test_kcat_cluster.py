@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.testing import Cluster
-from support.kcat import TIMEOUT_S, kcat, needs_kcat
+from support.clients.kcat import TIMEOUT_S, kcat, needs_kcat
 
 pytestmark = [needs_kcat, pytest.mark.timeout(240)]
 

@@ -10,11 +10,11 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.records.codec import Codec
-from headrace.records.deep import RECORDS_PER_SLICE
 from headrace.records.record import Record, build_batch
-from support.batches import PRODUCE_BY_NAME, fetch, fetch_request, now_ms, records_of
-from support.topics import MakeTopic
-from support.wire import Wire, spec_of
+from headrace.records.record_validation import RECORDS_PER_SLICE
+from support.wire.batches import PRODUCE_BY_NAME, fetch, fetch_request, now_ms, records_of
+from support.wire.connection import Wire, spec_of
+from support.wire.topics import MakeTopic
 
 MANY = 5 * RECORDS_PER_SLICE
 

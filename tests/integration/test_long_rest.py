@@ -6,21 +6,21 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.client.outcomes import TopicPartition
+from headrace.client.results import TopicPartition
 from headrace.client.topics import delete_records
-from headrace.pipeline.dead_letters import DeadLetters
-from headrace.pipeline.journal import Journal
-from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.dead_letters import DeadLetterWriter
 from headrace.pipeline.producer import ProducerFailed, ProducerSettings, TransactionalProducer
 from headrace.pipeline.producer.outcome import was_committed
-from headrace.pipeline.sinks.table import BatchInfo, Committed
-from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
+from headrace.pipeline.sinks.topic_journal import TopicJournal
+from headrace.pipeline.sinks.topic_sink import TopicSettings, TopicSink
 from headrace.testing import Broker
 from headrace.testing.helper import Headrace
 from headrace.testing.virtual_clock import VirtualClock
-from support.deliveries import delivered
-from support.features import without_second_protocol
-from support.staged import Bad, stage
+from support.brokers.older_features import without_second_protocol
+from support.pipelines.deliveries import delivered
+from support.pipelines.staged_records import Bad, stage
 
 EIGHT_DAYS_S = 8 * 86_400
 ROWS = pa.RecordBatch.from_pydict({"id": [1, 2, 3, 4]})
@@ -68,7 +68,7 @@ class Opened:
     def __init__(
         self,
         write: Callable[[int], None],
-        last: Callable[[], Committed | None],
+        last: Callable[[], CommittedBatch | None],
         close: Callable[[], None],
     ) -> None:
         self.write = write
@@ -91,14 +91,14 @@ def written(
             batch = batch_of(source, batch_id)
             sink.commit(batch, delivered(sink.write_task(batch), ROWS).written)
 
-        def last() -> Committed | None:
+        def last() -> CommittedBatch | None:
             sink._take(f"p-{source}")  # as the writer, whose word counts
             return sink.last_commit(f"p-{source}", at)
 
         return Opened(write, last, sink.close)
 
     def open_letters() -> Opened:
-        letters = DeadLetters(topic, producer, f"p-{source}", tmp_path)
+        letters = DeadLetterWriter(topic, producer, f"p-{source}", tmp_path)
 
         def write(batch_id: int) -> None:
             staged = stage(tmp_path, [Bad(source, 0, offset) for offset in range(4)])
@@ -182,8 +182,8 @@ def test_a_pipeline_that_begins_anew_forgets_its_journal(
     helper: Headrace, source: str, tmp_path: Path
 ) -> None:
     settings = ProducerSettings(helper.bootstrap_servers)
-    with DeadLetters(f"{source}.dlq", settings, f"p-{source}", tmp_path) as letters:
+    with DeadLetterWriter(f"{source}.dlq", settings, f"p-{source}", tmp_path) as letters:
         letters.write(batch_of(source), [stage(tmp_path, [Bad(source, 0, 1)])])
-        assert Journal(tmp_path / "dead-letters.json").read().done is not None
+        assert TopicJournal(tmp_path / "dead-letters.json").read().done is not None
         letters.forget([TopicPartition(source, 0)])
         assert letters.last_marker([TopicPartition(source, 0)]) is None

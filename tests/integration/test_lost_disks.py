@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from tests.support.members import Members, run, until
-
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -13,11 +11,12 @@ from headrace.protocol.messages.create_topics import (
 )
 from headrace.testing.simulation.cluster import SimulatedCluster
 from headrace.testing.simulation.simulation import Simulation
-from support.batches import batch, produce
-from support.processes import BrokerProcess
-from support.topics import create_topic
+from support.brokers.members import Members, run, until
+from support.brokers.processes import BrokerProcess
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, produce
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 OFTEN_MS = 100
 ENDING = 3

@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.support.members import Members, run, until
 
 from headrace.cluster.stores.embedded import EmbeddedCluster
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
-from headrace.cluster.topic_control import NewTopic
+from headrace.controller.topic_changes import NewTopic
+from support.brokers.members import Members, run, until
 
 STOP_S = 20.0
 """More than headrace.stop.timeout.ms and a controller's last words."""

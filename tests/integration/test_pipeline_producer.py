@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.client.offsets import Committed, committed_offsets
-from headrace.client.outcomes import TopicPartition
+from headrace.client.offsets import CommittedOffset, committed_offsets
+from headrace.client.results import TopicPartition
 from headrace.pipeline.producer import (
     ProducerFailed,
     ProducerFenced,
@@ -17,7 +17,7 @@ from headrace.records.codec import Codec
 from headrace.records.record import Record
 from headrace.testing import Broker
 from headrace.testing.helper import Headrace
-from support.features import without_second_protocol
+from support.brokers.older_features import without_second_protocol
 
 
 @pytest.fixture(scope="module", params=["implicit", "explicit"])
@@ -42,7 +42,7 @@ def values_of(helper: Headrace, topic: str, partition: int = 0) -> list[str]:
     return [(each.value or b"").decode() for each in got]
 
 
-def committed(helper: Headrace, group: str) -> dict[TopicPartition, Committed]:
+def committed(helper: Headrace, group: str) -> dict[TopicPartition, CommittedOffset]:
     return helper._call(lambda client: committed_offsets(client, group, timeout_s=30))
 
 

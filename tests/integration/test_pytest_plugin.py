@@ -8,7 +8,7 @@ import pytest
 
 from headrace.testing import Broker
 from headrace.testing.factories import configured_port
-from support.pytest_runs import run_pytest
+from support.cli.pytest_runs import run_pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", ROOT / "docs" / "guide" / "testing.md")
@@ -36,7 +36,7 @@ def test_nothing_is_loaded_before_it_is_asked_for():
 @pytest.mark.parametrize("round", range(3))
 def test_each_test_finds_a_clean_broker(headrace, round):
     assert headrace.topics() == {}
-    assert headrace.groups() == {}
+    assert headrace.coordinator.group() == {}
     headrace.produce("orders", "one", "two")
     assert headrace.topics() == {"orders": 3}  # headrace_settings
     headrace.commit("billing", {("orders", 0): 1})

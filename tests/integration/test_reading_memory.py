@@ -7,14 +7,14 @@ import sys
 import pytest
 from confluent_kafka import Producer
 
-from support.topics import MakeTopic
+from support.wire.topics import MakeTopic
 
 # In a process of its own, since the most that a process ever held is what is asked for.
 READ = """
 import json, resource, sys
-from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.runner.warming import warm_up
-from headrace.pipeline.source.reading import read_range
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.application.jit_warmup import warm_up
+from headrace.pipeline.source.record_reader import read_range
 from headrace.pipeline.source.settings import ReadSettings
 
 servers, topic, count, fetch_bytes = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

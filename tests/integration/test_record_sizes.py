@@ -3,10 +3,10 @@
 import pytest
 from confluent_kafka import Producer
 
-from headrace.pipeline.offsets import OffsetRange
+from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.sampling import SAMPLE_RECORDS, average_record_bytes
 from headrace.pipeline.source.settings import ReadSettings
-from support.topics import MakeTopic
+from support.wire.topics import MakeTopic
 
 
 def fill(bootstrap: str, topic: str, partition: int, records: int, value_bytes: int) -> OffsetRange:

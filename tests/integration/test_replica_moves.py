@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from tests.support.members import Members, run, until
 
 from headrace.broker.node import Broker
 from headrace.protocol.errors import ErrorCode
@@ -47,13 +46,14 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.records.record import Record, build_batch
-from headrace.storage.filesystem import Buffer, RealFileSystem
-from support.batches import batch, fetch, fetch_request, values_of
-from support.batches import produce as send
-from support.processes import BrokerProcess
-from support.topics import create_topic
+from headrace.storage.files.filesystem import Buffer, RealFileSystem
+from support.brokers.members import Members, run, until
+from support.brokers.processes import BrokerProcess
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, fetch, fetch_request, values_of
+from support.wire.batches import produce as send
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 NOW_MS = 1_700_000_000_000
 VALUE_BYTES = 600_000  # more than half of what is copied at a time

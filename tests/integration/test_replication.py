@@ -5,17 +5,9 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.support.handmade_cluster import (
-    DEADLINE_S,
-    TOPIC_ID,
-    HandmadeCluster,
-    handmade_cluster,
-    produce,
-    produce_batch,
-)
 
-from headrace.broker.replica_selection import RACK_AWARE
-from headrace.client.connection import Connection
+from headrace.broker.fetch.replica_selector import RACK_AWARE
+from headrace.client.connection import ClientConnection
 from headrace.cluster.topology import Partition
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.delete_records import (
@@ -34,16 +26,24 @@ from headrace.protocol.messages.fetch import (
 from headrace.protocol.messages.produce import ProduceRequest, ProduceResponse
 from headrace.records.record import Record, build_batch
 from headrace.replication.follower import Follower
-from headrace.replication.gaps import Gaps
-from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.replication.leader import Leader
+from headrace.replication.sequence_gaps import SequenceGaps
+from support.brokers.handmade_cluster import (
+    DEADLINE_S,
+    TOPIC_ID,
+    HandmadeCluster,
+    handmade_cluster,
+    produce,
+    produce_batch,
+)
 
 ALL = Partition(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
 QUICK_LAG = {"replica.lag.time.max.ms": "600", "replica.fetch.wait.max.ms": "100"}
 
 
-def leader_of(cluster: HandmadeCluster, broker_id: int, index: int = 0) -> ReplicatedLeader:
+def leader_of(cluster: HandmadeCluster, broker_id: int, index: int = 0) -> Leader:
     leader = cluster.brokers[broker_id].partitions.replica("t", index)
-    assert isinstance(leader, ReplicatedLeader)
+    assert isinstance(leader, Leader)
     return leader
 
 
@@ -155,7 +155,7 @@ def test_what_was_sent_behind_a_refused_batch_waits_for_it_at_a_new_leader(tmp_p
             for sequence in (1, 2):
                 assert await send_numbered(cluster, 2, sequence) == ErrorCode.NONE
             # Some seconds later a gap is a gap.
-            leader_of(cluster, 2).gaps = Gaps()
+            leader_of(cluster, 2).gaps = SequenceGaps()
             assert await send_numbered(cluster, 2, 4) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
     asyncio.run(run())
@@ -171,7 +171,7 @@ def test_what_overtakes_a_batch_that_the_leader_before_did_not_answer_waits_for_
             await cluster.create(ALL)
             assert await send_numbered(cluster, 1, 0) == ErrorCode.NONE
             await cluster.lead(2)
-            leader_of(cluster, 2).gaps = Gaps()  # that was long ago
+            leader_of(cluster, 2).gaps = SequenceGaps()  # that was long ago
             assert await send_numbered(cluster, 2, 2) == ErrorCode.NOT_ENOUGH_REPLICAS
             for sequence in (1, 2):
                 assert await send_numbered(cluster, 2, sequence) == ErrorCode.NONE
@@ -525,7 +525,7 @@ def test_who_fetches_from_the_wrong_broker_is_told_the_right_one(tmp_path: Path)
     asyncio.run(run())
 
 
-async def fetch(line: Connection, request: FetchRequest) -> FetchPartitionData:
+async def fetch(line: ClientConnection, request: FetchRequest) -> FetchPartitionData:
     answer = await line.request(request, FetchResponse, version=17, timeout_s=DEADLINE_S)
     return answer.responses[0].partitions[0]
 

@@ -30,7 +30,9 @@ from headrace.protocol.messages.init_producer_id import (
     InitProducerIdRequest,
     InitProducerIdResponse,
 )
-from support.batches import (
+from support.brokers.processes import BrokerProcess
+from support.waiting import wait_for
+from support.wire.batches import (
     batch,
     fetch,
     fetch_request,
@@ -39,10 +41,8 @@ from support.batches import (
     topic_id_of,
     values_of,
 )
-from support.processes import BrokerProcess
-from support.topics import create_topic
-from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 TOPIC_RESOURCE = 2
 

@@ -13,11 +13,11 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from support.batches import batch, fetch, fetch_request, now_ms, produce
-from support.processes import BrokerProcess, Spawn
-from support.topics import create_topic
+from support.brokers.processes import BrokerProcess, Spawn
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, fetch, fetch_request, now_ms, produce
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 SEGMENT_BYTES = 1_048_576
 RECORD_BYTES = 100_000

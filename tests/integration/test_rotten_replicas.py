@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.members import Members, run, until
-from tests.support.orders import create as create_orders
 
 from headrace.broker.handlers import alter_partition
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.outcome import Outcome
-from headrace.cluster.partition_control import IsrAnswer
+from headrace.controller.leader_election import IsrResult
+from headrace.controller.result import ControllerResult
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -34,8 +32,10 @@ from headrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from headrace.storage.errors import RecordsDamaged
-from headrace.storage.log import Log
-from support.batches import batch, values_of
+from headrace.storage.log.log import Log
+from support.brokers.members import Members, run, until
+from support.brokers.orders_topic import create as create_orders
+from support.wire.batches import batch, values_of
 
 SETTINGS = {
     "min.insync.replicas": "2",
@@ -322,7 +322,7 @@ def test_a_fetch_that_comes_late_does_not_bring_a_damaged_follower_back(
             await until(lambda: log_of(members, 3).log_end_offset == COUNT, "3 has all")
             decide = alter_partition.alter_partitions
 
-            def decided(image: MetadataImage, *asked: Any) -> Outcome[IsrAnswer]:
+            def decided(image: MetadataImage, *asked: Any) -> ControllerResult[IsrResult]:
                 for change in asked[-1]:
                     known = image.topics_by_id[change.topic_id].partition(change.index)
                     if known and 3 in {each.broker_id for each in change.isr} - {*known.isr}:

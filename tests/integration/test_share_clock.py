@@ -13,11 +13,11 @@ from headrace.protocol.messages.list_offsets import (
 )
 from headrace.protocol.messages.share_fetch import ShareFetchResponse
 from headrace.testing import Broker, VirtualClock
-from support.batches import batch, produce, topic_id_of
-from support.shares import ShareMember, start_state
-from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, produce, topic_id_of
+from support.wire.connection import Wire
+from support.wire.share_member import ShareMember, start_state
+from support.wire.topics import create_topic
 
 ACCEPT, RENEW = 1, 4
 LONG_MS = 20_000

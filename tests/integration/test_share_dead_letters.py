@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from headrace.broker.share_dead_letters import DeadLetterQueue
+from headrace.broker.share.share_dead_letters import DeadLetterQueue
 from headrace.records.record import Record, build_batch
 from headrace.testing import Broker
-from support.batches import batch, fetch, fetch_request, produce, records_of, topic_id_of
-from support.shares import ShareMember, set_group_config, start_state, summary
-from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, fetch, fetch_request, produce, records_of, topic_id_of
+from support.wire.connection import Wire
+from support.wire.share_member import ShareMember, set_group_config, start_state, summary
+from support.wire.topics import create_topic
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 NOW_MS = time.time_ns() // 1_000_000

@@ -7,11 +7,11 @@ import time
 import pytest
 
 from headrace.protocol.api import APIS, ApiKey
-from support.batches import batch, fetch_request, produce
-from support.processes import Spawn
-from support.topics import create_topic
+from support.brokers.processes import Spawn
 from support.waiting import wait_for
-from support.wire import ConnectionEnded, Wire
+from support.wire.batches import batch, fetch_request, produce
+from support.wire.connection import ConnectionEnded, Wire
+from support.wire.topics import create_topic
 
 
 def test_a_waiting_fetch_does_not_hold_up_a_stop(spawn: Spawn) -> None:

@@ -9,9 +9,9 @@ import pytest
 from headrace.clock import SystemClock
 from headrace.records.batch import headers
 from headrace.records.record import Record, build_batch
-from headrace.storage.config import LogConfig
-from headrace.storage.filesystem import RealFileSystem
-from headrace.storage.manager import LogManager
+from headrace.storage.directories.log_manager import LogManager
+from headrace.storage.files.filesystem import RealFileSystem
+from headrace.storage.state.log_config import LogConfig
 
 TOPIC_ID = bytes(range(16))
 MAX_BYTES_PER_IDLE_LOG = 8 * 1024

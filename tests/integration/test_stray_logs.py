@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.support.members import Members, run, until
-from tests.support.orders import create, produce, values
 
-from headrace.broker.errors import StartupError
+from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.snapshot import records_of
 from headrace.cluster.stores.embedded import EmbeddedCluster
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
@@ -16,8 +14,10 @@ from headrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from headrace.storage.log_home import CLEAN_SHUTDOWN
-from headrace.storage.metadata_version import METADATA_VERSION
+from headrace.storage.directories.log_directory_lock import CLEAN_SHUTDOWN
+from headrace.storage.directories.metadata_version import METADATA_VERSION
+from support.brokers.members import Members, run, until
+from support.brokers.orders_topic import create, produce, values
 
 ALL = (1, 2, 3)
 

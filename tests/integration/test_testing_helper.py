@@ -9,18 +9,18 @@ import pytest
 from confluent_kafka import Consumer
 
 from headrace.client.errors import RequestRefused
-from headrace.client.outcomes import TopicPartition
+from headrace.client.results import TopicPartition
 from headrace.protocol.errors import ErrorCode
 from headrace.testing import AsyncHeadraceTestCase, Broker, Headrace, HeadraceTestCase
-from headrace.testing.consuming import DeadlineMissed
+from headrace.testing.consumer import DeadlineMissed
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.external import ExternalBroker, NotOurs
-from support.batches import batch, produce
-from support.topics import create_topic
-from support.transaction_wire import TransactionalProducer
 from support.waiting import wait_for
-from support.wire import Wire
-from support.wire_groups import join, sync, wait_for_coordinator
+from support.wire.batches import batch, produce
+from support.wire.connection import Wire
+from support.wire.groups import join, sync, wait_for_coordinator
+from support.wire.topics import create_topic
+from support.wire.transactional_producer import TransactionalProducer
 
 DEADLINE_S = 60.0
 
@@ -173,7 +173,7 @@ def test_a_group_goes_with_its_members(headrace: Headrace) -> None:
         assert described is not None
         assert (described.state, len(described.members)) == ("Stable", 1)
         headrace.clean()
-        assert "left-open" not in headrace.groups()
+        assert "left-open" not in headrace.coordinator.group()
         assert headrace.describe_group("left-open") is None
 
 

@@ -7,20 +7,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.offsets import OffsetRange
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.producer import (
     CommitUncertain,
     ProducerFenced,
     ProducerSettings,
     TriedAgain,
 )
-from headrace.pipeline.sinks.encoding import Encoding
-from headrace.pipeline.sinks.table import BatchInfo, Committed
-from headrace.pipeline.sinks.topic import TopicSettings, TopicSink
+from headrace.pipeline.sinks.record_encoding import Encoding
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
+from headrace.pipeline.sinks.topic_sink import TopicSettings, TopicSink
 from headrace.testing import Broker
 from headrace.testing.helper import Headrace
-from support.deliveries import deliver, delivered, place, shaped
+from support.pipelines.deliveries import deliver, delivered, place, shaped
 
 KEYED = Encoding("json", ("id",))
 
@@ -63,7 +63,7 @@ def rows(*ids: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"id": list(ids), "name": [f"n{each}" for each in ids]})
 
 
-def write(sink: TopicSink, batch: BatchInfo, *tasks: pa.RecordBatch) -> Committed:
+def write(sink: TopicSink, batch: BatchInfo, *tasks: pa.RecordBatch) -> CommittedBatch:
     return sink.commit(batch, delivered(sink.write_task(batch), *tasks).written)
 
 

@@ -17,8 +17,8 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from support.topics import MakeTopic
 from support.waiting import wait_for
+from support.wire.topics import MakeTopic
 
 with warnings.catch_warnings():
     # It reads its schemas through a part of importlib that newer Pythons frown upon.

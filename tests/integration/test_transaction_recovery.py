@@ -5,13 +5,15 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.broker import transaction_markers
+from headrace.broker.transactions import txn_markers
 from headrace.protocol.errors import ErrorCode
 from headrace.storage.errors import DiskFull
 from headrace.testing import Broker
-from support.batches import fetch, fetch_request
-from support.topics import create_topic
-from support.transaction_wire import (
+from support.waiting import wait_for
+from support.wire.batches import fetch, fetch_request
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
+from support.wire.transactional_producer import (
     GROUP_KEY,
     READ_COMMITTED,
     V1,
@@ -22,8 +24,6 @@ from support.transaction_wire import (
     find_coordinator,
     read_committed,
 )
-from support.waiting import wait_for
-from support.wire import Wire
 
 BOTH = pytest.mark.parametrize("protocol", [V1, V2])
 TOPIC = "ledger"
@@ -45,7 +45,7 @@ def no_markers(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     def refuse(*args: object, **options: object) -> None:
         raise DiskFull("no space for a marker")
 
-    monkeypatch.setattr(transaction_markers, "append_marker", refuse)
+    monkeypatch.setattr(txn_markers, "append_marker", refuse)
     return monkeypatch
 
 

@@ -32,11 +32,11 @@ from headrace.protocol.messages.share_group_heartbeat import (
 )
 from headrace.testing import Broker, Headrace
 from headrace.testing.defaults import TEST_SETTINGS
-from support.batches import batch, fetch, fetch_request, produce
-from support.transaction_wire import TransactionalProducer
 from support.waiting import wait_for
-from support.wire import CLIENT_ID, Wire
-from support.wire_groups import join, sync, wait_for_coordinator
+from support.wire.batches import batch, fetch, fetch_request, produce
+from support.wire.connection import CLIENT_ID, Wire
+from support.wire.groups import join, sync, wait_for_coordinator
+from support.wire.transactional_producer import TransactionalProducer
 
 DEADLINE_S = 60.0
 DELAY_S = 0.2
@@ -268,7 +268,7 @@ def test_an_expired_session_ends_the_membership_of_a_classic_member(
     member_id, generation = join(wire, "expired", topic)
     sync(wire, "expired", member_id, generation)
     headrace.expire_session("expired", member_id)
-    assert headrace.groups()["expired"] == "Empty"
+    assert headrace.coordinator.group()["expired"] == "Empty"
     assert heartbeat(wire, "expired", member_id, generation) is ErrorCode.UNKNOWN_MEMBER_ID
 
 

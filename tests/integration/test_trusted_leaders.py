@@ -3,9 +3,6 @@
 import shutil
 from pathlib import Path
 
-from tests.support.members import Members, run, until
-from tests.support.orders import create, produce, values
-
 from headrace.cluster.topology import NO_LEADER
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.incremental_alter_configs import (
@@ -14,6 +11,8 @@ from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from support.brokers.members import Members, run, until
+from support.brokers.orders_topic import create, produce, values
 
 TOPIC, BROKER = 2, 4
 PATIENCE_MS = 2_000

@@ -215,7 +215,7 @@ def test_an_unwritable_data_directory_is_one_sentence(up: Up, tmp_path: Path) ->
 
 
 def test_damaged_metadata_is_one_sentence_that_names_the_file(up: Up, tmp_path: Path) -> None:
-    from headrace.broker.standalone import METADATA_FILE
+    from headrace.broker.membership.standalone import METADATA_FILE
 
     data = tmp_path / "data"
     data.mkdir()

@@ -15,12 +15,12 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
 )
 from headrace.testing import Broker, Headrace, VirtualClock
 from headrace.testing.defaults import TEST_SETTINGS
-from support.transaction_wire import TransactionalProducer
 from support.waiting import wait_for
-from support.wire import Wire
-from support.wire_groups import join, sync, wait_for_coordinator
+from support.wire.connection import Wire
+from support.wire.groups import join, sync, wait_for_coordinator
+from support.wire.transactional_producer import TransactionalProducer
 
-SESSION_S = 30  # of support.wire_groups.join
+SESSION_S = 30  # of support.wire.groups.join
 DEADLINE_S = 60.0
 
 
@@ -67,7 +67,7 @@ def test_a_silent_member_of_a_classic_group_is_put_out(headrace: Headrace, wire:
     assert members(headrace, "silent") == 1
     headrace.clock.advance(2)
     assert members(headrace, "silent") == 0
-    assert headrace.groups()["silent"] == "Empty"
+    assert headrace.coordinator.group()["silent"] == "Empty"
 
 
 def test_a_silent_member_of_a_consumer_group_is_put_out(headrace: Headrace, wire: Wire) -> None:

@@ -48,10 +48,10 @@ from headrace.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
-from support.batches import batch, produce
-from support.topics import MakeTopic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, produce
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic
 
 TOPIC, BROKER, BROKER_LOGGER, UNKNOWN_KIND = 2, 4, 8, 77
 SET, DELETE, APPEND, SUBTRACT = range(4)

@@ -4,13 +4,13 @@ import struct
 
 import pytest
 
-from headrace.broker.dispatch import HANDLERS
+from headrace.broker.network.dispatch import HANDLERS
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headrace.protocol.messages.metadata import MetadataRequest
-from support.batches import batch
-from support.wire import Wire, frame, request_frame
+from support.wire.batches import batch
+from support.wire.connection import Wire, frame, request_frame
 
 API_VERSIONS = APIS[ApiKey.API_VERSIONS]
 

@@ -27,10 +27,10 @@ from headrace.protocol.messages.sync_group import (
     SyncGroupResponse,
 )
 from headrace.testing import Broker
-from support.bootstraps import REFERENCE, serving
-from support.classic_groups import subscription
+from support.brokers.bootstrap import REFERENCE, serving
+from support.groups.classic_groups import subscription
 from support.waiting import wait_for
-from support.wire import ConnectionEnded, Wire
+from support.wire.connection import ConnectionEnded, Wire
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 READY = (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)

@@ -63,9 +63,9 @@ from headrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from headrace.testing import Cluster
-from support.batches import batch, produce, topic_id_of
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, produce, topic_id_of
+from support.wire.connection import Wire
 
 
 @pytest.fixture(scope="module")

@@ -47,10 +47,10 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from headrace.testing import Broker
-from support.bootstraps import REFERENCE, serving
-from support.topics import MakeTopic
+from support.brokers.bootstrap import REFERENCE, serving
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic
 
 DEADLINE_S = 60.0
 SETTINGS = {

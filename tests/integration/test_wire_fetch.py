@@ -31,7 +31,8 @@ from headrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from support.batches import (
+from support.waiting import wait_for
+from support.wire.batches import (
     FETCH_BY_NAME,
     batch,
     fetch,
@@ -41,9 +42,8 @@ from support.batches import (
     values_of,
     whole_batches,
 )
-from support.topics import MakeTopic
-from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic
 
 FETCH = APIS[ApiKey.FETCH]
 READ_COMMITTED = 1

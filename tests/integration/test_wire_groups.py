@@ -17,10 +17,10 @@ from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from support.bootstraps import AT_ONCE, serving
-from support.classic_groups import subscription
-from support.wire import CLIENT_ID, Wire
-from support.wire_groups import join, leave, sync, wait_for_coordinator
+from support.brokers.bootstrap import AT_ONCE, serving
+from support.groups.classic_groups import subscription
+from support.wire.connection import CLIENT_ID, Wire
+from support.wire.groups import join, leave, sync, wait_for_coordinator
 
 GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 NOT_REQUESTED = -(2**31)

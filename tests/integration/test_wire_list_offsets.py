@@ -10,9 +10,9 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from support.batches import batch, produce
-from support.topics import MakeTopic
-from support.wire import Wire
+from support.wire.batches import batch, produce
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic
 
 LIST_OFFSETS = APIS[ApiKey.LIST_OFFSETS]
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, PENDING_UPLOAD = range(-1, -7, -1)

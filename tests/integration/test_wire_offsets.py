@@ -56,12 +56,12 @@ from headrace.protocol.messages.txn_offset_commit import (
 )
 from headrace.protocol.types import ZERO_UUID
 from headrace.testing import Broker
-from support.bootstraps import AT_ONCE, serving
-from support.processes import Spawn
-from support.topics import MakeTopic, create_topic
+from support.brokers.bootstrap import AT_ONCE, serving
+from support.brokers.processes import Spawn
 from support.waiting import wait_for
-from support.wire import Wire
-from support.wire_groups import join, sync, wait_for_coordinator
+from support.wire.connection import Wire
+from support.wire.groups import join, sync, wait_for_coordinator
+from support.wire.topics import MakeTopic, create_topic
 
 FIRST_THAT_ADDS_THE_GROUP = 5
 BY_NAME = 9

@@ -23,7 +23,8 @@ from headrace.protocol.messages.produce import (
 )
 from headrace.records.batch import read_header
 from headrace.records.codec import Codec
-from support.batches import (
+from support.waiting import wait_for
+from support.wire.batches import (
     PRODUCE_BY_NAME,
     batch,
     fetch,
@@ -35,9 +36,8 @@ from support.batches import (
     values_of,
     whole_batches,
 )
-from support.topics import MakeTopic
-from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic
 
 PRODUCE = APIS[ApiKey.PRODUCE]
 NO_ID = bytes(16)

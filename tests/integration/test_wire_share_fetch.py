@@ -19,11 +19,11 @@ from headrace.protocol.messages.delete_topics import (
     DeleteTopicState,
 )
 from headrace.protocol.messages.share_fetch import ShareFetchResponse
-from support.batches import batch, produce, topic_id_of
-from support.shares import ShareMember, set_group_config, start_state, summary, values
-from support.topics import MakeTopic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, produce, topic_id_of
+from support.wire.connection import Wire
+from support.wire.share_member import ShareMember, set_group_config, start_state, summary, values
+from support.wire.topics import MakeTopic
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 LONG_MS = 20_000

@@ -41,11 +41,11 @@ from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatResponse,
 )
 from headrace.testing import Broker
-from support.batches import batch, produce, topic_id_of
-from support.shares import ShareMember, set_group_config, summary
-from support.topics import create_topic
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, produce, topic_id_of
+from support.wire.connection import Wire
+from support.wire.share_member import ShareMember, set_group_config, summary
+from support.wire.topics import create_topic
 
 ACCEPT, RELEASE, REJECT = 1, 2, 3
 LOADING = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

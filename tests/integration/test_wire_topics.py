@@ -37,11 +37,11 @@ from headrace.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from support.batches import batch, produce, topic_id_of
-from support.processes import Spawn
-from support.topics import create_topic
+from support.brokers.processes import Spawn
 from support.waiting import wait_for
-from support.wire import Wire
+from support.wire.batches import batch, produce, topic_id_of
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 CREATE = APIS[ApiKey.CREATE_TOPICS]
 DELETE = APIS[ApiKey.DELETE_TOPICS]

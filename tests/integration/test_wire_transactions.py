@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.coordinator.turn import Producer
+from headrace.coordinator.common.result import ProducerIdentity
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.add_partitions_to_txn import (
@@ -38,9 +38,10 @@ from headrace.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from support.batches import batch, fetch, fetch_request, produce, topic_id_of, values_of
-from support.topics import MakeTopic
-from support.transaction_wire import (
+from support.wire.batches import batch, fetch, fetch_request, produce, topic_id_of, values_of
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic
+from support.wire.transactional_producer import (
     GROUP_KEY,
     READ_COMMITTED,
     V1,
@@ -51,7 +52,6 @@ from support.transaction_wire import (
     find_coordinator,
     read_committed,
 )
-from support.wire import Wire
 
 BOTH = pytest.mark.parametrize("protocol", [V1, V2])
 NewName = Callable[[], str]
@@ -191,7 +191,7 @@ def test_version_2_raises_the_epoch_at_every_end_and_tells_a_retry_the_same(
     first = producer.producer
     assert not producer.send(topic, b"a")
     code, after = producer.try_end(commit=True)
-    assert (code, after) == (ErrorCode.NONE, Producer(first.producer_id, first.epoch + 1))
+    assert (code, after) == (ErrorCode.NONE, ProducerIdentity(first.producer_id, first.epoch + 1))
     producer.settle()
     assert producer.try_end(commit=True) == (ErrorCode.NONE, after)
     assert producer.try_end(commit=False)[0] is ErrorCode.INVALID_TXN_STATE
@@ -200,7 +200,7 @@ def test_version_2_raises_the_epoch_at_every_end_and_tells_a_retry_the_same(
     assert producer.try_end(commit=True)[0] is ErrorCode.INVALID_TXN_STATE
     assert producer.try_end(commit=False) == (
         ErrorCode.NONE,
-        Producer(first.producer_id, first.epoch + 2),
+        ProducerIdentity(first.producer_id, first.epoch + 2),
     )
 
 
@@ -209,7 +209,7 @@ def test_version_1_keeps_it_and_takes_a_retry_as_done(wire: Wire, topic: str) ->
     assert producer.try_end(commit=True)[0] is ErrorCode.INVALID_TXN_STATE
     assert not producer.send(topic, b"a")
     for _ in range(2):
-        assert producer.try_end(commit=True) == (ErrorCode.NONE, Producer(-1, -1))
+        assert producer.try_end(commit=True) == (ErrorCode.NONE, ProducerIdentity(-1, -1))
         producer.settle()
     assert producer.try_end(commit=False)[0] is ErrorCode.INVALID_TXN_STATE
     assert not producer.send(topic, b"b")
@@ -282,7 +282,7 @@ def test_an_unknown_transactional_id_cannot_write(
     wire: Wire, topic: str, new_name: NewName
 ) -> None:
     producer = TransactionalProducer(wire)
-    producer.become(Producer(4_000_000, 0))
+    producer.become(ProducerIdentity(4_000_000, 0))
     assert producer.send(topic, b"a") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
 
 
@@ -501,7 +501,7 @@ def test_unknown_ids_and_bad_patterns_are_errors(wire: Wire, new_name: NewName) 
 
 
 def markers(
-    wire: Wire, topic: str, producer: Producer, *, coordinator_epoch: int, version: int = 1
+    wire: Wire, topic: str, producer: ProducerIdentity, *, coordinator_epoch: int, version: int = 1
 ) -> ErrorCode:
     """An abort marker, as a tool or another broker sends it."""
     request = WriteTxnMarkersRequest(

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.cluster.stores.kazoo_client import KazooZooKeeper
 from headrace.cluster.stores.zookeeper_client import (
-    Check,
+    CheckVersion,
     Create,
     Delete,
     Op,
@@ -21,8 +21,8 @@ from headrace.cluster.stores.zookeeper_client import (
 from headrace.cluster.stores.zookeeper_settings import ZooKeeperSettings
 from headrace.testing.simulated_zookeeper import SimulatedZooKeeper
 from headrace.zookeeper_server import ZooKeeperServer
-from support.cluster_stores import until
-from support.virtual_loop import run_virtually
+from support.brokers.cluster_stores import until
+from support.brokers.virtual_loop import run_virtually
 
 CHROOT = "/some/where"
 
@@ -87,12 +87,12 @@ FAILURES: Sequence[tuple[Sequence[Op], int, Reason]] = [
     ([Delete("/a")], 0, Reason.NOT_EMPTY),
     ([Delete("/a", 7)], 0, Reason.VERSION),
     ([Delete("/a/b", 7)], 0, Reason.VERSION),
-    ([Check("/a", 7)], 0, Reason.VERSION),
-    ([Check("/nobody", 0)], 0, Reason.MISSING),
-    ([Create("/x"), SetData("/a", b"2"), Delete("/a/b"), Check("/x", 1)], 3, Reason.VERSION),
+    ([CheckVersion("/a", 7)], 0, Reason.VERSION),
+    ([CheckVersion("/nobody", 0)], 0, Reason.MISSING),
+    ([Create("/x"), SetData("/a", b"2"), Delete("/a/b"), CheckVersion("/x", 1)], 3, Reason.VERSION),
     ([Create("/x"), Delete("/x"), Create("/x"), Create("/x")], 3, Reason.EXISTS),
     ([SetData("/a", b"1", 0), SetData("/a", b"2", 0)], 1, Reason.VERSION),
-    ([Check("/a", 1), Create("/y"), Create("/a")], 0, Reason.VERSION),
+    ([CheckVersion("/a", 1), Create("/y"), Create("/a")], 0, Reason.VERSION),
 ]
 
 

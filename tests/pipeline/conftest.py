@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from headrace.pipeline.runner.session import open_session
+from headrace.pipeline.spark.session import open_session
 from headrace.pipeline.spec import parse_spec
-from support.pipeline_driver import SHORT_LIVED
-from support.pipelines import MakePipeline, Pipeline, Record, Send
+from support.pipelines.delta_pipeline import MakePipeline, Pipeline, Record, Send
+from support.pipelines.driver import SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

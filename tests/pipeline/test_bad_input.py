@@ -13,15 +13,15 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.pipeline.formats.errors import RegistryUnreachable
-from headrace.pipeline.runner.events import Kind
+from headrace.pipeline.runner.events import EventKind
 from headrace.pipeline.runner.failures import failure_of
-from support.cli import Cli
-from support.pipeline_outputs import Row, delta_rows, iceberg_rows, parquet_rows
-from support.pipelines import MakePipeline, Pipeline, Record, Send
-from support.poison import letters_of
-from support.small_disk import NoMount, SmallDisk, small_disk
-from support.topics import MakeTopic
+from support.cli.command import Cli
+from support.pipelines.delta_pipeline import MakePipeline, Pipeline, Record, Send
+from support.pipelines.outputs import Row, delta_rows, iceberg_rows, parquet_rows
+from support.pipelines.poison import letters_of
+from support.storage.small_disk import NoMount, SmallDisk, small_disk
 from support.waiting import wait_for
+from support.wire.topics import MakeTopic
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -43,7 +43,7 @@ def ids(pipeline: Pipeline) -> list[int]:
 
 
 def warnings(pipeline: Pipeline) -> list[str]:
-    return [event.message for event in pipeline.events if event.kind is Kind.WARNING]
+    return [event.message for event in pipeline.events if event.kind is EventKind.WARNING]
 
 
 def failure(pipeline: Pipeline) -> str:

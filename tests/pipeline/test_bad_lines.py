@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from headrace.pipeline.application.application import Application, RunSettings
 from headrace.pipeline.dead_letters.headers import Facts, facts_of, own_headers
-from headrace.pipeline.inflow.inputs import open_input
-from headrace.pipeline.inflow.loop import InflowLoop
+from headrace.pipeline.inflow.inflow_loop import InflowLoop
+from headrace.pipeline.inflow.input import open_input
 from headrace.pipeline.producer import TransactionalProducer
-from headrace.pipeline.runner.application import Application, RunSettings
-from headrace.pipeline.runner.events import Event, Kind
-from headrace.pipeline.runner.loop import FlowFailed
-from headrace.pipeline.runner.opening import open_sink
-from headrace.pipeline.sinks.topic import TopicSink
+from headrace.pipeline.runner.events import Event, EventKind
+from headrace.pipeline.runner.flow_factory import open_sink
+from headrace.pipeline.runner.flow_loop import FlowFailed
+from headrace.pipeline.sinks.topic_sink import TopicSink
 from headrace.pipeline.spec import PipelineSpec, parse_spec
 from headrace.testing.external import ExternalBroker
 from headrace.testing.helper import Headrace
@@ -74,7 +74,7 @@ class Inflow:
         settings = RunSettings(kafka={"bootstrap.servers": self._bootstrap})
         whole = self.spec(source, **parts)
         assert Application(whole, settings, [told.append], spark=self._spark).run() == []
-        return next(each for each in reversed(told) if each.kind is Kind.BATCH)
+        return next(each for each in reversed(told) if each.kind is EventKind.BATCH)
 
     def fails(self, source: dict[str, object]) -> list[FlowFailed]:
         settings = RunSettings(kafka={"bootstrap.servers": self._bootstrap})

@@ -9,12 +9,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
 from headrace.pipeline.dead_letters.headers import facts_of
-from headrace.pipeline.runner.loop import Step
-from headrace.pipeline.sinks.delta import DeltaSink
-from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
+from headrace.pipeline.runner.flow_loop import LoopStep
+from headrace.pipeline.sinks.delta_sink import DeltaSink
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
 from headrace.testing.external import ExternalBroker
-from support.pipelines import MakePipeline, Send
-from support.topics import MakeTopic
+from support.pipelines.delta_pipeline import MakePipeline, Send
+from support.wire.topics import MakeTopic
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -64,7 +64,7 @@ def test_a_crash_between_dead_letters_and_table_doubles_neither(
         expect=[{"name": "small", "sql": "id < 4", "on_fail": "dead_letter"}],
     )
 
-    def killed(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+    def killed(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         raise Killed
 
     with monkeypatch.context() as patched:
@@ -73,9 +73,9 @@ def test_a_crash_between_dead_letters_and_table_doubles_neither(
             pipeline.loop().step()
     send(topic, [(0, None, b"null"), *good[:2]])
     again = pipeline.loop()
-    assert again.step() is Step.MORE  # the batch that the dead letters belong to, as it was
-    assert again.step() is Step.BATCH
-    assert again.step() is Step.CAUGHT_UP
+    assert again.step() is LoopStep.MORE  # the batch that the dead letters belong to, as it was
+    assert again.step() is LoopStep.BATCH
+    assert again.step() is LoopStep.CAUGHT_UP
     assert pipeline.places() == [(0, n) for n in (0, 1, 2, 3, 7, 8)]
     values = [(json.dumps({"id": 4, "amount": 1}).encode(), 4), (b"{broken", 5), (b"null", 6)]
     assert letters(bootstrap, aside) == values

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 
 import headrace.testing
 from headrace.pipeline.spec import parse_spec
-from support.cli import Cli
-from support.pipeline_outputs import delta_rows
+from support.cli.command import Cli
+from support.pipelines.outputs import delta_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
+from headrace.pipeline.application.application import Application, RunSettings
 from headrace.pipeline.dead_letters.headers import facts_of
 from headrace.pipeline.producer import TransactionalProducer
-from headrace.pipeline.runner.application import Application, RunSettings
 from headrace.pipeline.spec import parse_spec
 from headrace.testing.external import ExternalBroker
 from headrace.testing.helper import Headrace
-from support.pipelines import MakePipeline, Send
-from support.topics import MakeTopic
+from support.pipelines.delta_pipeline import MakePipeline, Send
+from support.wire.topics import MakeTopic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

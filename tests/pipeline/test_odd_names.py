@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.testing.external import ExternalBroker
-from support.pipelines import MakePipeline, Send
-from support.topics import MakeTopic
+from support.pipelines.delta_pipeline import MakePipeline, Send
+from support.wire.topics import MakeTopic
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.timeout(600)]
 

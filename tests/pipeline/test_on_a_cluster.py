@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headrace.testing import Cluster
-from support.pipelines import MakePipeline, Pipeline
-from support.steady_load import SteadyLoad
+from support.clients.steady_load import SteadyLoad
+from support.pipelines.delta_pipeline import MakePipeline, Pipeline
 from support.waiting import wait_for
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.timeout(900)]

@@ -13,8 +13,8 @@ import duckdb
 import pytest
 from deltalake import DeltaTable
 
-from headrace.pipeline.sinks.iceberg import open_catalog
-from support.lake_tables import ICEBERG_NAME, LakeTable, Order
+from headrace.pipeline.sinks.iceberg_sink import open_catalog
+from support.pipelines.lake_tables import ICEBERG_NAME, LakeTable, Order
 
 if TYPE_CHECKING:
     import pyarrow as pa

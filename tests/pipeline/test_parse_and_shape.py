@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.pipeline.batch.transform import shape
 from headrace.pipeline.formats import parse, prepare
 from headrace.pipeline.spec import Flow, parse_spec
-from headrace.pipeline.transform import shape
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

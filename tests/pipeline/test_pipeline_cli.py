@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from support.cli import Cli, Ended
-from support.pipelines import Send
-from support.topics import MakeTopic
+from support.cli.command import Cli, Ended
+from support.pipelines.delta_pipeline import Send
+from support.wire.topics import MakeTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,7 @@ KILLED = 137
 DOOMED = f"""
 import os, sys
 from headrace.cli import main
-from headrace.pipeline.sinks.delta import DeltaSink
+from headrace.pipeline.sinks.delta_sink import DeltaSink
 commit = DeltaSink.commit
 def killed(self, batch, written):
     commit(self, batch, written)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.client.outcomes import TopicPartition
+from headrace.client.results import TopicPartition
 from headrace.pipeline import (
     Delta,
     FlowSpec,
@@ -21,10 +21,10 @@ from headrace.pipeline import (
     SqlStep,
     TopicSource,
 )
-from headrace.pipeline.runner.events import Event, Kind
-from support.pipeline_outputs import all_parquet_rows, delta_rows, iceberg_rows, parquet_rows
-from support.pipelines import Send
-from support.topics import MakeTopic
+from headrace.pipeline.runner.events import Event, EventKind
+from support.pipelines.delta_pipeline import Send
+from support.pipelines.outputs import all_parquet_rows, delta_rows, iceberg_rows, parquet_rows
+from support.wire.topics import MakeTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,9 @@ def test_tables_are_looked_after_on_the_way_and_hold_every_row_once(
     for name in tables:
         flow = done.flows[f"{pipeline.pipeline}.{name}"]
         assert flow.offsets == {TopicPartition(topic, 0): RECORDS}
-        upkeep = [each for each in events if each.flow == flow.flow and each.kind is Kind.UPKEEP]
+        upkeep = [
+            each for each in events if each.flow == flow.flow and each.kind is EventKind.UPKEEP
+        ]
         assert {each.message.partition(":")[0] for each in upkeep} == {"compact", "vacuum"}
     wanted = [(n, n) for n in range(RECORDS)]
     for rows in (

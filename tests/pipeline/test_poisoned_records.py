@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.pipeline.runner.events import Kind
+from headrace.pipeline.runner.events import EventKind
 from headrace.testing import Broker
-from support import damage
-from support.batches import batch, produce
-from support.damage import Damage
-from support.pipelines import Pipeline
-from support.poison import letters_of, make
-from support.topics import create_topic
-from support.wire import Wire
+from support.pipelines.delta_pipeline import Pipeline
+from support.pipelines.poison import letters_of, make
+from support.storage import damage
+from support.storage.damage import Damage
+from support.wire.batches import batch, produce
+from support.wire.connection import Wire
+from support.wire.topics import create_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def test_damaged_batches_stop_the_run_or_are_set_aside_with_their_offsets(
     (failed,) = strict.run()
     assert "t-0: the batch at offset 2 is damaged (batch at byte" in str(failed)
     assert "on_corrupt: skip" in str(failed)
-    assert [event.kind for event in strict.events if event.kind is Kind.RETRY] == []
+    assert [event.kind for event in strict.events if event.kind is EventKind.RETRY] == []
     assert not strict.table.exists() or strict.rows() == []
 
     lenient = pipeline(source={"on_corrupt": "skip"})
@@ -103,7 +103,7 @@ def test_damaged_batches_stop_the_run_or_are_set_aside_with_their_offsets(
         assert each.error == "DamagedBatch"
         assert f"offsets {each.offset} to {each.offset + 1} cannot be read" in each.message
         assert order(each.offset + 1)[3:] in (each.value or b"")  # its bytes, to be looked at
-    told = [event.message for event in lenient.events if event.kind is Kind.WARNING]
+    told = [event.message for event in lenient.events if event.kind is EventKind.WARNING]
     assert sum("cannot be read" in each for each in told) == len(DAMAGED)
 
 

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.pipeline.read_task import read_and_parse
-from headrace.pipeline.runner import loop
-from headrace.pipeline.runner.events import Kind
-from headrace.pipeline.runner.quick_session import (
+from headrace.pipeline.batch.read_task import read_and_parse
+from headrace.pipeline.runner import flow_loop
+from headrace.pipeline.runner.events import EventKind
+from headrace.pipeline.source.byte_limit import ByteLimit
+from headrace.pipeline.spark.unmetered_session import (
     BYTES,
     UNLIMITED,
     QuickSession,
     can_be_quick,
     quick_session,
 )
-from headrace.pipeline.source.bound import Bound
 from headrace.pipeline.spec import parse_spec
-from support.pipelines import MakePipeline, Send
-from support.topics import MakeTopic
+from support.pipelines.delta_pipeline import MakePipeline, Send
+from support.wire.topics import MakeTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,15 +74,15 @@ def test_records_that_are_too_large_for_it_are_read_again_with_a_look_at_every_r
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each of them lands once, and nobody is told of a failure."""
-    bound = Bound(records=10, size_bytes=100)
-    bounds: list[Bound | None] = []
+    bound = ByteLimit(records=10, size_bytes=100)
+    bounds: list[ByteLimit | None] = []
 
     def noted(*args: Any, **kwargs: Any) -> "DataFrame":
         bounds.append(kwargs["bound"])
         return read_and_parse(*args, **kwargs)
 
-    monkeypatch.setattr(loop, "quick_session", lambda spark: QuickSession(spark, bound))
-    monkeypatch.setattr(loop, "read_and_parse", noted)
+    monkeypatch.setattr(flow_loop, "quick_session", lambda spark: QuickSession(spark, bound))
+    monkeypatch.setattr(flow_loop, "read_and_parse", noted)
     topic = make_topic(1)
     source = {
         "topics": [topic],
@@ -95,4 +95,4 @@ def test_records_that_are_too_large_for_it_are_read_again_with_a_look_at_every_r
     assert sorted(row["id"] for row in pipeline.rows()) == list(range(20))
     assert bounds == [bound, None, None]
     told = {event.kind for event in pipeline.events}
-    assert not told & {Kind.RETRY, Kind.WARNING, Kind.FAILED}
+    assert not told & {EventKind.RETRY, EventKind.WARNING, EventKind.FAILED}

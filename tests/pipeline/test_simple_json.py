@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from headrace.pipeline.columns import ERROR
+from headrace.pipeline.batch.read_task import simple_form
+from headrace.pipeline.core.columns import ERROR
 from headrace.pipeline.formats import parse, prepare
-from headrace.pipeline.formats.schema import Struct
-from headrace.pipeline.read_task import simple_form
+from headrace.pipeline.formats.schema import StructOf
 from headrace.pipeline.spec import Flow, parse_spec
-from support.json_records import SCHEMA, Records
+from support.pipelines.json_records import SCHEMA, Records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,5 +92,5 @@ def test_simple_records_become_the_rows_that_spark_makes(
         assert simple.sum() > 0.7 * good.sum()
 
 
-def names(columns: Struct) -> list[str]:
+def names(columns: StructOf) -> list[str]:
     return list(columns.names)

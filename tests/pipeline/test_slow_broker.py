@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.pipeline.dead_letters.headers import facts_of
-from headrace.pipeline.runner.events import Kind
+from headrace.pipeline.runner.events import EventKind
 from headrace.pipeline.spec import parse_spec
 from headrace.testing import Broker
-from support.pipelines import Pipeline
+from support.pipelines.delta_pipeline import Pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,5 +80,5 @@ def test_a_pipeline_waits_for_a_slow_broker(
         places = [(facts_of(each.headers).partition, facts_of(each.headers).offset) for each in got]
         assert len(places) == len(set(places)) == RECORDS // 10
         assert len(broker.headrace.consume(letters, read_committed=True)) == RECORDS // 10
-        assert not [event for event in pipeline.events if event.kind is Kind.FAILED]
+        assert not [event for event in pipeline.events if event.kind is EventKind.FAILED]
         pipeline.close()

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.dead_letters.fixes import Draft
+from headrace.client.results import TopicPartition
+from headrace.pipeline.dead_letters.dead_letter_reader import Letter
 from headrace.pipeline.dead_letters.headers import Facts
-from headrace.pipeline.dead_letters.reading import Letter
+from headrace.pipeline.dead_letters.python_fix import DraftRecord
 from headrace.pipeline.dead_letters.sql_fix import SqlFix
 from headrace.pipeline.spec.select import NotASelect
 from headrace.records.record import Record
@@ -27,7 +27,7 @@ def letters(*values: bytes | None) -> list[Letter]:
 
 def results(spark: "SparkSession", sql: str, *values: bytes | None) -> list[object]:
     drafts = SqlFix(sql, spark)(letters(*values))
-    return [each.value if isinstance(each, Draft) else str(each) for each in drafts]
+    return [each.value if isinstance(each, DraftRecord) else str(each) for each in drafts]
 
 
 def test_a_field_is_changed_and_the_others_stay_as_they_were(spark: "SparkSession") -> None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.runner.session import check_java
-from headrace.pipeline.runner.socket_home import socket_home
-from headrace.pipeline.runner.started_programs import JAVAS_THAT_FORK, RENAMING
+from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.datasource import StreamReader, Task
 from headrace.pipeline.source.options import read_options
-from support.pipelines import Record, Send
-from support.topics import MakeTopic
+from headrace.pipeline.spark.session import check_java
+from headrace.pipeline.spark.socket_directory import socket_home
+from headrace.pipeline.spark.spark_launch import JAVAS_THAT_FORK, RENAMING
+from support.pipelines.delta_pipeline import Record, Send
+from support.wire.topics import MakeTopic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

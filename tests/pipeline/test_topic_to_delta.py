@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.runner import loop
-from headrace.pipeline.runner.checkpoint import Checkpoint
-from headrace.pipeline.runner.events import Kind
-from headrace.pipeline.runner.history import History
-from headrace.pipeline.runner.loop import Step
-from headrace.pipeline.sinks.delta import DeltaSink
-from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
-from support.pipelines import MakePipeline, Record, Send
-from support.topics import MakeTopic
+from headrace.client.results import TopicPartition
+from headrace.pipeline.application.history import RunHistory
+from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.runner import flow_loop
+from headrace.pipeline.runner.events import EventKind
+from headrace.pipeline.runner.flow_loop import LoopStep
+from headrace.pipeline.sinks.delta_sink import DeltaSink
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
+from support.pipelines.delta_pipeline import MakePipeline, Record, Send
+from support.wire.topics import MakeTopic
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -61,7 +61,9 @@ def test_every_record_lands_once_and_a_restart_goes_on(
     assert pipeline.places() == [*places(0, range(50)), *places(1, range(40))]
     ends = {TopicPartition(topic, 0): 51, TopicPartition(topic, 1): 40}
     assert pipeline.log.committed(pipeline.flow.id) == ends  # what every Kafka tool shows
-    kinds = [row["kind"] for row in History(Checkpoint(pipeline.flow.checkpoint).history).events()]
+    kinds = [
+        row["kind"] for row in RunHistory(Checkpoint(pipeline.flow.checkpoint).history).events()
+    ]
     assert kinds == ["started", "batch", "caught_up", "stopped"] * 2
 
 
@@ -75,7 +77,7 @@ def test_a_batch_is_limited_and_the_backlog_follows_at_once(
 ) -> None:
     """In bytes too, also where Spark does not tell how large the records were."""
     if not spark_tells:
-        monkeypatch.setattr(loop, "observed", lambda records: (records, lambda: None))
+        monkeypatch.setattr(flow_loop, "observed", lambda records: (records, lambda: None))
     topic = make_topic(1)
     send(topic, orders(0, range(25)))
     source = {
@@ -104,7 +106,7 @@ def test_a_crash_around_the_tables_commit_leaves_it_exact(
     pipeline = make_pipeline(topic)
     commit = DeltaSink.commit
 
-    def killed(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+    def killed(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         if moment == "after":
             commit(self, batch, written)
         raise Killed
@@ -116,8 +118,8 @@ def test_a_crash_around_the_tables_commit_leaves_it_exact(
     assert pipeline.log.committed(pipeline.flow.id) == {}
     send(topic, orders(0, range(20, 25)))
     again = pipeline.loop()
-    assert again.step() is Step.BATCH
-    assert again.step() is Step.CAUGHT_UP
+    assert again.step() is LoopStep.BATCH
+    assert again.step() is LoopStep.CAUGHT_UP
     assert pipeline.places() == places(0, range(25))
     assert pipeline.log.committed(pipeline.flow.id) == {TopicPartition(topic, 0): 25}
 
@@ -133,7 +135,7 @@ def test_sigterm_finishes_the_batch(
     pipeline = make_pipeline(topic)
     commit = DeltaSink.commit
 
-    def told(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+    def told(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         os.kill(os.getpid(), signal.SIGTERM)
         return commit(self, batch, written)
 
@@ -141,7 +143,7 @@ def test_sigterm_finishes_the_batch(
     assert pipeline.application(until_caught_up=False).run() == []
     assert pipeline.places() == places(0, range(10))
     assert pipeline.log.committed(pipeline.flow.id) == {TopicPartition(topic, 0): 10}
-    assert pipeline.events[-1].kind is Kind.STOPPED
+    assert pipeline.events[-1].kind is EventKind.STOPPED
 
 
 def test_a_bad_record_stops_a_flow_that_says_so_and_nothing_lands(
@@ -153,7 +155,7 @@ def test_a_bad_record_stops_a_flow_that_says_so_and_nothing_lands(
     (failed,) = pipeline.run()
     assert f"{topic}-0, offset 3: NotJson" in str(failed)
     assert pipeline.rows() == []
-    assert pipeline.events[-1].kind is Kind.FAILED
+    assert pipeline.events[-1].kind is EventKind.FAILED
 
 
 def test_a_merge_keeps_the_last_row_of_a_key_and_null_deletes(

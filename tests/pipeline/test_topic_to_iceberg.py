@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.runner.loop import Step
-from headrace.pipeline.sinks.iceberg import IcebergSink
-from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
-from support.pipeline_outputs import iceberg_rows, letters
-from support.pipelines import MakePipeline, Record, Send
-from support.topics import MakeTopic
+from headrace.client.results import TopicPartition
+from headrace.pipeline.runner.flow_loop import LoopStep
+from headrace.pipeline.sinks.iceberg_sink import IcebergSink
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
+from support.pipelines.delta_pipeline import MakePipeline, Record, Send
+from support.pipelines.outputs import iceberg_rows, letters
+from support.wire.topics import MakeTopic
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -77,7 +77,9 @@ def test_a_crash_around_the_tables_commit_leaves_it_and_the_dead_letters_exact(
     )
     commit = IcebergSink.commit
 
-    def killed(self: IcebergSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+    def killed(
+        self: IcebergSink, batch: BatchInfo, written: Sequence[WrittenFile]
+    ) -> CommittedBatch:
         if moment == "after":
             commit(self, batch, written)
         raise Killed
@@ -88,7 +90,7 @@ def test_a_crash_around_the_tables_commit_leaves_it_and_the_dead_letters_exact(
             pipeline.loop().step()
     send(topic, [(0, None, BROKEN), *orders(0, range(7, 9))])
     again = pipeline.loop()
-    while again.step() is not Step.CAUGHT_UP:
+    while again.step() is not LoopStep.CAUGHT_UP:
         pass
     assert places(warehouse) == [(0, at) for at in (0, 1, 2, 3, 4, 7, 8)]
     assert [each.offset for each in letters(bootstrap, aside)] == [5, 6]

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.runner.loop import Step
-from headrace.pipeline.sinks.parquet import ParquetSink
-from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
-from support.pipeline_outputs import Row, all_parquet_rows, letters, parquet_rows
-from support.pipelines import MakePipeline, Record, Send
-from support.topics import MakeTopic
+from headrace.client.results import TopicPartition
+from headrace.pipeline.runner.flow_loop import LoopStep
+from headrace.pipeline.sinks.parquet_sink import ParquetSink
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
+from support.pipelines.delta_pipeline import MakePipeline, Record, Send
+from support.pipelines.outputs import Row, all_parquet_rows, letters, parquet_rows
+from support.wire.topics import MakeTopic
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -70,7 +70,9 @@ def test_a_crash_around_the_manifest_leaves_folder_and_dead_letters_exact(
     )
     commit = ParquetSink.commit
 
-    def killed(self: ParquetSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+    def killed(
+        self: ParquetSink, batch: BatchInfo, written: Sequence[WrittenFile]
+    ) -> CommittedBatch:
         if moment == "after":
             commit(self, batch, written)
         raise Killed
@@ -82,7 +84,7 @@ def test_a_crash_around_the_manifest_leaves_folder_and_dead_letters_exact(
     assert len(parquet_rows(folder)) == (5 if moment == "after" else 0)
     send(topic, [(0, None, BROKEN), *orders(0, range(7, 9))])
     again = pipeline.loop()
-    while again.step() is not Step.CAUGHT_UP:
+    while again.step() is not LoopStep.CAUGHT_UP:
         pass
     wanted = [(0, at) for at in (0, 1, 2, 3, 4, 7, 8)]
     assert places(parquet_rows(folder)) == wanted

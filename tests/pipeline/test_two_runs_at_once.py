@@ -12,12 +12,12 @@ import pytest
 
 from headrace.pipeline.dead_letters.headers import facts_of
 from headrace.pipeline.producer import ProducerFenced
-from headrace.pipeline.runner.loop import AnotherRun, FlowLoop
-from headrace.pipeline.sinks.delta import DeltaSink
-from headrace.pipeline.sinks.table import BatchInfo, Committed, WrittenFile
+from headrace.pipeline.runner.flow_loop import AnotherRun, FlowLoop
+from headrace.pipeline.sinks.delta_sink import DeltaSink
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, WrittenFile
 from headrace.testing.external import ExternalBroker
-from support.pipelines import MakePipeline, Pipeline, Send
-from support.topics import MakeTopic
+from support.pipelines.delta_pipeline import MakePipeline, Pipeline, Send
+from support.wire.topics import MakeTopic
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -81,7 +81,9 @@ def test_a_run_whose_batch_another_has_cut_shorter_stops_and_nothing_is_lost_or_
     planned, may_commit, done = (threading.Event() for _ in range(3))
     commit = DeltaSink.commit
 
-    def in_turn(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+    def in_turn(
+        self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]
+    ) -> CommittedBatch:
         if threading.current_thread() is slow:
             planned.set()
             assert may_commit.wait(DEADLINE_S)
@@ -119,7 +121,7 @@ def test_a_run_that_finds_anothers_letters_for_its_batch_stops(
     short, long = runs.loops()
     commit = DeltaSink.commit
 
-    def killed(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> Committed:
+    def killed(self: DeltaSink, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
         raise ConnectionError("this process is gone")
 
     prepared = FlowLoop._prepared

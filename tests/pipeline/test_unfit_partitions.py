@@ -8,11 +8,11 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.pipeline.dead_letters.headers import facts_of
-from headrace.pipeline.sinks.iceberg import open_catalog
-from headrace.pipeline.sinks.parquet import parquet_files
+from headrace.pipeline.sinks.iceberg_sink import open_catalog
+from headrace.pipeline.sinks.parquet_sink import parquet_files
 from headrace.testing.external import ExternalBroker
-from support.pipelines import MakePipeline, Send
-from support.topics import MakeTopic
+from support.pipelines.delta_pipeline import MakePipeline, Send
+from support.wire.topics import MakeTopic
 
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.slow, pytest.mark.timeout(600)]
 

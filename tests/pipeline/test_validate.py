@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.cli import Cli
+from support.cli.command import Cli
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.groups.consumer.assignors import ASSIGNORS
-from headrace.groups.consumer.assignors.range import assign_ranges
-from headrace.groups.consumer.assignors.uniform import assign_uniformly
-from headrace.groups.modern.spec import Assignment, GroupSpec, MemberSpec
+from headrace.coordinator.group.consumer.assignors import ASSIGNORS
+from headrace.coordinator.group.consumer.assignors.range import assign_ranges
+from headrace.coordinator.group.consumer.assignors.uniform import assign_uniformly
+from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpec, MemberSpec
 
 TOPICS = [bytes([number]) * 16 for number in range(6)]
 EXAMPLES = settings(max_examples=100, deadline=None)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cluster.balancing import (
+from headrace.cluster.replica_balancing import (
     CannotBalance,
     PlacedPartition,
     balance,

@@ -7,15 +7,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from headrace.coordinator.errors import CoordinatorError
-from headrace.groups.classic.group import ClassicGroup, ClassicState
-from headrace.groups.config import GroupConfig
-from headrace.groups.records.classic import GroupMetadataValue
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.group_config import GroupConfig
+from headrace.coordinator.group.records.classic import GroupMetadataValue
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
 from headrace.protocol.messages.sync_group import SyncGroupResponse
-from support.classic_groups import GROUP, ClassicDriver, subscription
-from support.shards import Pending
+from support.groups.classic_groups import GROUP, ClassicDriver, subscription
+from support.groups.shards import Pending
 
 PARTITIONS = 3
 SESSION_MS = 10_000

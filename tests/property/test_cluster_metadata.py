@@ -7,18 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from headrace.cluster.config_control import ConfigAlteration, ConfigOp
 from headrace.cluster.configs.catalog import BY_RESOURCE
 from headrace.cluster.configs.definition import InvalidConfig
-from headrace.cluster.controller import Controller, ControllerSettings
 from headrace.cluster.features import FeatureUpdate
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.outcome import Outcome
-from headrace.cluster.placement import place
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
-from headrace.cluster.topic_control import MorePartitions, NewTopic, TopicRef
 from headrace.cluster.topic_names import collision_key, name_problem
-from headrace.cluster.topology import Broker, Endpoint
+from headrace.cluster.topology import BrokerRegistration, Endpoint
+from headrace.controller.config_changes import ConfigAlteration, ConfigOp
+from headrace.controller.decisions import ControllerSettings, Decisions
+from headrace.controller.replica_placement import place
+from headrace.controller.result import ControllerResult
+from headrace.controller.topic_changes import MorePartitions, NewTopic, TopicRef
 from headrace.protocol.errors import ErrorCode
 
 NAMES = st.one_of(
@@ -45,18 +45,18 @@ class ClusterMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.store = SqliteStore(IN_MEMORY)
-        self.controller = Controller(
+        self.controller = Decisions(
             self.store.load(), ControllerSettings(node_id=1, num_partitions=2), Random(1)
         )
         self.blocks: list[int] = []
-        self._commit(Outcome(self.controller.bootstrap(), ()))
+        self._commit(ControllerResult(self.controller.bootstrap(), ()))
         for id_ in (1, 2, 3):
             self._commit(self.controller.register_broker(id_, [Endpoint("P", "h", id_)]))
 
     def teardown(self) -> None:
         self.store.close()
 
-    def _commit(self, outcome: Outcome[object]) -> None:
+    def _commit(self, outcome: ControllerResult[object]) -> None:
         controller = self.controller
         if outcome.records:
             version = controller.image.version
@@ -200,7 +200,9 @@ def test_any_text_is_a_value_or_one_named_error(text: str) -> None:
 def test_placement_is_even_and_uses_each_broker_once(
     racks: list[str | None], fenced: set[int], count: int, data: st.DataObject
 ) -> None:
-    brokers = [Broker(id_, 1, (), rack, fenced=id_ in fenced) for id_, rack in enumerate(racks)]
+    brokers = [
+        BrokerRegistration(id_, 1, (), rack, fenced=id_ in fenced) for id_, rack in enumerate(racks)
+    ]
     live = [broker.broker_id for broker in brokers if not broker.fenced]
     if not live:
         return
@@ -219,7 +221,7 @@ def test_placement_is_even_and_uses_each_broker_once(
 
 
 def test_an_image_applies_its_batches_in_any_grouping() -> None:
-    controller = Controller(MetadataImage(), ControllerSettings(node_id=1), Random(2))
+    controller = Decisions(MetadataImage(), ControllerSettings(node_id=1), Random(2))
     records = controller.bootstrap("c")
     one_by_one = MetadataImage()
     for record in records:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cluster.properties import BadProperties, read_properties
+from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 
 

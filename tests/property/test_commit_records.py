@@ -3,11 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.coordinator.record_format import Change, RecordFormat
-from headrace.groups.records.format import FORMAT, RepeatedOffset
-from headrace.groups.records.offsets import OFFSET_TYPES, OffsetCommitKey, OffsetCommitValue
+from headrace.coordinator.common.record_format import RecordChange, RecordFormat
+from headrace.coordinator.group.records.format import FORMAT, RepeatedOffset
+from headrace.coordinator.group.records.offsets import (
+    OFFSET_TYPES,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from headrace.protocol.types import ZERO_UUID
-from headrace.records.plain import plain_record
+from headrace.records.plain_batch import plain_record
 
 BY_SCHEMA = RecordFormat(OFFSET_TYPES)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
@@ -30,7 +34,7 @@ VALUES = st.builds(
 def test_a_commit_is_written_as_its_schema_says(
     key: OffsetCommitKey, value: OffsetCommitValue
 ) -> None:
-    change = Change(key, value)
+    change = RecordChange(key, value)
     assert FORMAT.encode(change) == BY_SCHEMA.encode(change)
     assert FORMAT.decode(*FORMAT.encode(change)) == change
 
@@ -42,6 +46,6 @@ def test_a_commit_made_again_is_written_as_the_first(
 ) -> None:
     repeated = RepeatedOffset(key, value)
     value.offset, value.commit_timestamp = offset, now_ms
-    expected = FORMAT.encode(Change(key, value))
+    expected = FORMAT.encode(RecordChange(key, value))
     assert repeated.encode(offset, now_ms) == expected
     assert repeated.record(delta, offset, now_ms) == plain_record(delta, *expected)

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from headrace.records.codec import Codec
 from headrace.testing.memory_files import MemoryFileSystem
-from support.cleaning import LogCleaner, records_of
-from support.compacted_model import (
+from support.storage.cleaning import LogCleaner, records_of
+from support.storage.compacted_model import (
     NOW_MS,
     History,
     last_sequences,

@@ -11,14 +11,14 @@ from random import Random
 import pytest
 
 from headrace.records.codec import Codec
+from headrace.storage.cleaning.cleaning_pass import clean
 from headrace.storage.cleaning.job import CleanedGroup
-from headrace.storage.cleaning.run import clean
 from headrace.storage.cleaning.swap import Swap
-from headrace.storage.log import Log
-from headrace.storage.manager import LogManager
+from headrace.storage.directories.log_manager import LogManager
+from headrace.storage.log.log import Log
 from headrace.testing.memory_files import MemoryFileSystem
-from support.cleaning import LogCleaner
-from support.compacted_model import (
+from support.storage.cleaning import LogCleaner
+from support.storage.compacted_model import (
     NOW_MS,
     History,
     last_sequences,

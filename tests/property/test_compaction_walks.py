@@ -14,7 +14,7 @@ from headrace.storage.cleaning.batch_filter import (
     select_records,
 )
 from headrace.storage.cleaning.key_map import MAX_PLAIN_KEY_BYTES, note_keys
-from headrace.storage.cleaning.source import Uncleanable
+from headrace.storage.cleaning.segment_reader import Uncleanable
 
 BASE_MS = 1_700_000_000_000
 

@@ -11,11 +11,11 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.coordinator.errors import CoordinatorError
-from headrace.groups.consumer.group import ConsumerGroup
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.protocol.errors import ErrorCode
-from support.classic_groups import GROUP
-from support.consumer_groups import REBALANCE_MS, SESSION_MS, ConsumerDriver
+from support.groups.classic_groups import GROUP
+from support.groups.consumer_groups import REBALANCE_MS, SESSION_MS, ConsumerDriver
 
 TOPICS = ("t1", "t2", "t3")
 NAMES = ("a", "b", "c", "d")

@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headrace.coordinator.turn import Producer
-from headrace.groups.config import GroupConfig
+from headrace.coordinator.common.result import ProducerIdentity
+from headrace.coordinator.group.group_config import GroupConfig
 from headrace.protocol.errors import ErrorCode
-from support.classic_groups import GROUP, SESSION_MS, subscription
-from support.group_offsets import OffsetsDriver
+from support.groups.classic_groups import GROUP, SESSION_MS, subscription
+from support.groups.group_offsets import OffsetsDriver
 
 CHECK_MS = 1_000
 RETENTION_MS = 20_000
@@ -27,7 +27,7 @@ CONFIG = GroupConfig(
 Place = tuple[str, int]
 places = st.sampled_from([("t", 0), ("t", 1), ("u", 0)])
 offsets = st.integers(0, 2**40)
-producers = st.sampled_from([Producer(1, 0), Producer(2, 0)])
+producers = st.sampled_from([ProducerIdentity(1, 0), ProducerIdentity(2, 0)])
 
 
 class Offsets(RuleBasedStateMachine):
@@ -38,7 +38,7 @@ class Offsets(RuleBasedStateMachine):
         self.driver = OffsetsDriver(CONFIG)
         self.model: dict[str, dict[Place, tuple[int, int]]] = {GROUP: {}, SIMPLE: {}}
         """The position in the log and the offset, by group and partition."""
-        self.pending: dict[Producer, dict[tuple[str, Place], tuple[int, int]]] = {}
+        self.pending: dict[ProducerIdentity, dict[tuple[str, Place], tuple[int, int]]] = {}
 
     @initialize()
     def a_member_joins(self) -> None:
@@ -68,14 +68,14 @@ class Offsets(RuleBasedStateMachine):
 
     @rule(place=places, offset=offsets, producer=producers, group=st.sampled_from([GROUP, SIMPLE]))
     def a_transaction_commits(
-        self, place: Place, offset: int, producer: Producer, group: str
+        self, place: Place, offset: int, producer: ProducerIdentity, group: str
     ) -> None:
         self.driver.commit_in_transaction({place: offset}, producer, group_id=group)
         where = self.pending.setdefault(producer, {})
         where[group, place] = (len(self.driver.log) - 1, offset)
 
     @rule(producer=producers, committed=st.booleans())
-    def a_transaction_ends(self, producer: Producer, committed: bool) -> None:
+    def a_transaction_ends(self, producer: ProducerIdentity, committed: bool) -> None:
         self.driver.end_transaction(producer, committed=committed)
         for (group, place), entry in self.pending.pop(producer, {}).items():
             if committed and entry > self.model[group].get(place, (-1, -1)):

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.cluster.differences import records_between
 from headrace.cluster.image import MetadataImage
+from headrace.cluster.image_diff import records_between
 from headrace.cluster.records import (
     BrokerRegistered,
     ClusterNamed,
@@ -16,7 +16,7 @@ from headrace.cluster.records import (
     TopicCreated,
 )
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
-from headrace.cluster.topology import Broker, Partition
+from headrace.cluster.topology import BrokerRegistration, Partition
 
 NAMES = ("orders", "payments", "refunds")
 
@@ -30,7 +30,9 @@ def images(draw: st.DrawFn, least: int = 1, most: int = 3) -> MetadataImage:
     ]
     for id_ in draw(st.sets(st.integers(1, 4))):
         fenced = draw(st.booleans())
-        records.append(BrokerRegistered(Broker(id_, draw(st.integers(1, 3)), (), fenced=fenced)))
+        records.append(
+            BrokerRegistered(BrokerRegistration(id_, draw(st.integers(1, 3)), (), fenced=fenced))
+        )
     for name in draw(st.sets(st.sampled_from(NAMES))):
         # A small choice of ids: the same topic again, or another of the same name.
         topic_id = (name[:4] + draw(st.sampled_from("ab"))).encode().ljust(16)

@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headrace.cluster.partition_changes import PartitionChange, Standing
 from headrace.cluster.topology import NO_LEADER, Partition
+from headrace.controller.partition_change import ElectionContext, PartitionChange
 
 BROKERS = (1, 2, 3)
 
@@ -22,7 +22,7 @@ class OnePartition(RuleBasedStateMachine):
         self.held = dict.fromkeys(BROKERS, 0)
 
     def change(self) -> PartitionChange:
-        return PartitionChange(self.partition, Standing(frozenset(self.live), self.min_isr))
+        return PartitionChange(self.partition, ElectionContext(frozenset(self.live), self.min_isr))
 
     def settle(self, change: PartitionChange) -> None:
         before = self.partition

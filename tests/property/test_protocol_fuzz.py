@@ -11,7 +11,7 @@ from headrace.protocol.api import APIS
 from headrace.protocol.errors import MalformedMessage
 from headrace.protocol.header import read_request_header
 from headrace.protocol.struct import Struct
-from property.protocol_values import Maker, every_message, every_version, label
+from support.wire.protocol_values import Maker, every_message, every_version, label
 
 MAX_BYTES = 4 << 20
 """What reading a frame of a few kB may allocate at most."""

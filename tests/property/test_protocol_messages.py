@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from headrace.protocol.api import APIS
 from headrace.protocol.layout import least_size
 from headrace.protocol.struct import Struct
-from property import kio_oracle
-from property.protocol_values import Maker, every_message, every_version, label
+from support.wire import kio_oracle
+from support.wire.protocol_values import Maker, every_message, every_version, label
 
 FIRST_OWN_KEY = 10_000
 EXAMPLES = settings(max_examples=4, derandomize=True, database=None, deadline=None)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from headrace.records.batch import check_batch, headers, read_header
 from headrace.records.codec import Codec, decompress
-from headrace.records.deep import Rules, inspect
 from headrace.records.errors import CorruptBatch, RecordError
 from headrace.records.record import Record, build_batch, iter_records
+from headrace.records.record_validation import Rules, inspect
 from headrace.records.varint import encode, read_varint, read_varlong
 
 MAX_BYTES = 1_000_000

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from headrace.records.batch import HEADER_SIZE
 from headrace.records.codec import Codec
 from headrace.records.errors import RecordError
-from headrace.records.outline import iter_outlines
 from headrace.records.record import Record, build_batch, iter_records
+from headrace.records.record_outline import iter_outlines
 
 CAP_BYTES = 1 << 20
 some_bytes = st.one_of(st.none(), st.binary(max_size=200))

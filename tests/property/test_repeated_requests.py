@@ -8,7 +8,7 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+from headrace.broker.network.connection import HELD, Connection, Held, Parts, Pipelined, Serial
 
 SAME = b"same"  # is known again
 LIKE = b"Same"  # has its size only

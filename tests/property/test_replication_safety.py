@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.replica_set import ReplicaSet
+from support.brokers.replica_set import ReplicaSet
 
 EXAMPLES = settings(max_examples=40, deadline=None)
 

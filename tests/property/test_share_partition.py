@@ -4,15 +4,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headrace.share.acquisition import Take
-from headrace.share.partition import SharePartition
+from headrace.share.batch_size import BatchLimit
 from headrace.share.record_state import (
     Acknowledgement,
     AcknowledgeType,
     RecordState,
     StateBatch,
 )
-from headrace.share.rules import ShareRules
+from headrace.share.share_partition import SharePartition
+from headrace.share.share_rules import ShareRules
 from headrace.share.state_write import StateWrite
 
 MEMBERS = ("ann", "bob", "cat")
@@ -82,7 +82,7 @@ class ShareModel(RuleBasedStateMachine):
             return
         offset = self.partition.next_fetch_offset()
         read = [batch for batch in self.log if batch[1] >= offset][:batches]
-        take = Take(max_records, batch_size, strict)
+        take = BatchLimit(max_records, batch_size, strict)
         acquired = self.partition.acquire(member, offset, read, take, self.now)
         total = 0
         for first, last, deliveries in acquired:

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.groups.modern.spec import GroupSpec, MemberSpec
-from headrace.groups.share.assignor import simple
+from headrace.coordinator.group.modern.assignor_spec import GroupSpec, MemberSpec
+from headrace.coordinator.group.share.simple_assignor import simple
 
 TOPICS = [bytes([number]) * 16 for number in range(4)]
 

@@ -16,11 +16,11 @@ import pytest
 from headrace.records.batch import check_batch, headers
 from headrace.records.control import end_txn_marker
 from headrace.records.record import Record, build_batch, iter_records
-from headrace.storage.config import LogConfig
+from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import OutOfOrderSequence, StorageError
-from headrace.storage.log import Log
-from headrace.storage.manager import LogManager
-from headrace.storage.producers import Origin
+from headrace.storage.log.log import Log
+from headrace.storage.state.log_config import LogConfig
+from headrace.storage.state.producers import BatchOrigin
 from headrace.testing.memory_files import MemoryFileSystem, PowerLoss
 
 NOW_MS = 1_700_000_000_000
@@ -106,7 +106,7 @@ class Broker:
         values: list[bytes],
         *,
         flush: bool = True,
-        origin: Origin = Origin.CLIENT,
+        origin: BatchOrigin = BatchOrigin.CLIENT,
     ) -> int:
         model = self.model
         first = self.log.log_end_offset
@@ -170,7 +170,7 @@ class Broker:
             timestamp_ms=NOW_MS,
         )
         self.model.open_txn.discard(producer_id)
-        offset = self._append(marker, [], origin=Origin.COORDINATOR)
+        offset = self._append(marker, [], origin=BatchOrigin.COORDINATOR)
         if not commit:
             self.model.aborted.append((producer_id, offset))
 

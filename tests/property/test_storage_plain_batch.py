@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from headrace.records.batch import HEADER_SIZE, crc_of
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch
-from headrace.storage.config import LogConfig
-from headrace.storage.producers import Origin
-from headrace.storage.validation import AppendRules, plain_batch, validate
+from headrace.storage.state.append_validation import AppendRules, plain_batch, validate
+from headrace.storage.state.log_config import LogConfig
+from headrace.storage.state.producers import BatchOrigin
 
 NOW_MS = 1_700_000_000_000
 CRC_AT, CRC_BYTES = 17, 4
@@ -62,7 +62,7 @@ def test_a_plain_batch_is_one_that_validation_passes_as_it_is(
     header = plain_batch(batch, rules, NOW_MS)
     if header is not None:
         before = bytes(batch)
-        assert validate(batch, rules, Origin.CLIENT, NOW_MS, 0) == (batch, [(0, header)])
+        assert validate(batch, rules, BatchOrigin.CLIENT, NOW_MS, 0) == (batch, [(0, header)])
         assert bytes(batch) == before
 
 

@@ -9,11 +9,11 @@ from headrace.records.batch import check_batch, headers
 from headrace.records.control import end_txn_marker
 from headrace.records.errors import RecordError
 from headrace.records.record import Record, build_batch
-from headrace.storage.config import LogConfig
+from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
-from headrace.storage.log import Log
-from headrace.storage.manager import LogManager
-from headrace.storage.producers import Origin
+from headrace.storage.log.log import Log
+from headrace.storage.state.log_config import LogConfig
+from headrace.storage.state.producers import BatchOrigin
 from headrace.testing.memory_files import MemoryFile, MemoryFileSystem
 
 NOW_MS = 1_700_000_000_000
@@ -60,7 +60,10 @@ def written(seed: int, *, clean: bool) -> MemoryFileSystem:
                 timestamp_ms=NOW_MS,
             )
             log.append(
-                bytearray(data), leader_epoch=number // 4, now_ms=NOW_MS, origin=Origin.COORDINATOR
+                bytearray(data),
+                leader_epoch=number // 4,
+                now_ms=NOW_MS,
+                origin=BatchOrigin.COORDINATOR,
             )
     manager.close(clean=clean)
     return fs.after_kill()

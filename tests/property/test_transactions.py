@@ -11,12 +11,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import Producer
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import ProducerIdentity
+from headrace.coordinator.transaction.marker_request import WriteMarkers
+from headrace.coordinator.transaction.transaction import NO_EPOCH, V1, V2, TransactionState
 from headrace.protocol.errors import ErrorCode
-from headrace.transactions.markers import WriteMarkers
-from headrace.transactions.transaction import NO_EPOCH, V1, V2, State
-from support.transactions import END_V1, END_V2, TransactionDriver
+from support.groups.transactions import END_V1, END_V2, TransactionDriver
 
 IDS = ("a", "b")
 ids = st.sampled_from(IDS)
@@ -30,16 +30,16 @@ class Transactions(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.driver = TransactionDriver()
-        self.given: dict[str, list[Producer]] = {one: [] for one in IDS}
-        self.newest: dict[str, Producer] = {}
+        self.given: dict[str, list[ProducerIdentity]] = {one: [] for one in IDS}
+        self.newest: dict[str, ProducerIdentity] = {}
         self.decisions: dict[tuple[int, int], bool] = {}
         self.unwritten: list[WriteMarkers] = []
 
-    def producer(self, transactional_id: str, age: int) -> Producer:
-        given = self.given[transactional_id] or [Producer(1, 0)]
+    def producer(self, transactional_id: str, age: int) -> ProducerIdentity:
+        given = self.given[transactional_id] or [ProducerIdentity(1, 0)]
         return given[-1 - min(age, len(given) - 1)]
 
-    def attempt(self, action: object, *args: object, **options: object) -> Producer | None:
+    def attempt(self, action: object, *args: object, **options: object) -> ProducerIdentity | None:
         try:
             return action(*args, **options)  # type: ignore[operator,no-any-return]
         except CoordinatorError as error:
@@ -114,7 +114,7 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def identities_never_go_back(self) -> None:
         for one, state in self.driver.shard.transactions.items():
-            now = Producer(state.producer_id, state.epoch)
+            now = ProducerIdentity(state.producer_id, state.epoch)
             assert self.newest.get(one, now) <= now
             self.newest[one] = now
 
@@ -128,7 +128,7 @@ class Transactions(RuleBasedStateMachine):
     @invariant()
     def open_transactions_have_partitions_and_a_start(self) -> None:
         for state in self.driver.shard.transactions.values():
-            if state.state is State.ONGOING:
+            if state.state is TransactionState.ONGOING:
                 assert state.partitions
                 assert state.started_ms >= 0
             elif not state.state.is_prepared:

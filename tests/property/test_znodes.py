@@ -30,9 +30,9 @@ from headrace.cluster.resources import ConfigResource, ResourceType, topic_resou
 from headrace.cluster.store import Elected
 from headrace.cluster.stores import znodes
 from headrace.cluster.stores.znode_writer import Writer, pack
-from headrace.cluster.topology import Broker, Endpoint, Partition
+from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.testing.simulated_znodes import ZnodeTree
-from support.znode_tables import new_tree, read_tree
+from support.brokers.znode_tables import new_tree, read_tree
 
 ELECTED = Elected(1, 7, 0)
 
@@ -57,7 +57,7 @@ ENDPOINTS = st.lists(
     unique_by=lambda endpoint: endpoint.listener,
 ).map(tuple)
 BROKERS = st.builds(
-    Broker,
+    BrokerRegistration,
     st.integers(0, 4),
     st.integers(0, 2**63 - 1),
     ENDPOINTS,

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from support.bootstraps import AT_ONCE, serving
-from support.clients import MakeReader, MakeSender, ReadAll, Reader, Sender
-from support.link import Link
+from support.brokers.bootstrap import AT_ONCE, serving
+from support.clients.librdkafka import MakeReader, MakeSender, ReadAll, Reader, Sender
+from support.wire.faulty_proxy import Link
 
 SETTINGS = {
     **AT_ONCE,

@@ -4,9 +4,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from headrace.protocol.errors import ErrorCode
-from support.clients import MakeSender, ReadAll
-from support.link import Link
+from support.clients.librdkafka import MakeSender, ReadAll
 from support.waiting import wait_for
+from support.wire.faulty_proxy import Link
 
 VALUES = [b"%d" % number for number in range(8)]
 ONE_BY_ONE = {"linger.ms": 0, "batch.num.messages": 1}

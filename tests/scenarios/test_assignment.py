@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from support.clients import MakeReader, Reader, until
-from support.topics import MakeTopic
+from support.clients.librdkafka import MakeReader, Reader, until
+from support.wire.topics import MakeTopic
 
 PARTITIONS = 3
 

@@ -3,10 +3,10 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from support.batches import fetch, fetch_request, whole_batches
-from support.clients import MakeReader, MakeSender
-from support.topics import MakeTopic
-from support.wire import Wire
+from support.clients.librdkafka import MakeReader, MakeSender
+from support.wire.batches import fetch, fetch_request, whole_batches
+from support.wire.connection import Wire
+from support.wire.topics import MakeTopic
 
 RECORDS = 40
 VALUE = b"x" * 100

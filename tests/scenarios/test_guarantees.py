@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from support.clients import DEADLINE_S, MakeSender, ReadAll
-from support.topics import MakeTopic
+from support.clients.librdkafka import DEADLINE_S, MakeSender, ReadAll
+from support.wire.topics import MakeTopic
 
 WORKER = Path(__file__).parent / "worker.py"
 VALUES = [b"0", b"1", b"2", b"3", b"last"]

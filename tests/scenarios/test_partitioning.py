@@ -2,8 +2,8 @@
 
 from confluent_kafka import TopicPartition
 
-from support.clients import MakeReader, MakeSender
-from support.topics import MakeTopic
+from support.clients.librdkafka import MakeReader, MakeSender
+from support.wire.topics import MakeTopic
 
 # Of Java's own partitioner, over 7 partitions.
 JAVA = {b"a": 5, b"b": 6, b"kafka": 3, b"headrace": 6, b"": 2, b"0": 3, b"42": 3}

@@ -4,8 +4,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from support.clients import DEADLINE_S, MakeReader, MakeSender
-from support.topics import MakeTopic
+from support.clients.librdkafka import DEADLINE_S, MakeReader, MakeSender
+from support.wire.topics import MakeTopic
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from support.clients import DEADLINE_S, MakeReader, MakeSender
+from support.clients.librdkafka import DEADLINE_S, MakeReader, MakeSender
 from support.waiting import wait_for
 
 FIRST, SECOND = [b"0", b"1", b"2"], [b"3", b"4"]

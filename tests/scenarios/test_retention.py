@@ -5,9 +5,9 @@ import time
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ConfigSource, ResourceType
 
-from support.clients import DEADLINE_S, MakeReader, MakeSender
-from support.topics import MakeTopic
+from support.clients.librdkafka import DEADLINE_S, MakeReader, MakeSender
 from support.waiting import wait_for
+from support.wire.topics import MakeTopic
 
 DAY_MS = 24 * 3600 * 1000
 WEEK_MS = 7 * DAY_MS

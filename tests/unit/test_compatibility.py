@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from headrace.broker.dispatch import HANDLERS
+from headrace.broker.network.dispatch import HANDLERS
 from headrace.protocol.api import APIS, ApiSpec
 
 PAGE = Path(__file__).parents[2] / "docs" / "compatibility.md"

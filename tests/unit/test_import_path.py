@@ -12,8 +12,8 @@ FORBIDDEN = (
 
 START_AND_STOP = """
 import asyncio, sys, tempfile
-from headrace.cli.options import parse_up
-from headrace.cli.up import settings_of
+from headrace.cli.broker.options import parse_up
+from headrace.cli.broker.up import settings_of
 from headrace.broker.node import Broker
 from headrace.runtime import collect_rarely, keep_freed_memory, loop_factory
 from pathlib import Path

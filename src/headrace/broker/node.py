@@ -17,56 +17,56 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from headrace.broker.affiliation import Affiliation
-from headrace.broker.chores import chores_of
-from headrace.broker.cleaner import Cleaner
-from headrace.broker.delayed_fetch import DelayedFetch
-from headrace.broker.dispatch import Dispatcher
-from headrace.broker.errors import StartupError, StopTimedOut
-from headrace.broker.fetch_session import FetchSessions
-from headrace.broker.flusher import Flusher
-from headrace.broker.hosting import Hosting
-from headrace.broker.housekeeping import Housekeeping
-from headrace.broker.limits import Limits
-from headrace.broker.log_config import LogConfigs
-from headrace.broker.partitions import PartitionTable
-from headrace.broker.producer_ids import ProducerIds
-from headrace.broker.roles import Role, RoleChanged, Roles
-from headrace.broker.server import Server
-from headrace.broker.standalone import Standalone
-from headrace.broker.timers import Timers
-from headrace.broker.warming import warm_up
-from headrace.broker.world import World
-from headrace.cluster.effective import EffectiveConfig
+from headrace.broker.fetch.delayed_fetch import DelayedFetch
+from headrace.broker.fetch.fetch_session import FetchSessions
+from headrace.broker.maintenance.log_cleaner import LogCleaner
+from headrace.broker.maintenance.periodic_tasks import chores_of
+from headrace.broker.maintenance.preload_imports import warm_up
+from headrace.broker.maintenance.task_scheduler import TaskScheduler
+from headrace.broker.membership.cluster_role import ClusterRole
+from headrace.broker.membership.producer_ids import ProducerIds
+from headrace.broker.membership.standalone import Standalone
+from headrace.broker.network.dispatch import Dispatcher
+from headrace.broker.network.limits import Limits
+from headrace.broker.network.server import Server
+from headrace.broker.partitions.flusher import Flusher
+from headrace.broker.partitions.log_configs import LogConfigs
+from headrace.broker.partitions.metadata_publisher import MetadataPublisher
+from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.broker.partitions.replica_roles import ReplicaRoles, Role, RoleChanged
+from headrace.broker.runtime.environment import Environment
+from headrace.broker.runtime.errors import StartupError, StopTimedOut
+from headrace.broker.runtime.timers import Timers
+from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import Endpoint, MetadataImage
 from headrace.cluster.listeners import ANY_ADDRESS, Listener
 from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreated, TopicDeleted
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
 from headrace.cluster.topology import INTERNAL_TOPICS
-from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
-from headrace.storage.config import LogConfig
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.directories.log_manager import LogManager
+from headrace.storage.directories.meta_properties import read_meta
 from headrace.storage.errors import LogDirFailed, StorageError
-from headrace.storage.filesystem import make_directories
-from headrace.storage.log import Log
-from headrace.storage.manager import LogManager
-from headrace.storage.meta_properties import read_meta
+from headrace.storage.files.filesystem import make_directories
+from headrace.storage.log.log import Log
+from headrace.storage.state.log_config import LogConfig
 
 if TYPE_CHECKING:
-    from headrace.broker.coordinator import Coordinator
-    from headrace.broker.coordinators import Coordinators
-    from headrace.broker.forwarding import Forwarding
-    from headrace.broker.member import Member
-    from headrace.broker.membership import Membership
-    from headrace.broker.office import Office
-    from headrace.broker.peers import Peers
-    from headrace.broker.replica_mover import ReplicaMover
-    from headrace.broker.replication import Replication
-    from headrace.broker.shares import Shares
-    from headrace.groups.shard import GroupShard
-    from headrace.share_state.shard import ShareStateShard
-    from headrace.transactions.shard import TransactionShard
+    from headrace.broker.coordinators.coordinator import Coordinator
+    from headrace.broker.coordinators.coordinators import Coordinators
+    from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
+    from headrace.broker.membership.cluster_member import ClusterMember
+    from headrace.broker.membership.forwarding import Forwarding
+    from headrace.broker.membership.peers import Peers
+    from headrace.broker.replication.replica_manager import ReplicaManager
+    from headrace.broker.replication.replica_mover import ReplicaMover
+    from headrace.broker.share.share_partition_manager import SharePartitionManager
+    from headrace.controller.active_controller import ActiveController
+    from headrace.coordinator.group.group_shard import GroupShard
+    from headrace.coordinator.share_state.share_state_shard import ShareStateShard
+    from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
 log = logging.getLogger(__name__)
 
@@ -83,11 +83,11 @@ class Broker:
         self,
         settings: BrokerSettings,
         *,
-        world: World | None = None,
+        world: Environment | None = None,
         ephemeral: bool = False,
     ) -> None:
         self.settings = settings
-        self.world = world or World()
+        self.world = world or Environment()
         self.clock = self.world.clock
         self.random = self.world.random
         self.limits = Limits.of(self._effective(MetadataImage()))
@@ -107,7 +107,7 @@ class Broker:
         self.partitions = PartitionTable(self._open_log)
         self._role_listeners: list[RoleChanged] = [self._coordinate]
         self._metadata_in_memory = ephemeral
-        self.member: Member | None = None
+        self.member: ClusterMember | None = None
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
 
     @property
@@ -133,7 +133,7 @@ class Broker:
     # --- the cluster ----------------------------------------------------------------------------
 
     @property
-    def membership(self) -> "Membership | None":
+    def membership(self) -> "BrokerLifecycle | None":
         """None for a node on its own, as are all of these."""
         return None if self.member is None else self.member.membership
 
@@ -146,7 +146,7 @@ class Broker:
         return None if self.member is None else self.member.forwarding
 
     @property
-    def office(self) -> "Office | None":
+    def office(self) -> "ActiveController | None":
         """The controller's, while this member is it."""
         return None if self.member is None else self.member.metadata.office
 
@@ -166,7 +166,7 @@ class Broker:
     @cached_property
     def coordinators(self) -> "Coordinators":
         """Built when first needed: a broker starts without them."""
-        from headrace.broker.coordinators import Coordinators
+        from headrace.broker.coordinators.coordinators import Coordinators
 
         return Coordinators(self)
 
@@ -187,25 +187,25 @@ class Broker:
         return self.coordinators.share_state
 
     @cached_property
-    def replication(self) -> "Replication":
+    def replication(self) -> "ReplicaManager":
         """Built when this broker joins a cluster, or is asked by a follower."""
-        from headrace.broker.replication import Replication
+        from headrace.broker.replication.replica_manager import ReplicaManager
 
-        return Replication(self)
+        return ReplicaManager(self)
 
     @cached_property
     def mover(self) -> "ReplicaMover":
         """Built when a replica moves to another directory, or was on its way at the last stop."""
-        from headrace.broker.replica_mover import ReplicaMover
+        from headrace.broker.replication.replica_mover import ReplicaMover
 
         return ReplicaMover(self)
 
     @cached_property
-    def shares(self) -> "Shares":
+    def shares(self) -> "SharePartitionManager":
         """Built with the first request of a share group."""
-        from headrace.broker.shares import Shares
+        from headrace.broker.share.share_partition_manager import SharePartitionManager
 
-        return Shares(self)
+        return SharePartitionManager(self)
 
     # --- start ----------------------------------------------------------------------------------
 
@@ -218,8 +218,8 @@ class Broker:
         self.flusher = Flusher(self.loop, self.offload)
         self.timers = Timers(self.loop, self.clock)
         self.server = Server(self.loop, self.clock, Dispatcher(self), self.limits.server)
-        self.housekeeping = Housekeeping(self.loop, self.timers)
-        self.cleaner = Cleaner(self)
+        self.housekeeping = TaskScheduler(self.loop, self.timers)
+        self.cleaner = LogCleaner(self)
         try:
             await self._start()
         except (StorageError, StoreError, OSError) as error:
@@ -281,13 +281,13 @@ class Broker:
         self.node_id = node_id
         self._log_configs = LogConfigs(self.settings.static, node_id)
 
-    def _affiliate(self) -> Affiliation:
+    def _affiliate(self) -> ClusterRole:
         store = self.world.cluster_store(self.settings, self.clock)
         if store is None:
             return Standalone(self, in_memory=self._metadata_in_memory)
-        from headrace.broker.member import Member
+        from headrace.broker.membership.cluster_member import ClusterMember
 
-        self.member = Member(self, store)
+        self.member = ClusterMember(self, store)
         return self.member
 
     def open_logs(
@@ -306,8 +306,10 @@ class Broker:
             on_failure=self._tell_directory_failed,
         )
         self.logs.open(lambda topic: self._log_configs.of(image, topic))
-        roles = Roles(self.node_id, self.partitions, self.logs, self.clock, self._role_listeners)
-        self._hosting = Hosting(
+        roles = ReplicaRoles(
+            self.node_id, self.partitions, self.logs, self.clock, self._role_listeners
+        )
+        self._hosting = MetadataPublisher(
             roles, self.partitions, self.logs, self._log_configs.of, self._limit
         )
 
@@ -320,7 +322,7 @@ class Broker:
         """Coordinators move with the leadership of their partitions."""
         if topic not in INTERNAL_TOPICS or before is after:
             return
-        if self._has_coordinators or (self._serving and isinstance(after, Leader)):
+        if self._has_coordinators or (self._serving and isinstance(after, SoleLeader)):
             self.coordinators.role_changed(topic, index)
 
     def _load_coordinators(self) -> None:
@@ -415,7 +417,7 @@ class Broker:
 
     def _flush_owed(self, replica: Replica) -> None:
         """What a leader found in its log counts when it is on disk, where that is promised."""
-        if isinstance(replica, Leader) and replica.flush_pending and not replica.closed:
+        if isinstance(replica, SoleLeader) and replica.flush_pending and not replica.closed:
             # A disk that refuses says so itself.
             self.flusher.flush(replica).add_done_callback(lambda done: done.exception())
 

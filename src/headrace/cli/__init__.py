@@ -23,11 +23,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(words: list[str]) -> int:
     if words[:1] == ["up"] or words[:2] == ["broker", "start"]:
         gc.disable()  # nothing dies while modules load; on again once the broker runs
-        from headrace.cli.options import parse_start, parse_up
+        from headrace.cli.broker.options import parse_start, parse_up
 
         options = parse_up(words[1:]) if words[0] == "up" else parse_start(words[2:])
         if options is not None:
-            from headrace.cli.up import start, up
+            from headrace.cli.broker.up import start, up
 
             return up(options) if words[0] == "up" else start(options)
         gc.enable()

@@ -9,23 +9,21 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli import (
-    cluster,
-    config,
-    consume,
-    demo,
-    dlq,
-    group,
-    kafka_topics,
-    pipeline,
-    produce,
-    profile,
-    share,
-    topic,
-    txn,
+from headrace.cli import config_commands, profile_commands, txn
+from headrace.cli.broker.options import (
+    MAX_PORT,
+    START_OPTIONS,
+    UP_OPTIONS,
+    Option,
+    UpOptions,
+    is_setting,
 )
-from headrace.cli.commands import Outer, Profile, Servers
-from headrace.cli.options import MAX_PORT, START_OPTIONS, UP_OPTIONS, Option, UpOptions, is_setting
+from headrace.cli.cluster import cluster_commands
+from headrace.cli.command import Outer, Profile, Servers
+from headrace.cli.group import group_commands, share_commands
+from headrace.cli.pipeline import demo, pipeline_commands
+from headrace.cli.records import consume, dlq, produce
+from headrace.cli.topic import kafka_topics, topic_commands
 
 USAGE_ERROR = 2
 
@@ -36,15 +34,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-app.add_typer(topic.app, name="topic")
-app.add_typer(group.app, name="group")
-app.add_typer(share.app, name="share")
+app.add_typer(topic_commands.app, name="topic")
+app.add_typer(group_commands.app, name="group")
+app.add_typer(share_commands.app, name="share")
 app.add_typer(txn.app, name="txn")
-app.add_typer(config.app, name="config")
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(pipeline.app, name="pipeline")
+app.add_typer(config_commands.app, name="config")
+app.add_typer(cluster_commands.app, name="cluster")
+app.add_typer(pipeline_commands.app, name="pipeline")
 app.add_typer(dlq.app, name="dlq")
-app.add_typer(profile.app, name="profile")
+app.add_typer(profile_commands.app, name="profile")
 produce.register(app)
 consume.register(app)
 kafka_topics.register(app)
@@ -60,14 +58,14 @@ def _show_version(wanted: bool) -> None:
 def options(
     ctx: typer.Context,
     bootstrap_server: Servers = None,
-    profile: Profile = None,
+    profile_commands: Profile = None,
     version: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version."),
     ] = False,
 ) -> None:
     """Headrace: a commit log that speaks Kafka's wire protocol."""
-    ctx.obj = Outer(bootstrap_server, profile)
+    ctx.obj = Outer(bootstrap_server, profile_commands)
 
 
 def run(words: Sequence[str]) -> int:
@@ -122,7 +120,7 @@ def _start(**values: object) -> None:
         raise typer.BadParameter("--config FILE is missing: what to run stands in it")
     unsaid = UpOptions()._asdict() | {"set": []}
     options = up_options(unsaid | values)
-    from headrace.cli.up import start
+    from headrace.cli.broker.up import start
 
     raise typer.Exit(start(options))
 
@@ -130,7 +128,7 @@ def _start(**values: object) -> None:
 def _up(**values: object) -> None:
     """Start a broker on this machine."""
     options = up_options(values)
-    from headrace.cli.up import up
+    from headrace.cli.broker.up import up
 
     raise typer.Exit(up(options))
 

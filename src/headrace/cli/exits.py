@@ -18,7 +18,7 @@ from headrace.client.errors import (
     RequestTimedOut,
     TlsFailed,
 )
-from headrace.client.outcomes import Refusal
+from headrace.client.results import Refusal
 from headrace.client.security import InvalidSecurity
 from headrace.protocol.errors import ErrorCode
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from headrace.cli.exits import NOT_FOUND_CODES as _NOT_FOUND
 from headrace.cli.exits import ExitCode, missing, sentence
 from headrace.cli.yaml_text import to_yaml
-from headrace.client.outcomes import Refusal
+from headrace.client.results import Refusal
 
 _GAP = "  "
 

@@ -14,7 +14,7 @@ from headrace.cli.profiles import SERVERS
 from headrace.client.client import DEFAULT_CONNECT_TIMEOUT_S, ClusterClient
 from headrace.client.errors import ConnectionFailed, ConnectionLost
 from headrace.client.metadata import TopicInfo, metadata_request
-from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.results import Refusal, TopicPartition
 from headrace.client.retry import Deadline
 from headrace.client.security import security_of
 from headrace.client.topics import list_topics

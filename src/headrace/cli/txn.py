@@ -4,16 +4,16 @@ from typing import Annotated, Final
 
 import typer
 
-from headrace.cli import complete
-from headrace.cli.commands import command
+from headrace.cli import completion
+from headrace.cli.command import command
 from headrace.cli.exits import ExitCode, not_found, refused, usage
 from headrace.cli.output import Block, Fields, Table, remark
-from headrace.cli.positions import parse_duration_ms
+from headrace.cli.records.format_string import iso
+from headrace.cli.records.positions import parse_duration_ms
 from headrace.cli.session import Session, find_topics, partitions_of, values_of
-from headrace.cli.templates import iso
-from headrace.cli.topic import Yes, confirm
+from headrace.cli.topic.topic_commands import Yes, confirm
 from headrace.client.client import ClusterClient
-from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.results import Refusal, TopicPartition
 from headrace.client.topics import list_topics
 from headrace.client.transactions import (
     NO_TRANSACTION,
@@ -34,7 +34,7 @@ app = typer.Typer(help="Transactions: list, describe, abort.", no_args_is_help=T
 Id = Annotated[
     str,
     typer.Argument(
-        metavar="TRANSACTIONAL_ID", autocompletion=complete.transactions, show_default=False
+        metavar="TRANSACTIONAL_ID", autocompletion=completion.transactions, show_default=False
     ),
 ]
 # Kafka's transaction.max.timeout.ms: no coordinator keeps one open for longer by default.
@@ -126,7 +126,7 @@ def abort(
         str | None,
         typer.Argument(
             metavar="TRANSACTIONAL_ID",
-            autocompletion=complete.transactions,
+            autocompletion=completion.transactions,
             show_default=False,
         ),
     ] = None,
@@ -205,7 +205,9 @@ def find_hanging(
     session: Session,
     topics: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", autocompletion=complete.topics, show_default="all topics"),
+        typer.Argument(
+            metavar="TOPIC", autocompletion=completion.topics, show_default="all topics"
+        ),
     ] = None,
     older_than: Annotated[
         str,

@@ -3,7 +3,7 @@
 import ssl
 from random import Random
 
-from headrace.client.connection import Connection
+from headrace.client.connection import ClientConnection
 from headrace.client.errors import (
     AuthenticationFailed,
     BadSecurityFiles,
@@ -46,7 +46,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
 
 
 async def authenticate(
-    connection: Connection,
+    connection: ClientConnection,
     versions: VersionRanges,
     credentials: Credentials,
     *,
@@ -86,7 +86,7 @@ async def authenticate(
 
 
 def _refused(
-    connection: Connection, credentials: Credentials, answer: SaslAuthenticateResponse
+    connection: ClientConnection, credentials: Credentials, answer: SaslAuthenticateResponse
 ) -> ClientError:
     code = code_of_number(answer.error_code)
     detail = answer.error_message or code.message

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.client.client import ClusterClient, Controller
+from headrace.client.client import ClusterClient, ToController
 from headrace.client.errors import RequestRefused, UnsupportedByBroker, code_of_number
-from headrace.client.outcomes import Refusal, refusal
+from headrace.client.results import Refusal, refusal
 from headrace.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
@@ -74,7 +74,7 @@ async def unregister_broker(
     answer = await client.send(
         UnregisterBrokerRequest(broker_id=broker_id),
         UnregisterBrokerResponse,
-        to=Controller(),
+        to=ToController(),
         timeout_s=timeout_s,
     )
     return refusal(answer.error_code, answer.error_message)

@@ -16,9 +16,10 @@ from typing import Self, TypeAlias, TypeVar
 
 from headrace import __version__
 from headrace.client.connection import Address, spec_of
+from headrace.client.connection_pool import ConnectionPool, PooledConnection
 from headrace.client.coordinators import (
-    Coordinator,
     CoordinatorCache,
+    CoordinatorNode,
     coordinator_of,
     find_coordinator,
 )
@@ -33,7 +34,6 @@ from headrace.client.errors import (
 )
 from headrace.client.frames import Room
 from headrace.client.metadata import NO_BROKER, MetadataCache, metadata_request
-from headrace.client.pool import ConnectionPool, Session
 from headrace.client.retry import Backoff, Deadline
 from headrace.client.security import PLAINTEXT, Security
 from headrace.clock import Clock
@@ -66,32 +66,32 @@ _MOVED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class AnyBroker:
+class ToAnyBroker:
     """Whoever answers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class ToController:
     """The broker that Metadata names as the controller."""
 
 
 @dataclass(frozen=True, slots=True)
-class Broker:
+class ToBroker:
     """The broker with this id."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class ToLeader:
     """The broker that leads this partition."""
 
     topic: str
     partition: int
 
 
-Target: TypeAlias = AnyBroker | Controller | Broker | Leader | Coordinator
-ANY = AnyBroker()
+Target: TypeAlias = ToAnyBroker | ToController | ToBroker | ToLeader | CoordinatorNode
+ANY = ToAnyBroker()
 
 
 def parse_servers(servers: str | Iterable[str]) -> tuple[Address, ...]:
@@ -238,22 +238,22 @@ class ClusterClient:
             request, answer, version=version, timeout_s=self._allowed_s(deadline)
         )
 
-    async def _session_for(self, to: Target, deadline: Deadline) -> Session:
+    async def _session_for(self, to: Target, deadline: Deadline) -> PooledConnection:
         match to:
-            case AnyBroker():
+            case ToAnyBroker():
                 return await self._any_session()
-            case Broker(id=broker_id):
+            case ToBroker(id=broker_id):
                 if broker_id not in self.metadata.brokers:
                     await self._look_up([], deadline)
-            case Controller():
+            case ToController():
                 if self.metadata.controller_id == NO_BROKER:
                     await self._look_up([], deadline)
                 broker_id = self.metadata.controller_id
-            case Leader(topic=topic, partition=partition):
+            case ToLeader(topic=topic, partition=partition):
                 if self.metadata.topic(topic) is None:
                     await self._look_up([topic], deadline)
                 broker_id = self.metadata.leader_of(topic, partition)
-            case Coordinator():
+            case CoordinatorNode():
                 if to not in self._coordinators:
                     self._coordinators[to] = await self._find_coordinator(to, deadline)
                 return await self._pool.session(self._coordinators[to])
@@ -265,7 +265,7 @@ class ClusterClient:
         answer = await self._attempt(request, MetadataResponse, ANY, deadline)
         self.metadata.update(answer)
 
-    async def _find_coordinator(self, wanted: Coordinator, deadline: Deadline) -> Address:
+    async def _find_coordinator(self, wanted: CoordinatorNode, deadline: Deadline) -> Address:
         """One attempt to learn where the coordinator is; raises what the broker says instead."""
         session = await self._any_session()
         request = find_coordinator(wanted, session.versions)
@@ -275,7 +275,7 @@ class ClusterClient:
         )
         return coordinator_of(wanted, answer)
 
-    async def _any_session(self) -> Session:
+    async def _any_session(self) -> PooledConnection:
         """An open connection if there is one, else the first broker that lets us in."""
         ready = self._pool.open_addresses()
         if ready:
@@ -302,13 +302,13 @@ class ClusterClient:
         if isinstance(failure, RequestRefused) and failure.code not in _MOVED:
             return
         match to:
-            case Leader(topic=topic):
+            case ToLeader(topic=topic):
                 self.metadata.forget(topic)
-            case Controller():
+            case ToController():
                 self.metadata.controller_id = NO_BROKER
-            case Broker(id=broker_id):
+            case ToBroker(id=broker_id):
                 self.metadata.brokers.pop(broker_id, None)
-            case Coordinator():
+            case CoordinatorNode():
                 self._coordinators.pop(to, None)
-            case AnyBroker():
+            case ToAnyBroker():
                 pass

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from headrace.client.client import ANY, Broker, ClusterClient, Controller, Target
-from headrace.client.outcomes import Refusal, moved, refusal, refused
+from headrace.client.client import ANY, ClusterClient, Target, ToBroker, ToController
+from headrace.client.results import Refusal, moved, refusal, refused
 from headrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -135,7 +135,7 @@ async def alter_configs(
 ) -> dict[Resource, Refusal | None]:
     """Apply the changes; those of one resource happen together or not at all."""
     done: dict[Resource, Refusal | None] = {}
-    for target, wanted in _by_target(list(changes), fallback=Controller()).items():
+    for target, wanted in _by_target(list(changes), fallback=ToController()).items():
         request = IncrementalAlterConfigsRequest(
             resources=[
                 IncrementalAlterConfigsAlterConfigsResource(
@@ -172,6 +172,6 @@ def _by_target(
     grouped: dict[Target, list[Resource]] = {}
     for resource in resources:
         own = resource.kind is ResourceKind.BROKER and resource.name.isdecimal()
-        target: Target = Broker(int(resource.name)) if own else fallback
+        target: Target = ToBroker(int(resource.name)) if own else fallback
         grouped.setdefault(target, []).append(resource)
     return grouped

@@ -68,7 +68,7 @@ class _Pending(NamedTuple):
     answer: asyncio.Future[Frame]
 
 
-class Connection(asyncio.BufferedProtocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """Use `connect` to get one that is open."""
 
     def __init__(
@@ -289,13 +289,13 @@ async def connect(
     max_in_flight: int = MAX_IN_FLIGHT,
     max_silence_s: float = MAX_SILENCE_S,
     room: Room = bytearray,
-) -> Connection:
+) -> ClientConnection:
     """An open connection, encrypted with `tls`; or `ConnectionFailed`, or `TlsFailed`."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
             transport, connection = await loop.create_connection(
-                lambda: Connection(
+                lambda: ClientConnection(
                     address,
                     client_id=client_id,
                     max_in_flight=max_in_flight,

@@ -25,17 +25,17 @@ class CoordinatorKind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinator:
+class CoordinatorNode:
     """The broker that coordinates this group, transactional id or share partition."""
 
     key: str
     kind: CoordinatorKind = CoordinatorKind.GROUP
 
 
-CoordinatorCache: TypeAlias = dict[Coordinator, Address]
+CoordinatorCache: TypeAlias = dict[CoordinatorNode, Address]
 
 
-def find_coordinator(wanted: Coordinator, versions: VersionRanges) -> FindCoordinatorRequest:
+def find_coordinator(wanted: CoordinatorNode, versions: VersionRanges) -> FindCoordinatorRequest:
     """The question in the form of the version that this broker will get."""
     version = versions.pick(APIS[ApiKey.FIND_COORDINATOR])
     if version >= _FIRST_VERSION_WITH_MANY_KEYS:
@@ -43,7 +43,7 @@ def find_coordinator(wanted: Coordinator, versions: VersionRanges) -> FindCoordi
     return FindCoordinatorRequest(key=wanted.key, key_type=wanted.kind)
 
 
-def coordinator_of(wanted: Coordinator, answer: FindCoordinatorResponse) -> Address:
+def coordinator_of(wanted: CoordinatorNode, answer: FindCoordinatorResponse) -> Address:
     """Where it is; raises `RequestRefused`, retriable while the broker is making one ready."""
     code, host, port = answer.error_code, answer.host, answer.port
     for found in answer.coordinators:

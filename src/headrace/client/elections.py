@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from enum import IntEnum
 
-from headrace.client.client import ClusterClient, Controller
+from headrace.client.client import ClusterClient, ToController
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal
+from headrace.client.results import Refusal, TopicPartition, moved, refusal
 from headrace.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -47,7 +47,7 @@ async def elect_leaders(
     answer = await client.send(
         request,
         ElectLeadersResponse,
-        to=Controller(),
+        to=ToController(),
         timeout_s=timeout_s,
         # An unclean election by a broker that knows only preferred ones would be another one.
         at_least=0 if election is Election.PREFERRED else 1,

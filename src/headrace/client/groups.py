@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.client.client import Broker, ClusterClient
-from headrace.client.coordinators import Coordinator
+from headrace.client.client import ClusterClient, ToBroker
+from headrace.client.coordinator_request import ask_about
+from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import UnsupportedByBroker
-from headrace.client.outcomes import Refusal, TopicPartition, refusal, refused
-from headrace.client.single import ask_about
+from headrace.client.results import Refusal, TopicPartition, refusal, refused
 from headrace.protocol.errors import ErrorCode, MalformedMessage
 from headrace.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeAssignment,
@@ -49,7 +49,7 @@ class ListedGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class GroupMember:
     """One member and the partitions it owns."""
 
     member_id: str
@@ -68,7 +68,7 @@ class GroupDescription:
     state: str
     assignor: str
     epoch: int | None
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
 
 
 async def list_groups(client: ClusterClient, *, timeout_s: float) -> list[ListedGroup]:
@@ -78,7 +78,7 @@ async def list_groups(client: ClusterClient, *, timeout_s: float) -> list[Listed
     answers = await asyncio.gather(
         *(
             client.send(
-                ListGroupsRequest(), ListGroupsResponse, to=Broker(broker), timeout_s=timeout_s
+                ListGroupsRequest(), ListGroupsResponse, to=ToBroker(broker), timeout_s=timeout_s
             )
             for broker in brokers
         )
@@ -110,7 +110,7 @@ async def _describe_modern(
     client: ClusterClient, group: str, timeout_s: float
 ) -> GroupDescription | Refusal:
     found = await ask_about(
-        Coordinator(group),
+        CoordinatorNode(group),
         client,
         ConsumerGroupDescribeRequest(group_ids=[group]),
         ConsumerGroupDescribeResponse,
@@ -124,7 +124,7 @@ async def _describe_modern(
 
 def _modern(found: ConsumerGroupDescribeDescribedGroup) -> GroupDescription:
     members = tuple(
-        Member(
+        GroupMember(
             each.member_id,
             each.instance_id,
             each.client_id,
@@ -153,7 +153,7 @@ async def _describe_classic(
     client: ClusterClient, group: str, timeout_s: float
 ) -> GroupDescription | Refusal:
     found = await ask_about(
-        Coordinator(group),
+        CoordinatorNode(group),
         client,
         DescribeGroupsRequest(groups=[group]),
         DescribeGroupsResponse,
@@ -170,7 +170,7 @@ async def _describe_classic(
 def _classic(found: DescribeGroupsDescribedGroup) -> GroupDescription:
     consumers = found.protocol_type in {_CONSUMER_PROTOCOL, ""}
     members = tuple(
-        Member(
+        GroupMember(
             each.member_id,
             each.group_instance_id,
             each.client_id,
@@ -209,7 +209,7 @@ async def delete_groups(
 
     async def delete(group: str) -> Refusal | None:
         result = await ask_about(
-            Coordinator(group),
+            CoordinatorNode(group),
             client,
             DeleteGroupsRequest(groups_names=[group]),
             DeleteGroupsResponse,

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headrace.client.client import Broker, ClusterClient
+from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.outcomes import Refusal, TopicPartition, refusal
+from headrace.client.results import Refusal, TopicPartition, refusal
 from headrace.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -26,7 +26,7 @@ class ReplicaSize:
 
 
 @dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDirInfo:
     """One directory of a broker; the volume's bytes are -1 where the broker does not say."""
 
     path: str
@@ -42,7 +42,7 @@ async def describe_log_dirs(
     partitions: Sequence[TopicPartition] | None = None,
     *,
     timeout_s: float,
-) -> dict[int, list[LogDir]]:
+) -> dict[int, list[LogDirInfo]]:
     """The directories of each broker, with these partitions or with all."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions or ():
@@ -57,11 +57,11 @@ async def describe_log_dirs(
     )
     answers = await asyncio.gather(
         *(
-            client.send(request, DescribeLogDirsResponse, to=Broker(broker), timeout_s=timeout_s)
+            client.send(request, DescribeLogDirsResponse, to=ToBroker(broker), timeout_s=timeout_s)
             for broker in brokers
         )
     )
-    found: dict[int, list[LogDir]] = {}
+    found: dict[int, list[LogDirInfo]] = {}
     for broker, answer in zip(brokers, answers, strict=True):
         if answer.error_code:
             raise RequestRefused(code_of_number(answer.error_code), f"broker {broker}")
@@ -69,8 +69,8 @@ async def describe_log_dirs(
     return found
 
 
-def _log_dir(result: DescribeLogDirsResult) -> LogDir:
-    return LogDir(
+def _log_dir(result: DescribeLogDirsResult) -> LogDirInfo:
+    return LogDirInfo(
         result.log_dir,
         refusal(result.error_code),
         result.total_bytes,

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.client.client import Broker, ClusterClient
-from headrace.client.coordinators import Coordinator
+from headrace.client.client import ClusterClient, ToBroker
+from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.leaders import PATIENCE_S, Answers, ask_leaders
-from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.client.leader_requests import PATIENCE_S, Answers, ask_leaders
+from headrace.client.results import Refusal, TopicPartition, moved, refusal, refused
 from headrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -38,7 +38,7 @@ _BY_NAME: Final = 9  # OffsetCommit names topics by their names up to this versi
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundOffset:
     """The first record at or after a time; offset -1 where there is none."""
 
     offset: int
@@ -46,7 +46,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedOffset:
     """A group's position in one partition."""
 
     offset: int
@@ -61,14 +61,14 @@ async def list_offsets(
     timeout_s: float,
     read_committed: bool = False,
     patience_s: float = PATIENCE_S,
-) -> dict[TopicPartition, Found | Refusal]:
+) -> dict[TopicPartition, FoundOffset | Refusal]:
     """For each partition what is at its timestamp, `EARLIEST` or `LATEST`.
 
     With `read_committed` the end is before the first transaction that is still open. A leader that
     is being elected is waited for as long as `patience_s` says.
     """
 
-    async def ask(leader: int, partitions: Sequence[TopicPartition]) -> Answers[Found]:
+    async def ask(leader: int, partitions: Sequence[TopicPartition]) -> Answers[FoundOffset]:
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for topic, index in partitions:
             at = timestamps[TopicPartition(topic, index)]
@@ -81,11 +81,13 @@ async def list_offsets(
             timeout_ms=int(timeout_s * 1000),
         )
         answer = await client.send(
-            request, ListOffsetsResponse, to=Broker(leader), timeout_s=timeout_s, retry=False
+            request, ListOffsetsResponse, to=ToBroker(leader), timeout_s=timeout_s, retry=False
         )
         return {
             TopicPartition(topic.name, each.partition_index): (
-                refused(each.error_code) if each.error_code else Found(each.offset, each.timestamp)
+                refused(each.error_code)
+                if each.error_code
+                else FoundOffset(each.offset, each.timestamp)
             )
             for topic in answer.topics
             for each in topic.partitions
@@ -116,19 +118,19 @@ async def list_bounds(
 
 async def committed_offsets(
     client: ClusterClient, group: str, *, timeout_s: float
-) -> dict[TopicPartition, Committed]:
+) -> dict[TopicPartition, CommittedOffset]:
     """Everything that the group has committed; raises `RequestRefused`."""
     answer = await client.send(
         OffsetFetchRequest(group_id=group, topics=None),
         OffsetFetchResponse,
-        to=Coordinator(group),
+        to=CoordinatorNode(group),
         timeout_s=timeout_s,
         at_most=_ONE_GROUP,
     )
     if answer.error_code:
         raise RequestRefused(code_of_number(answer.error_code), f"the offsets of group {group!r}")
     return {
-        TopicPartition(topic.name, each.partition_index): Committed(
+        TopicPartition(topic.name, each.partition_index): CommittedOffset(
             each.committed_offset, each.committed_leader_epoch, each.metadata or ""
         )
         for topic in answer.topics
@@ -153,7 +155,7 @@ async def commit_offsets(
             ],
         ),
         OffsetCommitResponse,
-        to=Coordinator(group),
+        to=CoordinatorNode(group),
         timeout_s=timeout_s,
         at_most=_BY_NAME,
         code_of=lambda got: moved(one.error_code for of in got.topics for one in of.partitions),
@@ -180,7 +182,7 @@ async def delete_offsets(
             ],
         ),
         OffsetDeleteResponse,
-        to=Coordinator(group),
+        to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
     if answer.error_code:

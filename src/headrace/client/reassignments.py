@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headrace.client.client import ClusterClient, Controller
+from headrace.client.client import ClusterClient, ToController
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.outcomes import Refusal, TopicPartition, refusal
+from headrace.client.results import Refusal, TopicPartition, refusal
 from headrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -52,7 +52,7 @@ async def alter_reassignments(
             timeout_ms=int(timeout_s * 1000),
         ),
         AlterPartitionReassignmentsResponse,
-        to=Controller(),
+        to=ToController(),
         timeout_s=timeout_s,
     )
     if answer.error_code:
@@ -87,7 +87,7 @@ async def list_reassignments(
             timeout_ms=int(timeout_s * 1000),
         ),
         ListPartitionReassignmentsResponse,
-        to=Controller(),
+        to=ToController(),
         timeout_s=timeout_s,
     )
     if answer.error_code:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.client.client import ClusterClient
-from headrace.client.coordinators import Coordinator
+from headrace.client.coordinator_request import ask_about
+from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.groups import SHARE, GroupDescription, Member, partitions_of
-from headrace.client.outcomes import Refusal, TopicPartition, refusal, refused
-from headrace.client.single import ask_about
+from headrace.client.groups import SHARE, GroupDescription, GroupMember, partitions_of
+from headrace.client.results import Refusal, TopicPartition, refusal, refused
 from headrace.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
@@ -44,7 +44,7 @@ async def describe_share_group(
 ) -> GroupDescription | Refusal:
     """State and members of one share group."""
     found = await ask_about(
-        Coordinator(group),
+        CoordinatorNode(group),
         client,
         ShareGroupDescribeRequest(group_ids=[group]),
         ShareGroupDescribeResponse,
@@ -54,7 +54,7 @@ async def describe_share_group(
     if found.error_code:
         return refused(found.error_code, found.error_message)
     members = tuple(
-        Member(
+        GroupMember(
             each.member_id,
             None,
             each.client_id,
@@ -73,7 +73,7 @@ async def share_offsets(
 ) -> dict[TopicPartition, SharePosition]:
     """Every partition that the group has a start offset for; raises `RequestRefused`."""
     found = await ask_about(
-        Coordinator(group),
+        CoordinatorNode(group),
         client,
         DescribeShareGroupOffsetsRequest(
             groups=[DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
@@ -110,7 +110,7 @@ async def alter_share_offsets(
             ],
         ),
         AlterShareGroupOffsetsResponse,
-        to=Coordinator(group),
+        to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
     _check(group, answer.error_code)
@@ -133,7 +133,7 @@ async def delete_share_offsets(
             topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics],
         ),
         DeleteShareGroupOffsetsResponse,
-        to=Coordinator(group),
+        to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
     _check(group, answer.error_code)

@@ -17,7 +17,7 @@ from headrace.client.configs import (
     alter_configs,
     describe_configs,
 )
-from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.results import Refusal, TopicPartition
 
 RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS: Final = "leader.replication.throttled.replicas"

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headrace.client.client import Broker, ClusterClient, Controller
-from headrace.client.leaders import Answers, ask_leaders
+from headrace.client.client import ClusterClient, ToBroker, ToController
+from headrace.client.leader_requests import Answers, ask_leaders
 from headrace.client.metadata import TopicInfo, metadata_request
-from headrace.client.outcomes import Refusal, TopicPartition, moved, refusal, refused
+from headrace.client.results import Refusal, TopicPartition, moved, refusal, refused
 from headrace.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -82,7 +82,7 @@ async def create_topics(
     answer = await client.send(
         request,
         CreateTopicsResponse,
-        to=Controller(),
+        to=ToController(),
         timeout_s=timeout_s,
         code_of=lambda got: moved(topic.error_code for topic in got.topics),
     )
@@ -126,7 +126,7 @@ async def add_partitions(
     answer = await client.send(
         request,
         CreatePartitionsResponse,
-        to=Controller(),
+        to=ToController(),
         timeout_s=timeout_s,
         code_of=lambda got: moved(topic.error_code for topic in got.results),
     )
@@ -140,7 +140,7 @@ async def delete_topics(
     answer = await client.send(
         DeleteTopicsRequest(topic_names=list(names), timeout_ms=int(timeout_s * 1000)),
         DeleteTopicsResponse,
-        to=Controller(),
+        to=ToController(),
         timeout_s=timeout_s,
         at_most=_BY_NAME,
         code_of=lambda got: moved(topic.error_code for topic in got.responses),
@@ -169,7 +169,7 @@ async def delete_records(
             timeout_ms=int(timeout_s * 1000),
         )
         answer = await client.send(
-            request, DeleteRecordsResponse, to=Broker(leader), timeout_s=timeout_s, retry=False
+            request, DeleteRecordsResponse, to=ToBroker(leader), timeout_s=timeout_s, retry=False
         )
         return {
             TopicPartition(topic.name, each.partition_index): (

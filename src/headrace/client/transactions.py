@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.client.client import Broker, ClusterClient, Leader
-from headrace.client.coordinators import Coordinator, CoordinatorKind
+from headrace.client.client import ClusterClient, ToBroker, ToLeader
+from headrace.client.coordinator_request import ask_about
+from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.leaders import Answers, ask_leaders
-from headrace.client.outcomes import Refusal, TopicPartition, refusal, refused
-from headrace.client.single import ask_about
+from headrace.client.leader_requests import Answers, ask_leaders
+from headrace.client.results import Refusal, TopicPartition, refusal, refused
 from headrace.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -91,7 +91,7 @@ async def list_transactions(
     brokers = sorted(client.metadata.brokers)
     answers = await asyncio.gather(
         *(
-            client.send(request, ListTransactionsResponse, to=Broker(broker), timeout_s=timeout_s)
+            client.send(request, ListTransactionsResponse, to=ToBroker(broker), timeout_s=timeout_s)
             for broker in brokers
         )
     )
@@ -113,7 +113,7 @@ async def describe_transaction(
 ) -> TransactionDescription | Refusal:
     """State of one transactional id, as its coordinator knows it."""
     found = await ask_about(
-        Coordinator(transactional_id, CoordinatorKind.TRANSACTION),
+        CoordinatorNode(transactional_id, CoordinatorKind.TRANSACTION),
         client,
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
         DescribeTransactionsResponse,
@@ -144,7 +144,7 @@ async def fence(client: ClusterClient, transactional_id: str, *, timeout_s: floa
             transactional_id=transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS
         ),
         InitProducerIdResponse,
-        to=Coordinator(transactional_id, CoordinatorKind.TRANSACTION),
+        to=CoordinatorNode(transactional_id, CoordinatorKind.TRANSACTION),
         timeout_s=timeout_s,
     )
     if answer.error_code:
@@ -167,7 +167,11 @@ async def describe_producers(
             ]
         )
         answer = await client.send(
-            request, DescribeProducersResponse, to=Broker(leader), timeout_s=timeout_s, retry=False
+            request,
+            DescribeProducersResponse,
+            to=ToBroker(leader),
+            timeout_s=timeout_s,
+            retry=False,
         )
         return {
             TopicPartition(topic.name, each.partition_index): (
@@ -208,7 +212,7 @@ async def write_abort_marker(
     answer = await client.send(
         WriteTxnMarkersRequest(markers=[marker]),
         WriteTxnMarkersResponse,
-        to=Leader(*partition),
+        to=ToLeader(*partition),
         timeout_s=timeout_s,
         code_of=_marker_code,
     )

@@ -7,7 +7,7 @@ answers in version 0 and, from Kafka 2.4 on, says which it would take (KIP-511).
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.client.connection import Connection
+from headrace.client.connection import ClientConnection
 from headrace.client.errors import (
     BadResponse,
     RequestRefused,
@@ -47,7 +47,7 @@ class VersionRanges:
 
 
 async def negotiate(
-    connection: Connection, *, software_version: str, timeout_s: float
+    connection: ClientConnection, *, software_version: str, timeout_s: float
 ) -> VersionRanges:
     """Ask what the broker serves; two round trips at most."""
     spec = APIS[ApiKey.API_VERSIONS]
@@ -70,7 +70,11 @@ def _fallback(answer: ApiVersionsResponse, spec: ApiSpec) -> int:
 
 
 async def _ask(
-    connection: Connection, spec: ApiSpec, version: int, software_version: str, timeout_s: float
+    connection: ClientConnection,
+    spec: ApiSpec,
+    version: int,
+    software_version: str,
+    timeout_s: float,
 ) -> ApiVersionsResponse:
     request = ApiVersionsRequest(
         client_software_name=_SOFTWARE_NAME, client_software_version=software_version

@@ -9,8 +9,8 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.outcome import NO_ERROR, ApiError, Outcome
 from headrace.cluster.records import FeatureSet, MetadataRecord
+from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
 
 METADATA_VERSION: Final = "metadata.version"
@@ -70,7 +70,7 @@ def initial_features() -> tuple[FeatureSet, ...]:
 
 def update_features(
     image: MetadataImage, updates: Sequence[FeatureUpdate], *, node_id: int
-) -> Outcome[ApiError]:
+) -> ControllerResult[ApiError]:
     """One result for the whole request: all updates happen, or none."""
     records: list[MetadataRecord] = []
     seen: set[str] = set()
@@ -83,11 +83,11 @@ def update_features(
                 "The update failed for all features since the following feature had an error: "
                 f"{error.message}"
             )
-            return Outcome((), [ApiError(error.code, message)])
+            return ControllerResult((), [ApiError(error.code, message)])
         seen.add(update.name)
         if image.features.get(update.name, 0) != update.level:
             records.append(FeatureSet(update.name, update.level))
-    return Outcome(tuple(records), [NO_ERROR])
+    return ControllerResult(tuple(records), [NO_ERROR])
 
 
 def _problem(image: MetadataImage, update: FeatureUpdate, node_id: int) -> ApiError:

@@ -29,9 +29,9 @@ from headrace.cluster.records import (
 )
 from headrace.cluster.resources import ConfigResource, topic_resource
 from headrace.cluster.topic_names import collision_key
-from headrace.cluster.topology import NO_LEADER, Broker, Endpoint, Partition, Topic
+from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Endpoint, Partition, Topic
 
-__all__ = ["Broker", "Endpoint", "ImageError", "MetadataImage", "Partition", "Topic"]
+__all__ = ["BrokerRegistration", "Endpoint", "ImageError", "MetadataImage", "Partition", "Topic"]
 
 _EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -50,7 +50,7 @@ class MetadataImage:
     controller_epoch: int = 0
     next_producer_id: int = 0
     partition_count: int = 0
-    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topics_by_id: Mapping[bytes, Topic] = field(default_factory=dict)
     collisions: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class MetadataImage:
         found = self.topics.get(topic)
         return None if found is None else found.partition(index)
 
-    def live_brokers(self) -> list[Broker]:
+    def live_brokers(self) -> list[BrokerRegistration]:
         """Brokers that are not fenced, by id."""
         return [self.brokers[id_] for id_ in sorted(self.brokers) if not self.brokers[id_].fenced]
 
@@ -94,7 +94,7 @@ class _Delta:
         self._base = base
         self._scalars: dict[str, str | int] = {"version": base.version + 1}
         self._partition_count = base.partition_count
-        self._brokers: dict[int, Broker] | None = None
+        self._brokers: dict[int, BrokerRegistration] | None = None
         self._topics: dict[str, Topic] | None = None
         self._topics_by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
@@ -156,7 +156,7 @@ class _Delta:
             case ClusterNamed(cluster_id):
                 self._scalars["cluster_id"] = cluster_id
 
-    def _mutable_brokers(self) -> dict[int, Broker]:
+    def _mutable_brokers(self) -> dict[int, BrokerRegistration]:
         if self._brokers is None:
             self._brokers = dict(self._base.brokers)
         return self._brokers

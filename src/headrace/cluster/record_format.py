@@ -26,7 +26,7 @@ from headrace.cluster.records import (
     TopicDeleted,
 )
 from headrace.cluster.resources import ConfigResource, ResourceType
-from headrace.cluster.topology import Broker, Endpoint, Partition
+from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import (
     boolean,
@@ -134,7 +134,7 @@ def _to_partition(stored: _Partition) -> Partition:
     )
 
 
-def _of_broker(broker: Broker) -> _Broker:
+def _of_broker(broker: BrokerRegistration) -> _Broker:
     return _Broker(
         broker_id=broker.broker_id,
         epoch=broker.epoch,
@@ -155,12 +155,12 @@ def _of_broker(broker: Broker) -> _Broker:
     )
 
 
-def _to_broker(stored: _Broker) -> Broker:
+def _to_broker(stored: _Broker) -> BrokerRegistration:
     endpoints = tuple(
         Endpoint(each.listener, each.host, each.port, each.security_protocol)
         for each in stored.endpoints
     )
-    return Broker(
+    return BrokerRegistration(
         stored.broker_id,
         stored.epoch,
         endpoints,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.cluster.resources import ConfigResource
-from headrace.cluster.topology import Broker, Partition
+from headrace.cluster.topology import BrokerRegistration, Partition
 
 
 class ClusterNamed(NamedTuple):
@@ -28,7 +28,7 @@ class ControllerElected(NamedTuple):
 class BrokerRegistered(NamedTuple):
     """A broker joined, or came back, or changed its addresses."""
 
-    broker: Broker
+    broker: BrokerRegistration
 
 
 class BrokerFenced(NamedTuple):

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import MetadataRecord
-from headrace.cluster.topology import Broker
+from headrace.cluster.topology import BrokerRegistration
 
 
 class StoreError(Exception):
@@ -59,7 +59,7 @@ class SessionExpired(StoreError):
     """The store has given this process up: its registration and its office are gone."""
 
 
-class AuthenticationFailed(StoreError):
+class StoreAuthenticationFailed(StoreError):
     """The store does not accept who we are, or does not let us do this."""
 
 
@@ -94,7 +94,7 @@ class Registration(NamedTuple):
     that one stopped cleanly with everything on disk; None after a crash or on an empty disk.
     """
 
-    broker: Broker
+    broker: BrokerRegistration
     clean_shutdown_epoch: int | None = None
 
 
@@ -112,7 +112,7 @@ class ClusterStore(Protocol):
     A `changed` callback is called once, on the loop, when what was returned may be out of date: it
     is set before the state is read, so no change is missed; after a lost connection it may be
     called without a change. Any call may raise `ConnectionSuspended`, `SessionExpired` or
-    `AuthenticationFailed`.
+    `StoreAuthenticationFailed`.
     """
 
     async def open(self) -> None:
@@ -141,7 +141,7 @@ class ClusterStore(Protocol):
 
     async def register(
         self,
-        broker: Broker,
+        broker: BrokerRegistration,
         *,
         clean_shutdown_epoch: int | None = None,
         storage_id: str = "",

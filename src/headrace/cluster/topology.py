@@ -68,7 +68,7 @@ class Endpoint(NamedTuple):
     security_protocol: str = "PLAINTEXT"
 
 
-class Broker(NamedTuple):
+class BrokerRegistration(NamedTuple):
     """A registered broker. `epoch` grows with every registration and fences older ones."""
 
     broker_id: int

@@ -13,7 +13,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.pipeline.runner.session import NoSpark, open_session
+    from headrace.pipeline.application.pipeline_api import Pipeline, PipelineFailed
+    from headrace.pipeline.spark.session import NoSpark, open_session
     from headrace.pipeline.spec import (
         Avro,
         Csv,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
         Topic,
         TopicSource,
     )
-    from headrace.pipeline.whole import Pipeline, PipelineFailed
 
 __all__ = [
     "Avro",
@@ -65,10 +65,10 @@ __all__ = [
     "open_session",
 ]
 _ELSEWHERE = {
-    "Pipeline": "whole",
-    "PipelineFailed": "whole",
-    "NoSpark": "runner.session",
-    "open_session": "runner.session",
+    "Pipeline": "application.pipeline_api",
+    "PipelineFailed": "application.pipeline_api",
+    "NoSpark": "spark.session",
+    "open_session": "spark.session",
 }
 """What is not in `spec`."""
 

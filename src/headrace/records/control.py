@@ -9,7 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from headrace.records.batch import NO_LEADER_EPOCH
-from headrace.records.errors import InvalidRecord
+from headrace.records.errors import MalformedRecord
 from headrace.records.record import Record, build_batch
 
 _KEY = Struct(">hh")  # version, type
@@ -74,12 +74,12 @@ def end_txn_marker(
 
 
 def read_control(record: Record) -> ControlRecord:
-    """What a control batch's record says; raises `InvalidRecord` for bytes that say nothing."""
+    """What a control batch's record says; raises `MalformedRecord` for bytes that say nothing."""
     if record.key is None or len(record.key) < _KEY.size:
-        raise InvalidRecord(0, "the key of a control record needs a version and a type")
+        raise MalformedRecord(0, "the key of a control record needs a version and a type")
     version, type_id = _KEY.unpack_from(record.key)
     if version < 0:
-        raise InvalidRecord(0, f"control record has key version {version}")
+        raise MalformedRecord(0, f"control record has key version {version}")
     known = type_id in ControlType.__members__.values()
     control_type = ControlType(type_id) if known else ControlType.UNKNOWN
     coordinator_epoch = -1
@@ -90,8 +90,8 @@ def read_control(record: Record) -> ControlRecord:
 
 def _coordinator_epoch(value: bytes | None) -> int:
     if value is None or len(value) < _END_TXN_VALUE.size:
-        raise InvalidRecord(0, "a transaction marker needs a version and a coordinator epoch")
+        raise MalformedRecord(0, "a transaction marker needs a version and a coordinator epoch")
     version, coordinator_epoch = _END_TXN_VALUE.unpack_from(value)
     if version < 0:
-        raise InvalidRecord(0, f"transaction marker has version {version}")
+        raise MalformedRecord(0, f"transaction marker has version {version}")
     return int(coordinator_epoch)

@@ -69,7 +69,7 @@ class InvalidBatch(RecordError):
     """Header and records of a batch contradict each other (Kafka: INVALID_RECORD)."""
 
 
-class InvalidRecord(RecordError):
+class MalformedRecord(RecordError):
     """One record inside a batch breaks the format or a rule (Kafka: INVALID_RECORD)."""
 
     def __init__(self, index: int, reason: str) -> None:

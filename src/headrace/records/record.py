@@ -33,7 +33,7 @@ from headrace.records.batch import (
 )
 from headrace.records.buffer import Buffer
 from headrace.records.codec import Codec, compress, decompress
-from headrace.records.errors import CorruptBatch, InvalidBatch, InvalidRecord, TruncatedBatch
+from headrace.records.errors import CorruptBatch, InvalidBatch, MalformedRecord, TruncatedBatch
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -90,10 +90,10 @@ def _records(header: BatchHeader, payload: memoryview) -> Iterator[Record]:
         try:
             size, pos = varint.read_varint(payload, pos)
             if not 0 <= size <= len(payload) - pos:
-                raise InvalidRecord(index, f"{size} bytes announced, {len(payload) - pos} remain")
+                raise MalformedRecord(index, f"{size} bytes announced, {len(payload) - pos} remain")
             record = _read_record(payload, pos, pos + size, header, appended_ms)
         except (IndexError, ValueError) as error:
-            raise InvalidRecord(index, str(error)) from None
+            raise MalformedRecord(index, str(error)) from None
         pos += size
         yield record
     if pos != len(payload):
@@ -246,7 +246,7 @@ def _offset_range(
     previous = base_offset - 1
     for index, record in enumerate(records):
         if not previous < record.offset <= last_offset:
-            raise InvalidRecord(
+            raise MalformedRecord(
                 index, f"offset {record.offset} does not lie in ({previous}, {last_offset}]"
             )
         previous = record.offset

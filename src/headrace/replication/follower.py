@@ -11,8 +11,8 @@ from typing import NamedTuple
 from headrace.records.batch import whole_size
 from headrace.records.buffer import Buffer
 from headrace.replication.replica import Replica
-from headrace.storage.log import AppendResult, Log
-from headrace.storage.producers import Origin
+from headrace.storage.log.log import AppendResult, Log
+from headrace.storage.state.producers import BatchOrigin
 
 
 class Position(NamedTuple):
@@ -76,7 +76,7 @@ class Follower(Replica):
                 batches,
                 leader_epoch=self.epoch,
                 now_ms=now_ms,
-                origin=Origin.REPLICATION,
+                origin=BatchOrigin.REPLICATION,
                 # No commit waits for a replica that lacks what is committed.
                 gently=leader_watermark > log.log_end_offset,
             )

@@ -1,52 +1,53 @@
-"""A partition that this broker leads, alone.
+"""A partition that this broker leads and others follow.
 
-Guarantees: the high watermark only grows, never passes the log's end, and never passes a record
-whose flush was promised (`flush.messages`) before that flush is done. Whoever waits for a commit
-is told once: that it is done, or that it will not be done here.
+Guarantees: a record is below the high watermark only when every in-sync replica has it; while
+fewer replicas are in sync than `min.insync.replicas` asks for, or one that is out of sync may be
+elected, the watermark stands still; a follower that is about to join the set counts at once, one
+that is about to leave counts until that is committed; only one change of the set is under way. Time
+is passed in; nothing here waits.
 """
 
-from bisect import insort
-from collections.abc import Callable
-from operator import attrgetter
+from collections import deque
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
-from headrace.protocol.errors import ErrorCode
-from headrace.records.batch import (
-    HEADER_SIZE,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    unpack_header,
-)
-from headrace.records.deep import Inspection
-from headrace.replication.errors import RoleEnded
-from headrace.replication.gaps import NEVER, Gaps
+from headrace.cluster.topology import Partition
+from headrace.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from headrace.replication.follower_progress import FollowerProgress
 from headrace.replication.replica import Replica, Waiter
-from headrace.storage.errors import OutOfOrderSequence
-from headrace.storage.log import AppendResult, Log
-from headrace.storage.producers import Origin
-
-__all__ = ["Committed", "Leader", "Waiter"]
-
-Committed = Callable[[ErrorCode], None]
-"""Called once, when the records are committed or never will be."""
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.log.log import Log
 
 
-class _Wait(NamedTuple):
-    offset: int
-    tell: Committed
+class IsrProposal(NamedTuple):
+    """Whom this leader calls in sync, for the controller to decide: (broker id, broker epoch)."""
+
+    isr: tuple[tuple[int, int], ...]
+    leader_epoch: int
+    partition_epoch: int
+
+    @property
+    def ids(self) -> frozenset[int]:
+        return frozenset(broker_id for broker_id, _ in self.isr)
 
 
-_offset_of = attrgetter("offset")
-
-
-class Leader(Replica):
-    """One partition's leader. Without other replicas what is written is committed."""
+class Leader(SoleLeader):
+    """The leader of a partition with several replicas."""
 
     __slots__ = (
-        "_unflushed",
-        "_waits",
-        "enough_in_sync",
-        "gaps",
+        "_broker_id",
+        "_end_waiters",
+        "_epoch_start",
+        "_known_watermark",
+        "_maximal",
+        "_min_isr",
+        "_pending",
+        "_safe_end",
+        "_start_waiters",
+        "_unanswered",
+        "_uncommitted",
+        "partition",
+        "progress",
     )
 
     def __init__(
@@ -54,57 +55,78 @@ class Leader(Replica):
         topic: str,
         topic_id: bytes,
         index: int,
-        epoch: int,
+        partition: Partition,
         open_log: Callable[[Replica], Log],
+        *,
+        broker_id: int,
+        min_isr: int,
+        high_watermark: int,
+        now: float,
     ) -> None:
-        super().__init__(topic, topic_id, index, epoch, open_log)
-        self._unflushed: list[tuple[int, int]] | None = None  # (end offset, bytes) to be flushed
-        self._waits: list[_Wait] | None = None  # by offset
-        # Whether records for all in-sync replicas may be taken, and called safe.
-        self.enough_in_sync = True
-        self.gaps = Gaps()
+        super().__init__(topic, topic_id, index, partition.leader_epoch, open_log)
+        self.partition = partition
+        self.progress = {
+            id_: FollowerProgress(now) if id_ in partition.isr else FollowerProgress()
+            for id_ in partition.replicas
+            if id_ != broker_id
+        }
+        self._broker_id = broker_id
+        self._min_isr = min_isr
+        self._known_watermark = high_watermark
+        self._maximal = frozenset(partition.isr)
+        self._pending: IsrProposal | None = None
+        # Whom the controller may yet take in, because of a change that was given up to resign.
+        self._unanswered: frozenset[int] = frozenset()
+        self._safe_end = -1
+        self._epoch_start = -1
+        self._uncommitted: deque[tuple[int, int]] = deque()  # (end offset, bytes)
+        self._end_waiters: list[Waiter] = []
+        self._start_waiters: list[Callable[[], None]] = []
+        self._count_in_sync()
+        self.gaps.began(now, is_first=partition.leader_epoch == 0)
 
-    def excuses(self, gap: OutOfOrderSequence, now: float) -> bool:
-        """Whether the batch that is missing before this one may still come."""
-        return gap.is_ahead and self.gaps.excuses(
-            gap.producer_id, now, is_new_here=self._is_new_here(gap.producer_id)
-        )
-
-    def misses_start(self, batch: memoryview, now: float) -> bool:
-        """Whether the batch would be its producer's first here, and is not the first it sent.
-
-        Taken before the one that is on its way, it would make that one come too late for ever.
-        """
-        if self.closed or now >= self.gaps.starts_doubted_until:
-            self.gaps.starts_doubted_until = NEVER
-            return False
-        header = unpack_header(batch)
-        return (
-            header.base_sequence > 0
-            and header.producer_id not in self.log.producers
-            and self.gaps.excuses(header.producer_id, now, is_new_here=True)
-        )
+    def _opened(self, log: Log) -> None:
+        end = log.log_end_offset
+        self.high_watermark = max(log.log_start_offset, min(self._known_watermark, end))
+        self._safe_end = self._epoch_start = end
+        if log.owes_flush:
+            # What an earlier role or life left in the page cache is not safe here yet.
+            self._unflushed = [(end, 0)]
+            self._safe_end = log.recovery_point
+        log.begin_epoch(self.epoch)
+        self._advance()
 
     def _is_new_here(self, producer_id: int) -> bool:
-        """Whether all that the log has of this producer was taken by leaders before."""
-        return False
+        known = self.log.producers.get(producer_id)
+        if known is None or not known.batches:
+            return False
+        return known.batches[-1].last_offset < self._epoch_start
 
-    def append(
-        self,
-        batches: memoryview,
-        now_ms: int,
-        origin: Origin = Origin.CLIENT,
-        looked: Inspection | None = None,
-    ) -> AppendResult:
-        """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
-        if self.closed:
-            raise self._ended()
-        log = self._log or self.log
-        result = log.append(
-            batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, looked=looked
+    @property
+    def known_watermark(self) -> int:
+        return self.high_watermark if self.is_open else self._known_watermark
+
+    @property
+    def knows_watermark(self) -> bool:
+        """Whether all that was committed when it was elected counts as committed again (KIP-207).
+
+        Until its followers have said what they have, the watermark may be behind what others told.
+        """
+        return self.high_watermark >= self._epoch_start
+
+    def awaits(self, replica_id: int) -> bool:
+        """Whether records are committed only when this replica has them."""
+        return replica_id in self._maximal
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def _count_in_sync(self) -> None:
+        partition = self.partition
+        # Whom the controller would elect though it is out of sync must miss nothing: as long as
+        # there is one, the set is too small, whatever minimum this broker knows of.
+        self.enough_in_sync = not partition.eligible_leaders and len(partition.isr) >= min(
+            self._min_isr, len(partition.replicas)
         )
-        self._appended(log, len(batches), result.duplicate, result.needs_flush)
-        return result
 
     def append_own(
         self,
@@ -114,83 +136,255 @@ class Leader(Replica):
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> int:
-        """Appends `count` records of this broker's own coordinator, as one batch; returns the
-        first one's offset."""
         if self.closed:
             raise self._ended()
         log = self._log or self.log
         first_offset, needs_flush = log.append_own(
             payload, count, self.epoch, now_ms, producer_id, producer_epoch
         )
-        if needs_flush or self._unflushed or self._waiters:
-            self._appended(log, HEADER_SIZE + len(payload), False, needs_flush)
-        else:
-            self.high_watermark = first_offset + count
+        self._appended(log, HEADER_SIZE + len(payload), False, needs_flush)
         return first_offset
 
-    def _ended(self) -> RoleEnded:
-        return RoleEnded(f"{self.topic}-{self.index} is no longer led in epoch {self.epoch}")
-
     def _appended(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
+        end = log.log_end_offset
+        if not duplicate:
+            self._uncommitted.append((end, size_bytes))
         if needs_flush or self._unflushed:
-            # Also a duplicate waits for the flush that its first copy was promised.
             if self._unflushed is None:
                 self._unflushed = []
-            size = 0 if duplicate else size_bytes
-            self._unflushed.append((log.log_end_offset, size))
-        elif not duplicate:
-            self.high_watermark = log.log_end_offset
-            if self._waiters:
-                self._tell(size_bytes)
-
-    @property
-    def flush_pending(self) -> bool:
-        return bool(self._unflushed)
+            self._unflushed.append((end, 0 if duplicate else size_bytes))
+        else:
+            self._safe_end = end
+            if len(self._maximal) == 1:
+                self._advance()
+        for waiter in tuple(self._end_waiters):
+            waiter.advanced(size_bytes)
 
     def flushed(self, up_to: int) -> None:
-        """A flush that covers every offset below `up_to` is done."""
-        done = [size for end, size in self._unflushed or () if end <= up_to]
-        if done and self._unflushed:
-            self._unflushed = self._unflushed[len(done) :]
-            self.high_watermark = up_to
-            self._tell(sum(done))
-            self._commit()
+        if self._unflushed:
+            self._unflushed = [entry for entry in self._unflushed if entry[0] > up_to]
+            self._safe_end = max(self._safe_end, up_to)
+            self._advance()
 
-    # --- waiting for commits --------------------------------------------------------------------
+    def interrupt(self) -> None:
+        super().interrupt()
+        for waiter in tuple(self._end_waiters):
+            waiter.interrupted()
 
-    def when_committed(self, next_offset: int, tell: Committed) -> None:
-        """`tell` hears when all below `next_offset` is committed, or that it will not be here."""
-        if self.closed:
-            tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        elif next_offset <= self.high_watermark:
-            tell(self._verdict())
-        else:
-            waits = self._waits
-            if waits is None:
-                waits = self._waits = []
-            insort(waits, _Wait(next_offset, tell), key=_offset_of)
+    # --- followers ------------------------------------------------------------------------------
 
-    def stop_waiting(self, tell: Committed) -> None:
-        """Whoever gave up is not told any more."""
-        self._waits = [wait for wait in self._waits or () if wait.tell != tell]
+    def watch_end(self, waiter: Waiter) -> None:
+        """For followers: told of every append, committed or not."""
+        self._end_waiters.append(waiter)
 
-    def _verdict(self) -> ErrorCode:
-        enough = self.enough_in_sync
-        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    def unwatch_end(self, waiter: Waiter) -> None:
+        if waiter in self._end_waiters:
+            self._end_waiters.remove(waiter)
 
-    def _commit(self) -> None:
-        """Tells those whose records the watermark has passed."""
-        waits, end = self._waits, self.high_watermark
-        if not waits or waits[0].offset > end:
+    def fetched(
+        self, broker_id: int, broker_epoch: int, offset: int, log_start: int, now: float
+    ) -> bool:
+        """A follower asks for `offset`: it has all before it.
+
+        False for who holds no replica, and for an earlier life of one that does.
+        """
+        progress = self.progress.get(broker_id)
+        if progress is None or broker_epoch < progress.broker_epoch:
+            return False
+        end = self.log.log_end_offset
+        moved = log_start != progress.log_start
+        progress.fetched(offset, log_start, broker_epoch, end, now)
+        if moved:
+            for told in tuple(self._start_waiters):
+                told()
+        if broker_id in self._maximal:
+            self._advance()
+        return True
+
+    def low_watermark(self, live: Container[int]) -> int:
+        """Where the records of this leader and of its live followers begin; -1 while unknown."""
+        starts = [each.log_start for id_, each in self.progress.items() if id_ in live]
+        return min([self.log.log_start_offset, *starts])
+
+    def watch_starts(self, told: Callable[[], None]) -> None:
+        """Calls `told` whenever a follower says that its log starts elsewhere now."""
+        self._start_waiters.append(told)
+
+    def unwatch_starts(self, told: Callable[[], None]) -> None:
+        if told in self._start_waiters:
+            self._start_waiters.remove(told)
+
+    def _advance(self) -> None:
+        if not self.enough_in_sync:
             return
-        done = [wait for wait in waits if wait.offset <= end]
-        self._waits = waits[len(done) :]
-        verdict = self._verdict()
-        for wait in done:
-            wait.tell(verdict)
+        end = self._safe_end
+        for id_ in self._maximal:
+            if id_ != self._broker_id:
+                progress = self.progress.get(id_)
+                end = min(end, progress.log_end if progress is not None else -1)
+        if end <= self.high_watermark:
+            return
+        self.high_watermark = end
+        size = 0
+        while self._uncommitted and self._uncommitted[0][0] <= end:
+            size += self._uncommitted.popleft()[1]
+        if self._waiters:
+            self._tell(size)
+        self._commit()
 
-    def close(self) -> None:
-        super().close()
-        waits, self._waits = self._waits, None
-        for wait in waits or ():
-            wait.tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    # --- who is in sync -------------------------------------------------------------------------
+
+    def propose(self, live: Mapping[int, int], now: float, max_lag_s: float) -> IsrProposal | None:
+        """The set without those that lag, if there are any; `live` maps brokers to their epochs.
+
+        From then on it is under way, until `partition_changed` or `refused`.
+        """
+        if self._pending is not None or not self.is_open:
+            return None
+        end = self.log.log_end_offset
+        for progress in self.progress.values():
+            if progress.log_end == end:
+                # Fetches name only what has changed: who has everything may be silent for long.
+                progress.caught_up_at = now
+        return self._propose(
+            {
+                id_
+                for id_ in self.partition.isr
+                if id_ == self._broker_id or not self.progress[id_].lags(end, now, max_lag_s)
+            },
+            live,
+        )
+
+    def propose_joining(
+        self, joining: Iterable[int], live: Mapping[int, int]
+    ) -> IsrProposal | None:
+        """The set with those of `joining` that may be in it: followers that have just fetched.
+
+        Nobody joins because of what it said long ago: while the watermark stands still, a follower
+        that is gone looks as if it had everything.
+        """
+        if self._pending is not None:
+            return None
+        may = {
+            id_
+            for id_ in joining
+            if self.has_caught_up(id_) and live.get(id_) == self.progress[id_].broker_epoch
+        }
+        return self._propose({*self.partition.isr, *may}, live)
+
+    def propose_resigning(self, live: Mapping[int, int]) -> IsrProposal | None:
+        """The others alone, because this leader's log has failed: one of them is to lead.
+
+        Nobody at all where one that is out of sync, and misses nothing, is to lead.
+        """
+        if self._pending is not None and self._broker_id not in self._pending.ids:
+            return None
+        others = {id_ for id_ in self.partition.isr if id_ != self._broker_id and id_ in live}
+        if not others and live.keys().isdisjoint(self.partition.eligible_leaders):
+            return None
+        if self._pending is not None:
+            self._unanswered |= self._pending.ids
+            self._pending = None
+        return self._propose(others, live)
+
+    def can_spare_itself(self, live: Mapping[int, int]) -> bool:
+        """Whether others can lead, and acknowledge, without this replica.
+
+        With fewer of them it would count as one that misses nothing (KIP-966), and could not be
+        copied again.
+        """
+        others = [id_ for id_ in self.partition.isr if id_ != self._broker_id and id_ in live]
+        return len(others) >= max(1, self._min_isr)
+
+    def has_caught_up(self, broker_id: int) -> bool:
+        """It has all that is committed, also what this leader found when its epoch began."""
+        progress = self.progress.get(broker_id)
+        return progress is not None and progress.log_end >= max(
+            self.high_watermark, self._epoch_start
+        )
+
+    def _propose(self, isr: set[int], live: Mapping[int, int]) -> IsrProposal | None:
+        if isr == set(self.partition.isr):
+            return None
+        self._pending = proposal = IsrProposal(
+            tuple(
+                (id_, self._epoch_of(id_, live)) for id_ in self.partition.replicas if id_ in isr
+            ),
+            self.epoch,
+            self.partition.partition_epoch,
+        )
+        before = self._maximal
+        self._maximal = self._unanswered.union(isr, self.partition.isr)
+        if not self._maximal <= before:
+            for waiter in tuple(self._end_waiters):
+                waiter.interrupted()  # who joins is waited for from now on
+        return proposal
+
+    def _epoch_of(self, broker_id: int, live: Mapping[int, int]) -> int:
+        return live.get(broker_id, -1)
+
+    @property
+    def pending(self) -> IsrProposal | None:
+        """What the controller has not answered yet. An unclear answer leaves it: ask again."""
+        return self._pending
+
+    def refused(self, proposal: IsrProposal) -> None:
+        """The controller has certainly not done it: the set is what it was."""
+        if self._pending is proposal:
+            self._pending = None
+            self._maximal = self._unanswered.union(self.partition.isr)
+            self._advance()
+
+    def partition_changed(self, partition: Partition, now: float) -> None:
+        """What the controller has committed, by its answer or with the metadata."""
+        if (
+            partition.leader_epoch != self.epoch
+            or partition.partition_epoch <= self.partition.partition_epoch
+        ):
+            return
+        self._take(partition, now)
+
+    def lead_on(self, partition: Partition, now: float) -> None:
+        """The same leader in a new epoch, e.g. after a replica was removed.
+
+        Records that wait for their commit go on waiting: they are in this leader's log.
+        """
+        if partition.leader_epoch <= self.epoch:
+            return
+        self.epoch = partition.leader_epoch
+        if self.is_open:
+            self._epoch_start = self.log.log_end_offset
+        self._take(partition, now)
+        if self.is_open:
+            self.log.begin_epoch(self.epoch)  # last: a log that has failed refuses it
+
+    def resume(self) -> None:
+        """The log is in use again, and knows nothing of epochs that were given out meanwhile."""
+        self.log.begin_epoch(self.epoch)
+        self._advance()
+
+    def _take(self, partition: Partition, now: float) -> None:
+        self.partition = partition
+        self._count_in_sync()
+        self._pending = None
+        self._unanswered = frozenset()
+        self._maximal = frozenset(partition.isr)
+        for id_ in partition.replicas:
+            if id_ != self._broker_id and id_ not in self.progress:
+                self.progress[id_] = FollowerProgress()
+        for id_ in set(self.progress).difference(partition.replicas):
+            del self.progress[id_]
+        for id_ in partition.isr:
+            if id_ != self._broker_id:
+                # It was in sync a moment ago: its time to lag begins now.
+                progress = self.progress[id_]
+                progress.caught_up_at = max(progress.caught_up_at, now)
+        if self.is_open:
+            self._advance()
+
+    def require_in_sync(self, min_isr: int) -> None:
+        """`min.insync.replicas` was changed."""
+        self._min_isr = min_isr
+        self._count_in_sync()
+        if self.is_open:
+            self._advance()

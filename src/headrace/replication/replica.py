@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from headrace.protocol.errors import ErrorCode
-from headrace.storage.log import Log
+from headrace.storage.log.log import Log
 
 
 class Waiter(Protocol):

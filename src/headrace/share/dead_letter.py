@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from headrace.records.record import Headers, Record, build_batch
-from headrace.share.record_state import DeadLetter
+from headrace.share.record_state import RejectedRecord
 
 REJECTED: Final = "Offset rejected by client."
 DELIVERIES_USED_UP: Final = "Offset delivery count exceeded the threshold."
@@ -18,7 +18,7 @@ _BATCH_OVERHEAD_BYTES: Final = 61
 _RECORD_OVERHEAD_BYTES: Final = 64  # lengths, deltas and counts, generously
 
 
-class Origin(NamedTuple):
+class RecordOrigin(NamedTuple):
     """Where dead letters come from."""
 
     group_id: str
@@ -33,7 +33,7 @@ class Original(NamedTuple):
     value: bytes | None
 
 
-def headers(origin: Origin, offset: int, letter: DeadLetter) -> Headers:
+def headers(origin: RecordOrigin, offset: int, letter: RejectedRecord) -> Headers:
     """Kafka's names; every value is text."""
     return (
         (_TOPIC, origin.topic.encode()),
@@ -45,7 +45,7 @@ def headers(origin: Origin, offset: int, letter: DeadLetter) -> Headers:
     )
 
 
-def source_offset(found: Headers, origin: Origin) -> int | None:
+def source_offset(found: Headers, origin: RecordOrigin) -> int | None:
     """Which record of the origin a letter stands for; None if it is not the origin's."""
     said = dict(found)
     named = (said.get(_GROUP), said.get(_TOPIC), said.get(_PARTITION))
@@ -56,8 +56,8 @@ def source_offset(found: Headers, origin: Origin) -> int | None:
 
 
 def first_batch(
-    origin: Origin,
-    letter: DeadLetter,
+    origin: RecordOrigin,
+    letter: RejectedRecord,
     originals: Mapping[int, Original],
     *,
     now_ms: int,

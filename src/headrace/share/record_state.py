@@ -54,7 +54,7 @@ class StateBatch(NamedTuple):
     deliveries: int
 
 
-class DeadLetter(NamedTuple):
+class RejectedRecord(NamedTuple):
     """Records that were given up and must be copied before they may be archived."""
 
     first: int

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from headrace.testing import factories
     from headrace.testing.broker import Broker
-    from headrace.testing.cases import AsyncHeadraceTestCase, HeadraceTestCase
     from headrace.testing.cluster import Cluster
     from headrace.testing.helper import Headrace
+    from headrace.testing.unittest_cases import AsyncHeadraceTestCase, HeadraceTestCase
     from headrace.testing.virtual_clock import VirtualClock
 
 __all__ = [
@@ -28,11 +28,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AsyncHeadraceTestCase": "headrace.testing.cases",
+    "AsyncHeadraceTestCase": "headrace.testing.unittest_cases",
     "Broker": "headrace.testing.broker",
     "Cluster": "headrace.testing.cluster",
     "Headrace": "headrace.testing.helper",
-    "HeadraceTestCase": "headrace.testing.cases",
+    "HeadraceTestCase": "headrace.testing.unittest_cases",
     "VirtualClock": "headrace.testing.virtual_clock",
 }
 

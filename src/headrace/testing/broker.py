@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from headrace.broker.node import Broker as Node
-from headrace.broker.world import World
+from headrace.broker.runtime.environment import Environment
 from headrace.clock import Clock, SystemClock
 from headrace.cluster.settings import BrokerSettings
 from headrace.runtime import loop_factory
@@ -76,14 +76,14 @@ class Broker(Lifetime):
         port: int = 0,
         clock: Clock | None = None,
         random: Random | None = None,
-        world: World | None = None,
+        world: Environment | None = None,
         loops: LoopFactory | None = None,
     ) -> None:
         self._settings = dict(settings or {})
         self._data = data
         self._port = port
         self._clock = clock
-        self._world = (world or World())._replace(
+        self._world = (world or Environment())._replace(
             clock=clock or SystemClock(), random=random or SystemRandom()
         )
         self._loops = loops or loop_factory()

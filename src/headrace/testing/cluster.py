@@ -16,11 +16,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NoReturn, Self
 
-from headrace.broker.world import World
+from headrace.broker.runtime.environment import Environment
 from headrace.testing.broker import Broker
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.lifetime import Lifetime
-from headrace.testing.links import Links
+from headrace.testing.network_links import NetworkLinks
 from headrace.testing.shared_store import SESSION_TIMEOUT_S, SharedStore
 from headrace.testing.slow_files import SlowFiles
 
@@ -63,7 +63,7 @@ class Cluster(Lifetime):
         self._racks = racks
         self._session_timeout_s = session_timeout_s
         self._store: SharedStore | None = None
-        self._links = Links()
+        self._links = NetworkLinks()
         self._disks: dict[int, SlowFiles] = {}
         self._paused: set[int] = set()
         self._temporary: TemporaryDirectory[str] | None = None
@@ -111,7 +111,7 @@ class Cluster(Lifetime):
     def _begin(self, broker_id: int) -> None:
         assert self._temporary is not None
         disk = self._disks[broker_id] = SlowFiles()
-        world = World(files=disk, cluster_store=lambda *_: self._shared.session(broker_id))
+        world = Environment(files=disk, cluster_store=lambda *_: self._shared.session(broker_id))
         broker = Broker(
             settings=self._settings_of(broker_id),
             data=Path(self._temporary.name) / str(broker_id),

@@ -17,18 +17,18 @@ from headrace.client.client import ClusterClient
 from headrace.client.errors import RequestRefused
 from headrace.client.groups import GroupDescription, ListedGroup, list_groups
 from headrace.client.offsets import commit_offsets, committed_offsets, list_bounds
-from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.results import Refusal, TopicPartition
 from headrace.client.topics import NewTopic, create_topics, list_topics
 from headrace.records.partitioner import partition_for_key
-from headrace.testing import consuming, membership, producing
-from headrace.testing.cleaning import Inventory, clean, take_inventory
+from headrace.testing import consumer, group_eviction, producer
+from headrace.testing.cleanup import Inventory, clean, take_inventory
 from headrace.testing.client_thread import ClientThread
-from headrace.testing.consuming import DeadlineMissed, ReceivedRecord, Wanted
-from headrace.testing.producing import NewRecord, Written
+from headrace.testing.consumer import DeadlineMissed, ReadRequest, ReceivedRecord
+from headrace.testing.producer import RecordToWrite, Written
 
 if TYPE_CHECKING:
     from headrace.client.transactions import TransactionDescription
-    from headrace.testing.aio import AsyncHeadrace
+    from headrace.testing.async_helper import AsyncHeadrace
     from headrace.testing.trouble import Trouble
     from headrace.testing.virtual_clock import VirtualClock
 
@@ -41,7 +41,7 @@ PAUSE_S: Final = 0.01
 Text = bytes | str
 
 
-class AnyBroker(Protocol):
+class HelperBroker(Protocol):
     """The broker that a test uses: one in this process, or one elsewhere."""
 
     @property
@@ -63,7 +63,7 @@ class AnyBroker(Protocol):
 class Headrace:
     """A helper for the tests of one broker; `close` ends its connections."""
 
-    def __init__(self, broker: AnyBroker) -> None:
+    def __init__(self, broker: HelperBroker) -> None:
         self.broker = broker
         self._thread = ClientThread(lambda: broker.bootstrap_servers)
         self._inventory: Inventory | None = None
@@ -108,7 +108,7 @@ class Headrace:
     @cached_property
     def aio(self) -> "AsyncHeadrace":
         """The same methods for asyncio."""
-        from headrace.testing.aio import AsyncHeadrace
+        from headrace.testing.async_helper import AsyncHeadrace
 
         return AsyncHeadrace(self)
 
@@ -192,7 +192,7 @@ class Headrace:
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         stamp_ms = self.broker.now_ms() if timestamp_ms is None else timestamp_ms
         encoded = tuple((name, _bytes(value)) for name, value in pairs)
-        records = [NewRecord(_bytes(value), _bytes(key), encoded, stamp_ms) for value in values]
+        records = [RecordToWrite(_bytes(value), _bytes(key), encoded, stamp_ms) for value in values]
         return self._call(
             lambda client: self._produce(client, topic, records, partition, timeout_s)
         )
@@ -201,18 +201,18 @@ class Headrace:
         self,
         client: ClusterClient,
         topic: str,
-        records: Sequence[NewRecord],
+        records: Sequence[RecordToWrite],
         partition: int | None,
         timeout_s: float,
     ) -> list[Written]:
         count = await self._partitions_of(client, topic, timeout_s)
-        batches: dict[int, list[tuple[int, NewRecord]]] = {}
+        batches: dict[int, list[tuple[int, RecordToWrite]]] = {}
         for number, record in enumerate(records):
             chosen = self._choose(topic, record, count) if partition is None else partition
             batches.setdefault(chosen, []).append((number, record))
         written: dict[int, Written] = {}
         for chosen, batch in batches.items():
-            places = await producing.produce(
+            places = await producer.produce(
                 client, topic, chosen, [record for _, record in batch], timeout_s=timeout_s
             )
             for (number, _), place in zip(batch, places, strict=True):
@@ -233,7 +233,7 @@ class Headrace:
             await asyncio.sleep(pause_s)
             pause_s = PAUSE_S
 
-    def _choose(self, topic: str, record: NewRecord, count: int) -> int:
+    def _choose(self, topic: str, record: RecordToWrite, count: int) -> int:
         if record.key is not None:
             return partition_for_key(record.key, count)
         turn = self._turns.get(topic, 0)
@@ -256,8 +256,8 @@ class Headrace:
         consumers are disturbed. Waits for the topic too. Raises `DeadlineMissed`, which is an
         AssertionError and says what did come.
         """
-        wanted = Wanted(topic, count, partition, from_offset, read_committed, timeout_s)
-        return self._call(lambda client: consuming.consume(client, wanted))
+        wanted = ReadRequest(topic, count, partition, from_offset, read_committed, timeout_s)
+        return self._call(lambda client: consumer.consume(client, wanted))
 
     # --- groups ---------------------------------------------------------------------------------
 
@@ -272,7 +272,9 @@ class Headrace:
         self, group: str, *, timeout_s: float = TIMEOUT_S
     ) -> GroupDescription | None:
         """Its state and members, whatever its kind; None if there is none."""
-        return self._call(lambda client: membership.describe(client, group, timeout_s=timeout_s))
+        return self._call(
+            lambda client: group_eviction.describe(client, group, timeout_s=timeout_s)
+        )
 
     def commit(
         self, group: str, offsets: Mapping[tuple[str, int], int], *, timeout_s: float = TIMEOUT_S
@@ -364,7 +366,7 @@ class Headrace:
         move moves, so there all members are put out, as if their sessions had expired.
         """
         self._call(
-            lambda client: membership.rebalance(
+            lambda client: group_eviction.rebalance(
                 client, self._thread.new_client, group, timeout_s=timeout_s
             )
         )
@@ -379,7 +381,7 @@ class Headrace:
     async def _expire(
         self, client: ClusterClient, group: str, member_id: str | None, timeout_s: float
     ) -> None:
-        found = await membership.describe(client, group, timeout_s=timeout_s)
+        found = await group_eviction.describe(client, group, timeout_s=timeout_s)
         members = [
             member
             for member in (found.members if found is not None else ())
@@ -388,7 +390,7 @@ class Headrace:
         if found is None or not members:
             msg = f"the group {group!r} has no such member"
             raise ValueError(msg)
-        await membership.remove_members(client, found, members, timeout_s=timeout_s)
+        await group_eviction.remove_members(client, found, members, timeout_s=timeout_s)
 
 
 def _bytes(text: Text | None) -> bytes | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeAlias
 
-from headrace.storage.filesystem import Buffer, DirEntry, FileInfo
+from headrace.storage.files.filesystem import Buffer, DirEntry, FileInfo
 
 SECTOR_BYTES = 512
 

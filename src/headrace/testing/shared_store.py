@@ -15,7 +15,7 @@ from headrace.cluster.records import MetadataRecord
 from headrace.cluster.store import ConnectionSuspended, Elected, Registration
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
-from headrace.cluster.topology import Broker
+from headrace.cluster.topology import BrokerRegistration
 
 T = TypeVar("T")
 
@@ -134,7 +134,7 @@ class StoreSession:
 
     async def register(
         self,
-        broker: Broker,
+        broker: BrokerRegistration,
         *,
         clean_shutdown_epoch: int | None = None,
         storage_id: str = "",

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from headrace.cluster.stores.zookeeper_client import (
     ANY_VERSION,
-    Check,
+    CheckVersion,
     Create,
     Delete,
     Op,
@@ -26,7 +26,7 @@ WatchKind = Literal["data", "children"]
 
 
 @dataclass(slots=True)
-class Znode:
+class SimulatedZnode:
     """One node. `children` are names, not paths."""
 
     data: bytes
@@ -48,7 +48,7 @@ class ZnodeTree:
 
     def __init__(self) -> None:
         self.zxid = 0
-        self.nodes: dict[str, Znode] = {ROOT: Znode(b"", 0, 0)}
+        self.nodes: dict[str, SimulatedZnode] = {ROOT: SimulatedZnode(b"", 0, 0)}
         self._watches: dict[tuple[WatchKind, str], dict[int, Callable[[], None]]] = {}
 
     def watch(self, kind: WatchKind, path: str, key: int, fire: Callable[[], None]) -> None:
@@ -85,7 +85,7 @@ class ZnodeTree:
         if owned:
             self.write([Delete(path) for path in sorted(owned)], session_id)
 
-    def _add(self, path: str, node: Znode) -> None:
+    def _add(self, path: str, node: SimulatedZnode) -> None:
         self.nodes[path] = node
         self.nodes[parent_of(path)].children.add(name_of(path))
 
@@ -113,7 +113,7 @@ class ZnodeTree:
             if node is not None:
                 raise fail(Reason.EXISTS)
             owner = session_id if op.ephemeral else 0
-            self._add(op.path, Znode(op.data, zxid, zxid, owner=owner))
+            self._add(op.path, SimulatedZnode(op.data, zxid, zxid, owner=owner))
             undo.append(partial(self._remove, op.path))
             touched += [("data", op.path), ("children", parent_of(op.path))]
             return None
@@ -123,7 +123,7 @@ class ZnodeTree:
             raise fail(Reason.VERSION)
         if isinstance(op, Delete) and node.children:
             raise fail(Reason.NOT_EMPTY)
-        if isinstance(op, Check):
+        if isinstance(op, CheckVersion):
             return None
         if isinstance(op, SetData):
             undo.append(partial(node.restore, node.data, node.mzxid, node.version))

@@ -3,7 +3,7 @@
 import os
 import time
 
-from headrace.storage.filesystem import Buffer, RealFileSystem
+from headrace.storage.files.filesystem import Buffer, RealFileSystem
 
 
 class SlowFiles(RealFileSystem):

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
-from headrace.broker.connection import Connection, Held, Parts, Pipelined, Serial
-from headrace.broker.dispatch import HANDLERS, Context, encode
-from headrace.broker.fetch_session import FetchSession
+from headrace.broker.fetch.fetch_session import FetchSession
+from headrace.broker.network.connection import Connection, Held, Parts, Pipelined, Serial
+from headrace.broker.network.dispatch import HANDLERS, Context, encode
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_answers import error_answer, has_place_for
 from headrace.protocol.errors import ErrorCode

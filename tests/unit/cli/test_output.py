@@ -8,7 +8,7 @@ import pytest
 from headrace.cli.exits import ExitCode
 from headrace.cli.output import Fields, Format, Output, Table, code_of, plain, progress, report
 from headrace.cli.yaml_text import to_yaml
-from headrace.client.outcomes import Refusal
+from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
 
 EXISTS = Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'b' already exists.")

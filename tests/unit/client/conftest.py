@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.fake_broker import FakeBroker
+from support.wire.fake_broker import FakeBroker
 
 
 @pytest.fixture

@@ -4,7 +4,12 @@ from collections.abc import Mapping
 
 from headrace.cluster.configs.catalog import BROKER, TOPIC
 from headrace.cluster.configs.definition import ConfigType
-from headrace.cluster.effective import ConfigEntry, ConfigSource, EffectiveConfig, SynonymEntry
+from headrace.cluster.effective_config import (
+    EffectiveConfig,
+    EffectiveEntry,
+    EffectiveSource,
+    SynonymEntry,
+)
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import ConfigChanged
 from headrace.cluster.resources import (
@@ -36,7 +41,7 @@ def view(
     return EffectiveConfig(BrokerSettings.parse(static or {}).static, 1, image)
 
 
-def by_name(entries: list[ConfigEntry]) -> dict[str, ConfigEntry]:
+def by_name(entries: list[EffectiveEntry]) -> dict[str, EffectiveEntry]:
     return {entry.name: entry for entry in entries}
 
 
@@ -46,13 +51,13 @@ def test_the_layers_win_in_kafkas_order() -> None:
     broker = {"log.segment.bytes": "2000000"}
     own = {"segment.bytes": "1048576"}
     for effective, value, source in (
-        (view(), 1073741824, ConfigSource.DEFAULT_CONFIG),
-        (view(static), 4000000, ConfigSource.STATIC_BROKER_CONFIG),
-        (view(static, default=default), 3000000, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (view(), 1073741824, EffectiveSource.DEFAULT_CONFIG),
+        (view(static), 4000000, EffectiveSource.STATIC_BROKER_CONFIG),
+        (view(static, default=default), 3000000, EffectiveSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
         (
             view(static, default=default, broker=broker),
             2000000,
-            ConfigSource.DYNAMIC_BROKER_CONFIG,
+            EffectiveSource.DYNAMIC_BROKER_CONFIG,
         ),
     ):
         assert effective.topic_values("t")["segment.bytes"] == value
@@ -62,11 +67,11 @@ def test_the_layers_win_in_kafkas_order() -> None:
     assert effective.topic_values("t")["segment.bytes"] == 1048576
     entry = by_name(effective.describe_topic(own))["segment.bytes"]
     assert [(item.name, item.value, item.source) for item in entry.synonyms] == [
-        ("segment.bytes", "1048576", ConfigSource.DYNAMIC_TOPIC_CONFIG),
-        ("log.segment.bytes", "2000000", ConfigSource.DYNAMIC_BROKER_CONFIG),
-        ("log.segment.bytes", "3000000", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
-        ("log.segment.bytes", "4000000", ConfigSource.STATIC_BROKER_CONFIG),
-        ("log.segment.bytes", "1073741824", ConfigSource.DEFAULT_CONFIG),
+        ("segment.bytes", "1048576", EffectiveSource.DYNAMIC_TOPIC_CONFIG),
+        ("log.segment.bytes", "2000000", EffectiveSource.DYNAMIC_BROKER_CONFIG),
+        ("log.segment.bytes", "3000000", EffectiveSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        ("log.segment.bytes", "4000000", EffectiveSource.STATIC_BROKER_CONFIG),
+        ("log.segment.bytes", "1073741824", EffectiveSource.DEFAULT_CONFIG),
     ]
 
 
@@ -124,7 +129,7 @@ def test_a_broker_lists_every_setting_with_its_facts() -> None:
     partitions = entries["num.partitions"]
     assert (partitions.value, partitions.source, partitions.type, partitions.read_only) == (
         "3",
-        ConfigSource.STATIC_BROKER_CONFIG,
+        EffectiveSource.STATIC_BROKER_CONFIG,
         ConfigType.INT,
         True,
     )
@@ -149,7 +154,7 @@ def test_secrets_and_unknown_values_are_never_shown() -> None:
     assert "hunter" not in repr(described)
     entries = by_name(described)
     assert entries["ssl.keystore.password"].is_sensitive
-    assert entries["ssl.keystore.password"].source is ConfigSource.STATIC_BROKER_CONFIG
+    assert entries["ssl.keystore.password"].source is EffectiveSource.STATIC_BROKER_CONFIG
     assert entries["foo.bar"].is_sensitive
     assert entries["foo.bar"].type is ConfigType.UNKNOWN
     assert entries["listener.name.x.ssl.key.password"].is_sensitive
@@ -161,7 +166,7 @@ def test_the_cluster_default_lists_only_what_was_set() -> None:
     assert (entry.name, entry.value, entry.source) == (
         "log.segment.bytes",
         "2000000",
-        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
+        EffectiveSource.DYNAMIC_DEFAULT_BROKER_CONFIG,
     )
     assert effective.describe_cluster_default(["other"]) == []
 
@@ -171,15 +176,15 @@ def test_groups_inherit_from_the_broker() -> None:
     image = MetadataImage().apply([ConfigChanged(group, "consumer.session.timeout.ms", "50000")])
     entries = by_name(EffectiveConfig({}, 1, image).describe_group("g"))
     session = entries["consumer.session.timeout.ms"]
-    assert (session.value, session.source) == ("50000", ConfigSource.DYNAMIC_GROUP_CONFIG)
+    assert (session.value, session.source) == ("50000", EffectiveSource.DYNAMIC_GROUP_CONFIG)
     assert [item.name for item in session.synonyms] == [
         "consumer.session.timeout.ms",
         "group.consumer.session.timeout.ms",
     ]
     reset = entries["share.auto.offset.reset"]
-    assert (reset.value, reset.source) == ("latest", ConfigSource.DEFAULT_CONFIG)
+    assert (reset.value, reset.source) == ("latest", EffectiveSource.DEFAULT_CONFIG)
     assert reset.synonyms == (
-        SynonymEntry("share.auto.offset.reset", "latest", ConfigSource.DEFAULT_CONFIG),
+        SynonymEntry("share.auto.offset.reset", "latest", EffectiveSource.DEFAULT_CONFIG),
     )
 
 
@@ -188,7 +193,7 @@ def test_subscriptions_have_defaults() -> None:
         [ConfigChanged(ConfigResource(ResourceType.CLIENT_METRICS, "m"), "interval.ms", "1000")]
     )
     entries = by_name(EffectiveConfig({}, 1, image).describe_client_metrics("m"))
-    assert entries["interval.ms"].source is ConfigSource.DYNAMIC_CLIENT_METRICS_CONFIG
+    assert entries["interval.ms"].source is EffectiveSource.DYNAMIC_CLIENT_METRICS_CONFIG
     assert entries["match"].value == ""
 
 

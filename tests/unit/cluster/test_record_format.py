@@ -23,11 +23,11 @@ from headrace.cluster.records import (
 )
 from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
 from headrace.cluster.snapshot import records_of
-from headrace.cluster.topology import Broker, Endpoint, Partition
+from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 
 TOPIC_ID = bytes(range(16))
 PARTITION = Partition((1, 2, 3), (1, 2), 2, 7, 9, (3,), (4,), (1,))
-BROKER = Broker(
+BROKER = BrokerRegistration(
     2,
     2**40,
     (Endpoint("PLAINTEXT", "höst", 9092), Endpoint("X", "h", 1)),
@@ -41,7 +41,7 @@ EVERY_RECORD: list[MetadataRecord] = [
     ClusterNamed("abc"),
     ControllerElected(3, 8),
     BrokerRegistered(BROKER),
-    BrokerRegistered(Broker(1, 5, ())),
+    BrokerRegistered(BrokerRegistration(1, 5, ())),
     BrokerFenced(2),
     BrokerLeaving(2),
     BrokerUnregistered(2),

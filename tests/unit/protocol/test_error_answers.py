@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.dispatch import HANDLERS
+from headrace.broker.network.dispatch import HANDLERS
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_answers import error_answer
 from headrace.protocol.errors import ErrorCode

@@ -4,9 +4,9 @@ import pytest
 
 from headrace.records.record import Record, build_batch
 from headrace.replication.follower import Follower
-from headrace.storage.filesystem import PIECE_BYTES, Buffer
+from headrace.storage.files.filesystem import PIECE_BYTES, Buffer
 from headrace.testing.memory_files import MemoryFileSystem
-from unit.storage.storage_rig import NOW_MS, open_log
+from support.storage.memory_log import NOW_MS, open_log
 
 LARGE = bytes(3 * PIECE_BYTES)
 

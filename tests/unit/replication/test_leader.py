@@ -1,134 +1,246 @@
-"""A leader's high watermark only grows and never passes a promised flush."""
+"""A leader with followers: what it counts as committed, and whom it calls in sync."""
 
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from headrace.clock import SystemClock
+from headrace.cluster.topology import Partition
 from headrace.protocol.errors import ErrorCode
 from headrace.records.record import Record, build_batch
 from headrace.replication.leader import Leader
-from headrace.storage.config import LogConfig
-from headrace.storage.filesystem import RealFileSystem
-from headrace.storage.log import Log
-from headrace.storage.manager import LogManager
+from headrace.replication.replica import Replica
+from headrace.storage.directories.log_manager import LogManager
+from headrace.storage.errors import StorageError
+from headrace.storage.log.log import Log
+from headrace.storage.state.damage import Damage
+from headrace.storage.state.log_config import LogConfig
+from headrace.testing.memory_files import MemoryFileSystem
 
-TOPIC_ID = b"t" * 16
 NOW_MS = 1_700_000_000_000
+ALL = Partition(replicas=(1, 2, 3), isr=(1, 2, 3), leader=1)
+LIVE = {1: 10, 2: 20, 3: 30}
+MAX_LAG_S = 30.0
 
 
-class Bell:
-    """Counts what a waiter is told."""
-
-    def __init__(self) -> None:
-        self.advances: list[int] = []
-        self.interruptions = 0
-
-    def advanced(self, size_bytes: int) -> None:
-        self.advances.append(size_bytes)
-
-    def interrupted(self) -> None:
-        self.interruptions += 1
-
-
-def batch(count: int = 1) -> memoryview:
-    records = [Record(offset, NOW_MS, None, b"value", ()) for offset in range(count)]
-    return memoryview(bytearray(build_batch(records)))
-
-
-def make(tmp_path: Path, config: LogConfig) -> Leader:
-    logs = LogManager(
-        [str(tmp_path)], RealFileSystem(), SystemClock(), new_id=lambda: Random(1).randbytes(16)
-    )
+def led(partition: Partition = ALL, *, min_isr: int = 2, config: LogConfig | None = None) -> Leader:
+    files = MemoryFileSystem()
+    files.mkdir("/data")
+    new_id = Random(1).randbytes
+    logs = LogManager(["/data"], files, SystemClock(), new_id=lambda: new_id(16), node_id=1)
     logs.open()
 
-    def open_log(leader: Leader) -> Log:
-        return logs.get_or_create(leader.topic, leader.index, leader.topic_id, config)
+    def open_log(_replica: Replica) -> Log:
+        return logs.get_or_create("t", 0, b"t" * 16, config or LogConfig())
 
-    return Leader("orders", TOPIC_ID, 0, 3, open_log)
-
-
-@pytest.fixture
-def leader(tmp_path: Path) -> Leader:
-    return make(tmp_path, LogConfig())
-
-
-@pytest.fixture
-def flushing(tmp_path: Path) -> Leader:
-    return make(tmp_path, LogConfig(flush_messages=1))
-
-
-def test_what_was_appended_can_be_read(leader: Leader) -> None:
-    assert leader.append(batch(3), NOW_MS).first_offset == 0
-    assert leader.append(batch(2), NOW_MS).first_offset == 3
-    assert leader.high_watermark == 5
-    assert not leader.flush_pending
-
-
-def test_whoever_waits_is_told_how_many_bytes_came(leader: Leader) -> None:
-    bell = Bell()
-    leader.watch(bell)
-    data = batch(3)
-    leader.append(data, NOW_MS)
-    leader.unwatch(bell)
-    leader.append(batch(), NOW_MS)
-    assert bell.advances == [len(data)]
-
-
-def test_a_promised_flush_holds_the_watermark_back(flushing: Leader) -> None:
-    bell = Bell()
-    flushing.watch(bell)
-    flushing.append(batch(), NOW_MS)
-    flushing.append(batch(), NOW_MS)
-    assert flushing.flush_pending
-    assert (flushing.high_watermark, bell.advances) == (0, [])
-    flushing.flushed(1)
-    assert (flushing.high_watermark, len(bell.advances)) == (1, 1)
-    assert flushing.flush_pending, "the second batch came after the flush began"
-    flushing.flushed(2)
-    assert (flushing.high_watermark, len(bell.advances)) == (2, 2)
-    assert not flushing.flush_pending
-
-
-def test_an_old_flush_does_not_move_the_watermark_back(flushing: Leader) -> None:
-    flushing.append(batch(2), NOW_MS)
-    flushing.flushed(2)
-    flushing.flushed(1)
-    assert flushing.high_watermark == 2
-
-
-def test_a_duplicate_waits_for_the_flush_of_its_first_copy(flushing: Leader) -> None:
-    data = build_batch(
-        [Record(0, NOW_MS, None, b"value", ())], producer_id=7, producer_epoch=0, base_sequence=0
+    return Leader(
+        "t",
+        b"t" * 16,
+        0,
+        partition,
+        open_log,
+        broker_id=1,
+        min_isr=min_isr,
+        high_watermark=0,
+        now=0.0,
     )
-    flushing.append(memoryview(bytearray(data)), NOW_MS)
-    repeated = flushing.append(memoryview(bytearray(data)), NOW_MS)
-    assert repeated.duplicate
-    assert flushing.flush_pending
-    flushing.flushed(1)
-    assert not flushing.flush_pending
-    assert flushing.high_watermark == 1
 
 
-def test_closing_wakes_whoever_waits(leader: Leader) -> None:
-    bell = Bell()
-    leader.watch(bell)
-    leader.close()
-    assert leader.closed
-    assert bell.interruptions == 1
+def append(leader: Leader) -> int:
+    batch = build_batch([Record(0, NOW_MS, None, b"value", ())])
+    return leader.append(memoryview(bytearray(batch)), NOW_MS).last_offset + 1
 
 
-@pytest.mark.parametrize(
-    ("epoch", "error"),
-    [
-        (-1, ErrorCode.NONE),
-        (3, ErrorCode.NONE),
-        (2, ErrorCode.FENCED_LEADER_EPOCH),
-        (4, ErrorCode.UNKNOWN_LEADER_EPOCH),
-    ],
-)
-def test_clients_with_another_epoch_are_fenced(
-    leader: Leader, epoch: int, error: ErrorCode
-) -> None:
-    assert leader.check_epoch(epoch) == error
+def test_a_record_is_committed_when_the_slowest_in_sync_replica_has_it() -> None:
+    leader = led()
+    heard: list[ErrorCode] = []
+    end = append(leader)
+    leader.when_committed(end, heard.append)
+    leader.fetched(2, 20, end, 0, now=1.0)
+    assert (leader.high_watermark, heard) == (0, [])
+    leader.fetched(3, 30, end, 0, now=1.0)
+    assert (leader.high_watermark, heard) == (end, [ErrorCode.NONE])
+
+
+def test_an_earlier_life_of_a_follower_and_a_stranger_do_not_count() -> None:
+    leader = led()
+    append(leader)
+    leader.fetched(2, 20, 0, 0, now=1.0)
+    assert not leader.fetched(2, 19, 1, 0, now=1.0)
+    assert not leader.fetched(9, 90, 1, 0, now=1.0)
+    assert leader.progress[2].log_end == 0
+
+
+def test_whoever_waits_and_gives_up_is_not_told() -> None:
+    """Methods too: each look-up makes another object, which is equal and not the same."""
+    leader = led()
+    heard: list[ErrorCode] = []
+    end = append(leader)
+    leader.when_committed(end, heard.append)
+    leader.stop_waiting(heard.append)
+    for id_ in (2, 3):
+        leader.fetched(id_, LIVE[id_], end, 0, now=1.0)
+    assert heard == []
+
+
+def test_while_too_few_are_in_sync_nothing_is_committed() -> None:
+    leader = led(ALL._replace(isr=(1,)))
+    heard: list[ErrorCode] = []
+    end = append(leader)
+    assert not leader.enough_in_sync
+    leader.when_committed(end, heard.append)
+    assert leader.high_watermark == 0
+    leader.partition_changed(ALL._replace(isr=(1, 2), partition_epoch=1), now=1.0)
+    leader.fetched(2, 20, end, 0, now=1.0)
+    assert heard == [ErrorCode.NONE]
+
+
+def test_a_follower_that_is_gone_does_not_join_while_the_watermark_stands_still() -> None:
+    leader = led(ALL._replace(isr=(1,)))
+    leader.fetched(2, 20, 0, 0, now=0.0)
+    append(leader)
+    assert leader.has_caught_up(2)  # by the watermark, which stands still
+    assert leader.propose(LIVE, now=1.0, max_lag_s=MAX_LAG_S) is None
+
+
+def test_a_silent_follower_that_has_everything_does_not_lag_when_a_record_comes() -> None:
+    leader = led()
+    for id_ in (2, 3):
+        leader.fetched(id_, LIVE[id_], leader.log.log_end_offset, 0, now=0.0)
+    assert leader.propose(LIVE, now=1_000.0, max_lag_s=MAX_LAG_S) is None
+    append(leader)
+    assert leader.propose(LIVE, now=1_015.0, max_lag_s=MAX_LAG_S) is None
+    shrunk = leader.propose(LIVE, now=1_031.0, max_lag_s=MAX_LAG_S)
+    assert shrunk is not None
+    assert shrunk.ids == {1}
+
+
+def test_who_joins_counts_at_once_and_who_leaves_until_it_is_committed() -> None:
+    leader = led(ALL._replace(isr=(1, 2)))
+    leader.fetched(3, 30, leader.log.log_end_offset, 0, now=0.0)
+    joining = leader.propose_joining([3], LIVE)
+    assert joining is not None
+    assert joining.ids == {1, 2, 3}
+    end = append(leader)
+    leader.fetched(2, 20, end, 0, now=1.0)
+    assert leader.high_watermark == 0
+    leader.fetched(3, 30, end, 0, now=1.0)
+    assert leader.high_watermark == end
+    leader.partition_changed(ALL._replace(partition_epoch=1), now=1.0)
+    end = append(leader)
+    leader.fetched(2, 20, end, 0, now=40.0)
+    assert leader.propose(LIVE, now=40.0, max_lag_s=MAX_LAG_S) is not None
+    assert leader.high_watermark == end - 1
+    leader.partition_changed(ALL._replace(isr=(1, 2), partition_epoch=2), now=40.0)
+    assert leader.high_watermark == end
+
+
+def test_nobody_joins_in_a_life_that_the_metadata_does_not_know() -> None:
+    leader = led(ALL._replace(isr=(1, 2)))
+    leader.fetched(3, 31, leader.log.log_end_offset, 0, now=0.0)
+    assert leader.propose_joining([3], LIVE) is None
+
+
+def test_a_leader_whose_disk_failed_proposes_the_others() -> None:
+    leader = led()
+    proposal = leader.propose_resigning(LIVE)
+    assert proposal is not None
+    assert proposal.ids == {2, 3}
+    assert led(ALL._replace(isr=(1,))).propose_resigning(LIVE) is None
+
+
+def test_who_was_about_to_join_counts_though_the_leader_resigns() -> None:
+    """The controller may have agreed to it: then that one may be elected."""
+    leader = led(ALL._replace(isr=(1, 2)))
+    end = append(leader)
+    leader.fetched(3, 30, 0, 0, now=1.0)
+    assert leader.propose_joining([3], LIVE) is not None
+    resigning = leader.propose_resigning(LIVE)
+    assert resigning is not None
+    assert resigning.ids == {2}
+    leader.fetched(2, 20, end, 0, now=1.0)
+    assert leader.high_watermark == 0
+    leader.refused(resigning)
+    assert leader.high_watermark == 0
+    leader.partition_changed(ALL._replace(isr=(1, 2), partition_epoch=9), now=1.0)
+    assert leader.high_watermark == end
+
+
+def test_a_leader_whose_log_is_offline_knows_its_partition_in_the_next_epoch() -> None:
+    """What it proposes is refused for ever otherwise. Its log learns of the epoch in the end."""
+    leader = led()
+    append(leader)
+    log = leader.log
+    log._damaged(Damage("a file", 0, 0, 1, "a reason"))
+    log.take_damaged_offline()
+    later = ALL._replace(isr=(1, 2), leader_epoch=1, partition_epoch=1)
+    with pytest.raises(StorageError):
+        leader.lead_on(later, now=1.0)
+    assert leader.partition == later
+    proposal = leader.propose_resigning(LIVE)
+    assert proposal is not None
+    assert (proposal.leader_epoch, proposal.partition_epoch) == (1, 1)
+    assert log.serve_what_holds()
+    leader.resume()
+    assert log.latest_epoch == 1
+    append(leader)
+
+
+def test_what_is_not_on_disk_yet_is_not_committed_where_that_was_promised() -> None:
+    leader = led(config=LogConfig(flush_messages=1))
+    end = append(leader)
+    for id_ in (2, 3):
+        leader.fetched(id_, LIVE[id_], end, 0, now=1.0)
+    assert leader.high_watermark == 0
+    log = leader.log
+    again = Leader(
+        "t",
+        b"t" * 16,
+        0,
+        ALL._replace(leader_epoch=1, partition_epoch=1),
+        lambda _replica: log,
+        broker_id=1,
+        min_isr=2,
+        high_watermark=0,
+        now=1.0,
+    )
+    assert again.log is log
+    for id_ in (2, 3):
+        again.fetched(id_, LIVE[id_], end, 0, now=1.0)
+    assert (again.high_watermark, again.flush_pending) == (0, True)
+    log.flush()
+    again.flushed(end)
+    assert again.high_watermark == end
+
+
+def test_nothing_is_committed_while_one_that_is_out_of_sync_may_be_elected() -> None:
+    leader = led(ALL._replace(isr=(1,), eligible_leaders=(2,)), min_isr=1)
+    end = append(leader)
+    assert (leader.enough_in_sync, leader.high_watermark) == (False, 0)
+    leader.partition_changed(ALL._replace(isr=(1,), partition_epoch=1), now=1.0)
+    assert (leader.enough_in_sync, leader.high_watermark) == (True, end)
+
+
+def test_a_new_leader_knows_its_watermark_when_its_followers_have_told_what_they_have() -> None:
+    before = led()
+    end = append(before)
+    for follower, life in ((2, 20), (3, 30)):
+        before.fetched(follower, life, end, 0, now=1.0)
+    assert before.knows_watermark
+    after = Leader(
+        "t",
+        b"t" * 16,
+        0,
+        before.partition._replace(leader_epoch=1),
+        lambda _replica: before.log,
+        broker_id=1,
+        min_isr=1,
+        high_watermark=0,  # as a follower that has not heard of the commit yet
+        now=2.0,
+    )
+    assert after.log.log_end_offset == end
+    assert not after.knows_watermark
+    after.fetched(2, 20, end, 0, now=3.0)
+    assert not after.knows_watermark
+    after.fetched(3, 30, end, 0, now=3.0)
+    assert after.knows_watermark

@@ -3,14 +3,14 @@
 import pytest
 
 from headrace.records.record import iter_records
-from headrace.share.dead_letter import Origin, Original, first_batch, topic_problem
-from headrace.share.record_state import DeadLetter
+from headrace.share.dead_letter import Original, RecordOrigin, first_batch, topic_problem
+from headrace.share.record_state import RejectedRecord
 
-ORIGIN = Origin("g", "t", 3)
+ORIGIN = RecordOrigin("g", "t", 3)
 
 
 def letters(
-    letter: DeadLetter, originals: dict[int, Original] | None = None, max_bytes: int = 1 << 20
+    letter: RejectedRecord, originals: dict[int, Original] | None = None, max_bytes: int = 1 << 20
 ) -> tuple[int, list[tuple[bytes | None, str]]]:
     last, batch = first_batch(ORIGIN, letter, originals or {}, now_ms=5, max_bytes=max_bytes)
     assert len(batch) <= max_bytes
@@ -20,23 +20,26 @@ def letters(
 
 
 def test_each_record_has_its_own_letter() -> None:
-    assert letters(DeadLetter(4, 6, 1, True)) == (6, [(None, "4"), (None, "5"), (None, "6")])
+    assert letters(RejectedRecord(4, 6, 1, True)) == (6, [(None, "4"), (None, "5"), (None, "6")])
 
 
 def test_letters_that_do_not_fit_wait_for_the_next_batch() -> None:
-    last, found = letters(DeadLetter(0, 99, 1, True), max_bytes=1_000)
+    last, found = letters(RejectedRecord(0, 99, 1, True), max_bytes=1_000)
     assert 0 < last < 99
     assert len(found) == last + 1
 
 
 def test_a_copy_that_does_not_fit_at_all_is_left_out() -> None:
     originals = {0: Original(b"k", b"x" * 5_000), 1: Original(b"k", b"y")}
-    assert letters(DeadLetter(0, 1, 1, True), originals, 1_000) == (1, [(None, "0"), (b"y", "1")])
+    assert letters(RejectedRecord(0, 1, 1, True), originals, 1_000) == (
+        1,
+        [(None, "0"), (b"y", "1")],
+    )
 
 
 def test_letters_end_with_what_was_read() -> None:
     originals = {0: Original(None, b"a"), 1: Original(None, b"b")}
-    assert letters(DeadLetter(0, 9, 1, True), originals) == (1, [(b"a", "0"), (b"b", "1")])
+    assert letters(RejectedRecord(0, 9, 1, True), originals) == (1, [(b"a", "0"), (b"b", "1")])
 
 
 @pytest.mark.parametrize(

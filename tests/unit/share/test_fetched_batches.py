@@ -4,7 +4,7 @@ import pytest
 
 from headrace.records.control import end_txn_marker
 from headrace.records.record import Record, build_batch
-from headrace.share.fetched import (
+from headrace.share.fetched_batches import (
     AbortedTransaction,
     aborted_ranges,
     offset_ranges,
@@ -12,7 +12,7 @@ from headrace.share.fetched import (
     whole_batches,
 )
 from headrace.share.record_state import Acquired
-from headrace.share.start import reset_age_ms
+from headrace.share.start_offset import reset_age_ms
 
 
 def data(base: int, count: int, *, producer_id: int = -1) -> bytes:

@@ -3,9 +3,8 @@
 import pytest
 
 from headrace.protocol.errors import ErrorCode
-from headrace.share.acquisition import Take
+from headrace.share.batch_size import BatchLimit
 from headrace.share.errors import AcknowledgeError
-from headrace.share.partition import SharePartition
 from headrace.share.record_state import (
     Acknowledgement,
     AcknowledgeType,
@@ -13,9 +12,10 @@ from headrace.share.record_state import (
     RecordState,
     StateBatch,
 )
-from headrace.share.rules import ShareRules
+from headrace.share.share_partition import SharePartition
+from headrace.share.share_rules import ShareRules
 
-ALL = Take(max_records=500, batch_size=500)
+ALL = BatchLimit(max_records=500, batch_size=500)
 ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
 REJECT, RENEW, GAP = AcknowledgeType.REJECT, AcknowledgeType.RENEW, AcknowledgeType.GAP
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
@@ -30,7 +30,7 @@ def fetch(
     share: SharePartition,
     *batches: tuple[int, int],
     member: str = "ann",
-    take: Take = ALL,
+    take: BatchLimit = ALL,
     now_ms: int = 0,
 ) -> list[Acquired]:
     offset = share.next_fetch_offset()
@@ -210,16 +210,16 @@ def test_a_full_window_with_holes_gives_only_what_is_free_in_it() -> None:
 
 def test_whole_batches_are_given_unless_the_limit_is_strict() -> None:
     share = partition()
-    assert fetch(share, (0, 9), take=Take(3, 500)) == [Acquired(0, 9, 1)]
+    assert fetch(share, (0, 9), take=BatchLimit(3, 500)) == [Acquired(0, 9, 1)]
     share = partition()
-    assert fetch(share, (0, 9), take=Take(3, 500, strict=True)) == [Acquired(0, 2, 1)]
-    assert fetch(share, (0, 9), take=Take(3, 500, strict=True)) == [Acquired(3, 5, 1)]
+    assert fetch(share, (0, 9), take=BatchLimit(3, 500, strict=True)) == [Acquired(0, 2, 1)]
+    assert fetch(share, (0, 9), take=BatchLimit(3, 500, strict=True)) == [Acquired(3, 5, 1)]
 
 
 def test_groups_end_where_batches_do() -> None:
     share = partition()
     batches = [(0, 2), (3, 5), (6, 8), (9, 9)]
-    assert fetch(share, *batches, take=Take(500, 4)) == [Acquired(0, 5, 1), Acquired(6, 9, 1)]
+    assert fetch(share, *batches, take=BatchLimit(500, 4)) == [Acquired(0, 5, 1), Acquired(6, 9, 1)]
 
 
 def test_records_that_failed_often_come_in_ever_smaller_parts_and_at_last_alone() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import headrace.testing
-from headrace.broker.errors import StartupError
+from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.settings import InvalidSetting
 from headrace.testing.broker import NotRunning
 from headrace.testing.virtual_clock import VirtualClock

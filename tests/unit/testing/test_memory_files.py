@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from headrace.storage.filesystem import (
+from headrace.storage.files.filesystem import (
     RealFileSystem,
     make_directories,
     read_file,

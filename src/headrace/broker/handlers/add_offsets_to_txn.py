@@ -9,16 +9,16 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.cluster.topology import GROUP_METADATA_TOPIC
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import Producer
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import ProducerIdentity
+from headrace.coordinator.transaction.transaction import V1
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
 )
-from headrace.transactions.transaction import V1
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -59,7 +59,7 @@ def _add(broker: Broker, version: int, request: AddOffsetsToTxnRequest) -> Reply
         partition = broker.groups.partition_of(request.group_id)
     except CoordinatorError as error:
         return refused(error)
-    producer = Producer(request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     wanted = frozenset({(GROUP_METADATA_TOPIC, partition)})
 
     return broker.transactions.answer(

@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.cluster.topology import INTERNAL_TOPICS
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import Producer
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import ProducerIdentity
+from headrace.coordinator.transaction.transaction import V1, V2, Partition
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -24,7 +25,6 @@ from headrace.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from headrace.transactions.transaction import V1, V2, Partition
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -73,7 +73,7 @@ def _decide(
             for partition in partitions
         }
     transactional_id = transaction.transactional_id
-    producer = Producer(transaction.producer_id, transaction.producer_epoch)
+    producer = ProducerIdentity(transaction.producer_id, transaction.producer_epoch)
     if transaction.verify_only:
         try:
             return broker.transactions.read(

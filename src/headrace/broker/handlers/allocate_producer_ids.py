@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.errors import NotController
+from headrace.broker.network.dispatch import Context
+from headrace.broker.runtime.errors import NotController
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.broker.errors import NotController
-from headrace.cluster.controller import Controller
-from headrace.cluster.membership_control import check_epoch
-from headrace.cluster.outcome import ApiError, Outcome
-from headrace.cluster.partition_control import IsrAnswer, IsrChange, IsrMember, alter_partitions
+from headrace.broker.network.dispatch import Context
+from headrace.broker.runtime.errors import NotController
+from headrace.controller.broker_fencing import check_epoch
+from headrace.controller.decisions import Decisions
+from headrace.controller.leader_election import IsrChange, IsrMember, IsrResult, alter_partitions
+from headrace.controller.result import ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_partition import (
     AlteredPartition,
@@ -47,7 +47,7 @@ async def handle(
         decided = await office.decide(lambda controller: _decide(controller, request, changes))
     except NotController:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    answers: list[IsrAnswer] = []
+    answers: list[IsrResult] = []
     for result in decided.results:
         if isinstance(result, ApiError):
             return AlterPartitionResponse(error_code=result.code)
@@ -61,17 +61,17 @@ async def handle(
 
 
 def _decide(
-    controller: Controller, request: AlterPartitionRequest, changes: list[IsrChange]
-) -> Outcome[IsrAnswer | ApiError]:
+    controller: Decisions, request: AlterPartitionRequest, changes: list[IsrChange]
+) -> ControllerResult[IsrResult | ApiError]:
     known = controller.image.brokers.get(request.broker_id)
     error = check_epoch(known, request.broker_id, request.broker_epoch)
     if error.code:
         # To a leader that was fenced or bounced it is all the same: it must hear of it first.
-        return Outcome((), [ApiError(ErrorCode.STALE_BROKER_EPOCH, error.message)])
+        return ControllerResult((), [ApiError(ErrorCode.STALE_BROKER_EPOCH, error.message)])
     outcome = alter_partitions(
         controller.image, controller.rules, request.broker_id, request.broker_epoch, changes
     )
-    return Outcome(outcome.records, list[IsrAnswer | ApiError](outcome.results))
+    return ControllerResult(outcome.records, list[IsrResult | ApiError](outcome.results))
 
 
 def _members(version: int, asked: AlterPartitionData) -> tuple[IsrMember, ...]:
@@ -82,7 +82,7 @@ def _members(version: int, asked: AlterPartitionData) -> tuple[IsrMember, ...]:
     return tuple(IsrMember(id_) for id_ in asked.new_isr)
 
 
-def _altered(answer: IsrAnswer) -> AlteredPartition:
+def _altered(answer: IsrResult) -> AlteredPartition:
     partition = answer.partition
     if partition is None:
         return AlteredPartition(partition_index=answer.index, error_code=answer.error.code)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.cluster.reassignment_control import Reassignment, alter_reassignments
+from headrace.broker.network.dispatch import Context
+from headrace.controller.reassignment import Reassignment, alter_reassignments
 from headrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

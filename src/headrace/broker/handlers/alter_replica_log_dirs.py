@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,

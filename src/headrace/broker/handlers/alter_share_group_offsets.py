@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
-from headrace.groups.share.offsets import NOT_HOSTED, StartOffset
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.share.start_offsets import NOT_HOSTED, StartOffset
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.cluster_metadata import (
     ClusterMetadataRequest,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.handlers.group_descriptions import describe_each, tell_operations
+from headrace.broker.coordinators.group_descriptions import describe_each, tell_operations
+from headrace.broker.network.dispatch import Context
 from headrace.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeDescribedGroup,
     ConsumerGroupDescribeRequest,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.cluster.topic_control import MorePartitions
+from headrace.broker.network.dispatch import Context
+from headrace.controller.topic_changes import MorePartitions
 from headrace.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.cluster.topic_control import CreatedTopic, NewTopic
+from headrace.broker.network.dispatch import Context
+from headrace.controller.topic_changes import CreatedTopic, NewTopic
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableTopicConfigs,

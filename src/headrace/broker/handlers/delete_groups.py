@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,

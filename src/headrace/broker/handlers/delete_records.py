@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.delete_records import (
@@ -18,9 +18,9 @@ from headrace.protocol.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 from headrace.replication.leader import Leader
-from headrace.replication.replicated_leader import ReplicatedLeader
-from headrace.storage.config import DELETE
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
+from headrace.storage.state.log_config import DELETE
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -53,7 +53,7 @@ def handle(
 class _Wait(NamedTuple):
     """Records that some follower still has."""
 
-    leader: ReplicatedLeader
+    leader: Leader
     before: int
     result: DeleteRecordsPartitionResult
 
@@ -110,7 +110,7 @@ def _delete(
     if topic in INTERNAL_TOPICS:
         return _failed(index, ErrorCode.INVALID_TOPIC_EXCEPTION)
     leader = broker.partitions.find(topic, index)
-    if not isinstance(leader, Leader):
+    if not isinstance(leader, SoleLeader):
         return _failed(index, leader)
     try:
         log = leader.log
@@ -125,7 +125,7 @@ def _delete(
     except StorageError as error:
         return _failed(index, error.code)
     result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=log.log_start_offset)
-    if isinstance(leader, ReplicatedLeader):
+    if isinstance(leader, Leader):
         waits.append(_Wait(leader, before, result))
     return result
 

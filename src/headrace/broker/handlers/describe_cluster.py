@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.broker.handlers.operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from headrace.broker.network.authorized_operations import CLUSTER_OPERATIONS, NOT_REQUESTED
+from headrace.broker.network.dispatch import Context
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

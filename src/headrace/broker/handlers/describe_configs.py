@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.cluster.config_control import DescribedConfig
-from headrace.cluster.effective import ConfigEntry
+from headrace.broker.network.dispatch import Context
+from headrace.cluster.effective_config import EffectiveEntry
+from headrace.controller.config_changes import DescribedConfig
 from headrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -50,7 +50,7 @@ def _result(
     )
 
 
-def _entry(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfigsResourceResult:
+def _entry(request: DescribeConfigsRequest, entry: EffectiveEntry) -> DescribeConfigsResourceResult:
     result = DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.broker.handlers.group_descriptions import tell_operations
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.coordinators.group_descriptions import tell_operations
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_groups import (
     DescribeGroupsDescribedGroup,

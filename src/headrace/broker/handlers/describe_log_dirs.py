@@ -7,7 +7,7 @@ import shutil
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -16,8 +16,8 @@ from headrace.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from headrace.storage.directories.log_directory_lock import LogDirectoryLock
 from headrace.storage.errors import StorageError
-from headrace.storage.log_home import LogHome
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -38,7 +38,9 @@ async def handle(
     )
 
 
-async def _describe(broker: Broker, home: LogHome, wanted: Wanted) -> DescribeLogDirsResult:
+async def _describe(
+    broker: Broker, home: LogDirectoryLock, wanted: Wanted
+) -> DescribeLogDirsResult:
     if not home.is_online:
         return DescribeLogDirsResult(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=home.path, topics=[]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.handlers.errors import failure
+from headrace.broker.network.dispatch import Context
+from headrace.broker.runtime.error_codes import failure
 from headrace.cluster.topic_names import name_problem
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_producers import (

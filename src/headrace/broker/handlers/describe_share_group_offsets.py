@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
-from headrace.groups.share.state_topics import Partitions
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.share.state_topics import Partitions
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -20,13 +20,13 @@ from headrace.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from headrace.replication.leader import Leader
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
-    from headrace.share_state.shard import StateSummary
-    from headrace.share_state.state import SharePartitionKey
+    from headrace.coordinator.share_state.share_state_shard import StateSummary
+    from headrace.coordinator.share_state.stored_state import SharePartitionKey
 
 UNKNOWN: Final = -1
 
@@ -113,7 +113,7 @@ def _partition(
 def _end_offset(broker: Broker, key: SharePartitionKey) -> int | None:
     topic = broker.partitions.by_id.get(key.topic_id)
     leader = topic.leader(key.partition) if topic is not None else None
-    if not isinstance(leader, Leader):
+    if not isinstance(leader, SoleLeader):
         return None
     try:
         leader.log  # noqa: B018  # opens it: only then it has a high watermark

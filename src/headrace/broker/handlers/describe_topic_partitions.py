@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.handlers.operations import TOPIC_OPERATIONS
+from headrace.broker.network.authorized_operations import TOPIC_OPERATIONS
+from headrace.broker.network.dispatch import Context
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.cluster.topic_names import name_problem
 from headrace.protocol.errors import ErrorCode

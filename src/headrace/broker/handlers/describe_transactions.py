@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.transaction.transaction_directory import describe
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     DescribeTransactionsTransactionState,
 )
-from headrace.transactions.directory import describe
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker

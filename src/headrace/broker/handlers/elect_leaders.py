@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.cluster.partition_changes import Election
-from headrace.cluster.partition_control import Elected, elect_leaders
+from headrace.broker.network.dispatch import Context
+from headrace.controller.leader_election import ElectionResult, elect_leaders
+from headrace.controller.partition_change import Election
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.elect_leaders import (
     ElectLeadersPartitionResult,
@@ -69,7 +69,7 @@ async def handle(
     return ElectLeadersResponse(replica_election_results=answers)
 
 
-def _result(topic: str, elections: Sequence[Elected]) -> ReplicaElectionResult:
+def _result(topic: str, elections: Sequence[ElectionResult]) -> ReplicaElectionResult:
     return ReplicaElectionResult(
         topic=topic,
         partition_result=[

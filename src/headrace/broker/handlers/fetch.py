@@ -10,19 +10,28 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.broker.delayed_fetch import DelayedFetch, DelayedFollowerFetch, DelayedStableFetch
-from headrace.broker.dispatch import Context
-from headrace.broker.fetch_session import FetchPlan, PartitionKey, WantedPartition
-from headrace.broker.fetching import (
+from headrace.broker.fetch.delayed_fetch import (
+    DelayedFetch,
+    DelayedFollowerFetch,
+    DelayedStableFetch,
+)
+from headrace.broker.fetch.fetch_reader import (
     FetchedPartitions,
     FetchLimits,
     Nearest,
     group_by_topic,
     read_partitions,
 )
-from headrace.broker.handlers import replica_fetch
-from headrace.broker.leader_hints import ASKED_THE_WRONG_ONE, leader_hint, node_hints, topic_of
-from headrace.broker.replica_selection import RACK_AWARE, nearest_replica
+from headrace.broker.fetch.fetch_session import FetchPlan, PartitionKey, WantedPartition
+from headrace.broker.fetch.replica_selector import RACK_AWARE, nearest_replica
+from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.leader_hints import (
+    ASKED_THE_WRONG_ONE,
+    leader_hint,
+    node_hints,
+    topic_of,
+)
+from headrace.broker.replication import follower_fetch
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
     FetchLeaderIdAndEpoch,
@@ -55,7 +64,7 @@ def handle(
         if context.version < FIRST_VERSION_WITH_REPLICA_EPOCH:
             return _refuse_replica(request)
         epoch = request.replica_state.replica_epoch
-        return replica_fetch.handle(broker, request, replica_id, epoch)
+        return follower_fetch.handle(broker, request, replica_id, epoch)
     plan = broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,

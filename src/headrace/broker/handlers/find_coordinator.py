@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.find_coordinator import (
     Coordinator,

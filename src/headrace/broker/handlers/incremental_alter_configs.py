@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.cluster.config_control import ConfigAlteration, ConfigOp
+from headrace.broker.network.dispatch import Context
+from headrace.controller.config_changes import ConfigAlteration, ConfigOp
 from headrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsAlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

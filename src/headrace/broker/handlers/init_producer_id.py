@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.init_producer_id import (
     InitProducerIdRequest,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.share_state_requests import each_topic
+from headrace.broker.network.dispatch import Context
+from headrace.broker.share.share_state_requests import each_topic
 from headrace.protocol.messages.initialize_share_group_state import (
     InitializeShareGroupStatePartitionResult,
     InitializeShareGroupStateRequest,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.errors import NotController
-from headrace.cluster.membership_control import begin_leaving
+from headrace.broker.network.dispatch import Context
+from headrace.broker.runtime.errors import NotController
+from headrace.controller.broker_fencing import begin_leaving
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.leave_cluster import (
     LeaveClusterRequest,

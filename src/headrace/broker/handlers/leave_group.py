@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import Turn
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import CoordinatorResult
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.leave_group import (
     LeaveGroupRequest,
@@ -22,7 +22,7 @@ from headrace.protocol.messages.leave_group import (
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
-    from headrace.groups.shard import GroupShard
+    from headrace.coordinator.group.group_shard import GroupShard
 
 FIRST_VERSION_WITH_MANY_MEMBERS: Final = 3
 
@@ -35,8 +35,8 @@ def handle(
     if not many:
         request.members = [MemberIdentity(member_id=request.member_id)]
 
-    def decide(shard: GroupShard, now_ms: int) -> Turn[LeaveGroupResponse]:
-        turn: Turn[LeaveGroupResponse] = shard.classic.leave(caller, request, now_ms)
+    def decide(shard: GroupShard, now_ms: int) -> CoordinatorResult[LeaveGroupResponse]:
+        turn: CoordinatorResult[LeaveGroupResponse] = shard.classic.leave(caller, request, now_ms)
         answer = turn.answer
         if not many and isinstance(answer, LeaveGroupResponse):
             # The error of the one member is the error of the request.

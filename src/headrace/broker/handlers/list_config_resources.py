@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.cluster.resources import ResourceType
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.list_config_resources import (

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -20,7 +20,7 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsTopicResponse,
 )
 from headrace.replication.leader import Leader
-from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ FIRST_VERSION_WITH_UNAVAILABLE: Final = 5
 UNKNOWN: Final = (-1, -1, -1)
 
 Found = tuple[int, int, int]  # timestamp, offset, leader epoch
-Bound = Callable[[Leader], int]
+Bound = Callable[[SoleLeader], int]
 
 
 def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -85,7 +85,7 @@ def _find(
     if since is None or version < since:
         return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
     leader = broker.partitions.find(topic, asked.partition_index)
-    if not isinstance(leader, Leader):
+    if not isinstance(leader, SoleLeader):
         return _failed(asked, leader)
     fenced = leader.check_epoch(asked.current_leader_epoch)
     if fenced:
@@ -108,16 +108,16 @@ def _find(
     )
 
 
-def _is_behind(leader: Leader, told: int) -> bool:
+def _is_behind(leader: SoleLeader, told: int) -> bool:
     """Whether an end, or that there is no record, might take back what an earlier leader told."""
     return (
-        isinstance(leader, ReplicatedLeader)
+        isinstance(leader, Leader)
         and not leader.knows_watermark
         and told < leader.log.log_end_offset
     )
 
 
-def _look_up(leader: Leader, timestamp: int, bound: Bound) -> Found:
+def _look_up(leader: SoleLeader, timestamp: int, bound: Bound) -> Found:
     log = leader.log  # first: a log that was never opened has no watermark yet
     end = bound(leader)
     if timestamp == LATEST:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.cluster.reassignment_control import list_reassignments
+from headrace.broker.network.dispatch import Context
+from headrace.controller.reassignment import list_reassignments
 from headrace.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

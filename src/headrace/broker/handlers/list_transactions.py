@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.transaction.transaction_directory import TransactionFilter
 from headrace.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
-from headrace.transactions.directory import TransactionFilter
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker

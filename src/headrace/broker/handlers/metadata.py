@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.handlers.operations import (
+from headrace.broker.metadata.internal_topics import new_topic
+from headrace.broker.network.authorized_operations import (
     CLUSTER_OPERATIONS,
     NOT_REQUESTED,
     TOPIC_OPERATIONS,
 )
-from headrace.broker.internal_topics import new_topic
-from headrace.cluster.image import Broker as ClusterBroker
+from headrace.broker.network.dispatch import Context
+from headrace.cluster.image import BrokerRegistration as ClusterBroker
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.cluster.topic_names import name_problem
 from headrace.cluster.topology import NO_LEADER

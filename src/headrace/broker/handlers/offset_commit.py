@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.repeated_commit import NEVER_AGAIN, RepeatedCommit
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.coordinators.commit_fast_path import NEVER_AGAIN, CommitFastPath
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -59,7 +59,7 @@ def _remember(
     if connection.remembered is not None and not connection.remembered.was_of_use:
         connection.remembered = NEVER_AGAIN
         return
-    connection.remembered = RepeatedCommit.of(broker, context, request, answer)
+    connection.remembered = CommitFastPath.of(broker, context, request, answer)
 
 
 def _refused(request: OffsetCommitRequest, error: CoordinatorError) -> OffsetCommitResponse:

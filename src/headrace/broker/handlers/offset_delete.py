@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import Turn
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import CoordinatorResult
 from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -52,7 +52,7 @@ def _fetch(
     """A turn without changes: it does not see offsets that are not committed yet."""
     return broker.groups.answer(
         group.group_id,
-        lambda shard, _: Turn(shard.offsets.fetch(version, group, stable=stable)),
+        lambda shard, _: CoordinatorResult(shard.offsets.fetch(version, group, stable=stable)),
         lambda error: _refused(version, group, error),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
+from headrace.broker.network.dispatch import Context
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochEpochEndOffset,
@@ -13,7 +13,7 @@ from headrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from headrace.replication.leader import Leader
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _end(
     broker: Broker, topic: str, asked: OffsetForLeaderPartition
 ) -> OffsetForLeaderEpochEpochEndOffset:
     leader = broker.partitions.find(topic, asked.partition)
-    if not isinstance(leader, Leader):
+    if not isinstance(leader, SoleLeader):
         return OffsetForLeaderEpochEpochEndOffset(partition=asked.partition, error_code=leader)
     fenced = leader.check_epoch(asked.current_leader_epoch)
     if fenced:

@@ -9,21 +9,21 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from headrace.broker.delayed_produce import CommitOfOne
-from headrace.broker.dispatch import Context
-from headrace.broker.handlers.errors import failure
-from headrace.broker.handlers.produce_answer import FIRST_VERSION_WITH_LOG_START, usual_answer
-from headrace.broker.handlers.produce_checks import check_batch
-from headrace.broker.handlers.produce_transactional import Admission
-from headrace.broker.handlers.produce_waiting import (
+from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.partition_table import HostedTopic, PartitionTable
+from headrace.broker.produce.delayed_produce import DelayedSingleProduce
+from headrace.broker.produce.request_checks import check_batch
+from headrace.broker.produce.response_template import FIRST_VERSION_WITH_LOG_START, usual_answer
+from headrace.broker.produce.response_wait import (
     ACKS_ALL,
     Appended,
     Appends,
     answer_when_done,
     name_leaders,
 )
-from headrace.broker.long_look import append_after_look
-from headrace.broker.partitions import HostedTopic, PartitionTable
+from headrace.broker.produce.sliced_validation import append_after_look
+from headrace.broker.produce.transactional_produce import Admission
+from headrace.broker.runtime.error_codes import failure
 from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import (
@@ -36,17 +36,17 @@ from headrace.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from headrace.records.batch import HEADER_SIZE
-from headrace.records.deep import Rules
-from headrace.replication.gaps import NEVER
-from headrace.replication.leader import Leader
+from headrace.records.record_validation import Rules
+from headrace.replication.sequence_gaps import NEVER
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import (
     InvalidRecord,
     InvalidTimestamp,
     OutOfOrderSequence,
     StorageError,
 )
-from headrace.storage.log import AppendResult
-from headrace.storage.validation import LongLook
+from headrace.storage.log.log import AppendResult
+from headrace.storage.state.append_validation import NeedsRecordValidation
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -67,7 +67,7 @@ class _Look(NamedTuple):
     """A batch that is appended after a long look inside; `partition` is its answer."""
 
     partition: PartitionProduceResponse
-    leader: Leader
+    leader: SoleLeader
     batch: bytearray
     rules: Rules
     admission: Admission | None
@@ -140,7 +140,7 @@ def _append_one(
     partition = data.partition_data[0]
     acks = request.acks
     topic, leader = _leader(broker.partitions, version, data, partition.index)
-    if not isinstance(leader, Leader):
+    if not isinstance(leader, SoleLeader):
         response = _answer_one(data, _refused(partition.index, leader))
         name_leaders(broker, context, response)
         return response
@@ -169,7 +169,7 @@ def _commit_one(
     broker: "Broker",
     context: Context,
     request: ProduceRequest,
-    leader: Leader,
+    leader: SoleLeader,
     result: AppendResult,
     ready: bytes,
 ) -> "asyncio.Future[ProduceResponse | bytes | None]":
@@ -186,7 +186,7 @@ def _commit_one(
     # The request's own bytes are gone when the loop goes on.
     data.partition_data[0].records = None
     timeout_s = max(0, request.timeout_ms) / 1000
-    return CommitOfOne(broker.loop, leader, next_offset, timeout_s, ready, refuse).future
+    return DelayedSingleProduce(broker.loop, leader, next_offset, timeout_s, ready, refuse).future
 
 
 def _answer_one(data: TopicProduceData, partition: PartitionProduceResponse) -> ProduceResponse:
@@ -210,7 +210,7 @@ def _append_all(
         partitions = []
         for partition in data.partition_data:
             _, leader = _leader(broker.partitions, version, data, partition.index)
-            if not isinstance(leader, Leader):
+            if not isinstance(leader, SoleLeader):
                 partitions.append(_refused(partition.index, leader))
                 continue
             result = _append(version, acks, leader, partition, clock, admission, looks)
@@ -230,7 +230,7 @@ def _append_all(
 
 def _leader(
     table: PartitionTable, version: int, data: TopicProduceData, index: int
-) -> "tuple[HostedTopic | None, Leader | ErrorCode]":
+) -> "tuple[HostedTopic | None, SoleLeader | ErrorCode]":
     """The partition's topic and leader, or the error that the client gets instead."""
     if version >= FIRST_VERSION_WITH_TOPIC_IDS:
         topic = table.by_id.get(data.topic_id)
@@ -252,7 +252,7 @@ def _leader(
 def _append(
     version: int,
     acks: int,
-    leader: Leader,
+    leader: SoleLeader,
     data: PartitionProduceData,
     clock: Clock,
     admission: Admission | None,
@@ -287,14 +287,16 @@ def _append(
         return leader.append(records, clock.wall_ms())
     except StorageError as error:
         return _not_appended(leader, error, clock)
-    except LongLook as look:
+    except NeedsRecordValidation as look:
         # The request's own bytes are gone when the loop goes on.
         answer = PartitionProduceResponse(index=index)
         looks.append(_Look(answer, leader, bytearray(records), look.rules, admission))
         return answer
 
 
-def _not_appended(leader: Leader, error: StorageError, clock: Clock) -> PartitionProduceResponse:
+def _not_appended(
+    leader: SoleLeader, error: StorageError, clock: Clock
+) -> PartitionProduceResponse:
     if isinstance(error, InvalidRecord | InvalidTimestamp):
         return _invalid_records(leader.index, error)
     if isinstance(error, OutOfOrderSequence) and leader.excuses(error, clock.monotonic()):
@@ -302,7 +304,7 @@ def _not_appended(leader: Leader, error: StorageError, clock: Clock) -> Partitio
     return _refused(leader.index, *failure(error), log_start_offset=_log_start(leader))
 
 
-def _appended(leader: Leader, result: AppendResult) -> PartitionProduceResponse:
+def _appended(leader: SoleLeader, result: AppendResult) -> PartitionProduceResponse:
     return PartitionProduceResponse(
         index=leader.index,
         base_offset=result.first_offset,
@@ -363,7 +365,7 @@ def _take_over(answer: PartitionProduceResponse, outcome: PartitionProduceRespon
     answer.log_start_offset = outcome.log_start_offset
 
 
-def _log_start(leader: Leader) -> int:
+def _log_start(leader: SoleLeader) -> int:
     try:
         return leader.log.log_start_offset
     except StorageError:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.share_state_requests import each_topic
+from headrace.broker.network.dispatch import Context
+from headrace.broker.share.share_state_requests import each_topic
 from headrace.protocol.messages.read_share_group_state import (
     ReadShareGroupStatePartitionResult,
     ReadShareGroupStateRequest,
@@ -19,7 +19,7 @@ from headrace.protocol.messages.read_share_group_state import (
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
-    from headrace.share_state.shard import ReadState
+    from headrace.coordinator.share_state.share_state_shard import ReadState
 
 
 async def handle(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.share_state_requests import each_topic
+from headrace.broker.network.dispatch import Context
+from headrace.broker.share.share_state_requests import each_topic
 from headrace.protocol.messages.read_share_group_state_summary import (
     ReadShareGroupStateSummaryPartitionResult,
     ReadShareGroupStateSummaryRequest,
@@ -18,7 +18,7 @@ from headrace.protocol.messages.read_share_group_state_summary import (
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
-    from headrace.share_state.shard import StateSummary
+    from headrace.coordinator.share_state.share_state_shard import StateSummary
 
 
 async def handle(

@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.leader_hints import ASKED_THE_WRONG_ONE, leader_hints, node_hints
-from headrace.broker.share_acknowledging import (
+from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.leader_hints import ASKED_THE_WRONG_ONE, leader_hints, node_hints
+from headrace.broker.share.share_acknowledgements import (
     acknowledge_partitions,
     checked_session_key,
     when_all,
 )
-from headrace.broker.share_partition import Outcome
-from headrace.broker.share_reading import ShareRead
+from headrace.broker.share.share_fetch_reader import ShareRead
+from headrace.broker.share.share_partition_runner import AcknowledgeOutcome
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_acknowledge import (
     ShareAcknowledgeLeaderIdAndEpoch,
@@ -27,7 +27,7 @@ from headrace.protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.share.session import FINAL_EPOCH, SharedPartition, ShareSessionError
+from headrace.share.share_session import FINAL_EPOCH, SharedPartition, ShareSessionError
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -45,7 +45,9 @@ def handle(
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
     acknowledged = acknowledge_partitions(broker, key, request.topics, renews=request.is_renew_ack)
 
-    def answer(_: ShareRead, outcomes: dict[SharedPartition, Outcome]) -> ShareAcknowledgeResponse:
+    def answer(
+        _: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome]
+    ) -> ShareAcknowledgeResponse:
         if request.share_session_epoch == FINAL_EPOCH:
             broker.shares.close_session(key)
         config = broker.coordinators.group_config(key.group_id)
@@ -78,7 +80,9 @@ def _name_leaders(broker: Broker, context: Context, response: ShareAcknowledgeRe
         ]
 
 
-def _topics(outcomes: dict[SharedPartition, Outcome]) -> list[ShareAcknowledgeTopicResponse]:
+def _topics(
+    outcomes: dict[SharedPartition, AcknowledgeOutcome],
+) -> list[ShareAcknowledgeTopicResponse]:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for (topic_id, index), outcome in outcomes.items():
         topic = topics.get(topic_id)

@@ -11,16 +11,16 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.broker.leader_hints import ASKED_THE_WRONG_ONE, leader_hints, node_hints
-from headrace.broker.share_acknowledging import (
+from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.leader_hints import ASKED_THE_WRONG_ONE, leader_hints, node_hints
+from headrace.broker.share.share_acknowledgements import (
     Acknowledged,
     acknowledge_partitions,
     checked_session_key,
     when_all,
 )
-from headrace.broker.share_partition import DONE, Outcome
-from headrace.broker.share_reading import SharedRecords, ShareRead, ShareWant
+from headrace.broker.share.share_fetch_reader import SharedRecords, ShareRead, ShareWant
+from headrace.broker.share.share_partition_runner import DONE, AcknowledgeOutcome
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -32,8 +32,8 @@ from headrace.protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from headrace.protocol.struct import Struct
-from headrace.share.acquisition import Take
-from headrace.share.session import (
+from headrace.share.batch_size import BatchLimit
+from headrace.share.share_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     SessionKey,
@@ -92,7 +92,9 @@ def _serve(
     want = _want(broker, request, key)
     fetching = broker.shares.fetch(key.group_id, _rotated(plan, request), want)
 
-    def answer(read: ShareRead, outcomes: dict[SharedPartition, Outcome]) -> ShareFetchResponse:
+    def answer(
+        read: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome]
+    ) -> ShareFetchResponse:
         if request.share_session_epoch == FINAL_EPOCH:
             broker.shares.close_session(key)
         response = ShareFetchResponse(
@@ -122,7 +124,7 @@ def _want(broker: Broker, request: ShareFetchRequest, key: SessionKey) -> ShareW
     config = broker.coordinators.group_config(key.group_id)
     return ShareWant(
         member=key.member_id,
-        take=Take(
+        take=BatchLimit(
             max_records=request.max_records if max_bytes else 0,
             batch_size=request.batch_size,
             strict=request.share_acquire_mode == RECORD_LIMIT,
@@ -144,7 +146,7 @@ def _rotated(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPar
 
 
 def _topics(
-    read: ShareRead, outcomes: dict[SharedPartition, Outcome], plan: ShareFetchPlan
+    read: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome], plan: ShareFetchPlan
 ) -> list[ShareFetchableTopicResponse]:
     """The partitions that there is something to say about, by topic."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
@@ -162,7 +164,10 @@ def _topics(
 
 
 def _partition(
-    index: int, found: SharedRecords | None, failed: Outcome, acknowledged: Outcome
+    index: int,
+    found: SharedRecords | None,
+    failed: AcknowledgeOutcome,
+    acknowledged: AcknowledgeOutcome,
 ) -> ShareFetchPartitionData:
     data = ShareFetchPartitionData(
         partition_index=index,

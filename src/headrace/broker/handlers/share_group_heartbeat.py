@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.coordinator.context import RequestContext
-from headrace.coordinator.errors import CoordinatorError
-from headrace.groups.share.member import JOINING_EPOCH
+from headrace.broker.network.dispatch import Context
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.request_context import RequestContext
+from headrace.coordinator.group.share.member import JOINING_EPOCH
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,

@@ -10,10 +10,14 @@ import asyncio
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.dispatch import Context
-from headrace.broker.transaction_admission import admit_group, group_markers, has_group_ended
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import Producer
+from headrace.broker.network.dispatch import Context
+from headrace.broker.transactions.txn_verification import (
+    admit_group,
+    group_markers,
+    has_group_ended,
+)
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import ProducerIdentity
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -50,7 +54,7 @@ def handle(
         broker.groups.seat(request.group_id)
     except CoordinatorError as error:
         return _refused(broker, version, request, error.code)
-    producer = Producer(request.producer_id, request.producer_epoch)
+    producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     before = group_markers(broker, request.group_id, producer)
     verdict = admit_group(
         broker,
@@ -74,7 +78,7 @@ async def _after_admission(
     verdict = await pending
     if not verdict:
         # The transaction may have ended meanwhile: what holds now counts.
-        producer = Producer(request.producer_id, request.producer_epoch)
+        producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         if broker.transactions.elsewhere(request.transactional_id) is None:
             again = admit_group(
                 broker, request.transactional_id, producer, request.group_id, adds=False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.cluster.membership_control import unregister
+from headrace.broker.network.dispatch import Context
+from headrace.controller.broker_fencing import unregister
 from headrace.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.dispatch import Context
-from headrace.broker.share_state_requests import each_topic
-from headrace.coordinator.errors import CoordinatorError
-from headrace.coordinator.turn import Turn
+from headrace.broker.network.dispatch import Context
+from headrace.broker.share.share_state_requests import each_topic
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import CoordinatorResult
+from headrace.coordinator.share_state.share_state_shard import ShareStateShard, StateChange
+from headrace.coordinator.share_state.stored_state import SharePartitionKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.write_share_group_state import (
     WriteShareGroupStatePartitionData,
@@ -20,8 +22,6 @@ from headrace.protocol.messages.write_share_group_state import (
     WriteStateResult,
 )
 from headrace.share.record_state import RecordState, StateBatch
-from headrace.share_state.shard import ShareStateShard, StateChange
-from headrace.share_state.state import SharePartitionKey
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
@@ -49,7 +49,7 @@ def _write(
     key: SharePartitionKey,
     asked: WriteShareGroupStatePartitionData,
     now_ms: int,
-) -> Turn[bool]:
+) -> CoordinatorResult[bool]:
     try:
         batches = [
             StateBatch(

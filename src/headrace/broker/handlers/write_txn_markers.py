@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.broker.commits import when_committed
-from headrace.broker.dispatch import Context
-from headrace.broker.handlers.errors import failure
-from headrace.broker.transaction_markers import append_marker
-from headrace.coordinator.turn import Producer
+from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.commit_wait import when_committed
+from headrace.broker.runtime.error_codes import failure
+from headrace.broker.transactions.txn_markers import append_marker
+from headrace.coordinator.common.result import ProducerIdentity
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -23,7 +23,7 @@ from headrace.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from headrace.replication.leader import Leader
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def handle(
             for index in topic.partition_indexes:
                 result = WritableTxnMarkerPartitionResult(partition_index=index)
                 leader = _write(broker, marker, topic.name, index)
-                if not isinstance(leader, Leader):
+                if not isinstance(leader, SoleLeader):
                     result.error_code = leader
                 else:
                     end = leader.log.log_end_offset
@@ -56,15 +56,17 @@ async def handle(
     return WriteTxnMarkersResponse(markers=results)
 
 
-def _write(broker: Broker, marker: WritableTxnMarker, topic: str, index: int) -> Leader | ErrorCode:
+def _write(
+    broker: Broker, marker: WritableTxnMarker, topic: str, index: int
+) -> SoleLeader | ErrorCode:
     leader = broker.partitions.find(topic, index)
-    if not isinstance(leader, Leader):
+    if not isinstance(leader, SoleLeader):
         return leader
     try:
         append_marker(
             broker,
             leader,
-            Producer(marker.producer_id, marker.producer_epoch),
+            ProducerIdentity(marker.producer_id, marker.producer_epoch),
             commit=marker.transaction_result,
             coordinator_epoch=marker.coordinator_epoch,
             version=marker.transaction_version,

@@ -20,7 +20,7 @@ from headrace.cluster.store import (
     SessionExpired,
     StoreError,
 )
-from headrace.cluster.topology import Broker
+from headrace.cluster.topology import BrokerRegistration
 
 T = TypeVar("T")
 
@@ -156,7 +156,7 @@ class EmbeddedStore:
 
     async def register(
         self,
-        broker: Broker,
+        broker: BrokerRegistration,
         *,
         clean_shutdown_epoch: int | None = None,
         storage_id: str = "",

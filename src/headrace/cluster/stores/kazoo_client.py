@@ -36,16 +36,15 @@ from headrace.cluster.store import StoreError
 from headrace.cluster.stores.kazoo_credentials import auth_data, sasl_options
 from headrace.cluster.stores.kazoo_multi_read import MultiRead
 from headrace.cluster.stores.kazoo_threads import (
-    Answer,
     Handler,
+    KazooAnswer,
     WatchOnce,
     call_on,
     close_client,
 )
 from headrace.cluster.stores.znodes import SENSITIVE_PATHS
 from headrace.cluster.stores.zookeeper_client import (
-    AuthenticationFailed,
-    Check,
+    CheckVersion,
     ConnectionSuspended,
     Create,
     Delete,
@@ -56,6 +55,7 @@ from headrace.cluster.stores.zookeeper_client import (
     SessionState,
     SetData,
     Stat,
+    StoreAuthenticationFailed,
     Watch,
 )
 from headrace.cluster.stores.zookeeper_settings import ZooKeeperSettings
@@ -255,8 +255,8 @@ class KazooZooKeeper:
         return [znode for answer in answers for znode in answer]
 
     async def _read_batch(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        def send(kazoo: Kazoo) -> Answer:
-            answer: Answer = kazoo.handler.async_result()
+        def send(kazoo: Kazoo) -> KazooAnswer:
+            answer: KazooAnswer = kazoo.handler.async_result()
             prefix = kazoo.chroot
             kazoo._call(MultiRead([prefix + path for path in paths]), answer)
             return answer
@@ -265,11 +265,11 @@ class KazooZooKeeper:
         return found
 
     async def multi(self, ops: Sequence[Op]) -> list[Stat | None]:
-        def send(kazoo: Kazoo) -> Answer:
+        def send(kazoo: Kazoo) -> KazooAnswer:
             transaction = kazoo.transaction()
             for op in ops:
                 self._add(transaction, op)
-            answer: Answer = transaction.commit_async()
+            answer: KazooAnswer = transaction.commit_async()
             return answer
 
         results = await self._ask(send)
@@ -289,7 +289,7 @@ class KazooZooKeeper:
                 transaction.set_data(path, data, version)
             case Delete(path, version):
                 transaction.delete(path, version)
-            case Check(path, version):
+            case CheckVersion(path, version):
                 transaction.check(path, version)
 
     def _raise_first(self, ops: Sequence[Op], results: Sequence[object], start: int) -> None:
@@ -312,7 +312,7 @@ class KazooZooKeeper:
             return list(CREATOR_ALL_ACL)
         return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 
-    async def _ask(self, send: Callable[[Kazoo], Answer]) -> Any:  # noqa: ANN401 - kazoo has no types
+    async def _ask(self, send: Callable[[Kazoo], KazooAnswer]) -> Any:  # noqa: ANN401 - kazoo has no types
         kazoo, in_flight = self._kazoo, self._in_flight
         if kazoo is None or in_flight is None:
             raise ConnectionSuspended(f"the connection to ZooKeeper at {self.servers} is closed")
@@ -332,13 +332,13 @@ class KazooZooKeeper:
             case SessionExpiredError():
                 return SessionExpired(f"{where} has ended our session")
             case AuthFailedError():
-                return AuthenticationFailed(
+                return StoreAuthenticationFailed(
                     f"{where} refuses our credentials: check headrace.zookeeper.username and "
                     "headrace.zookeeper.password"
                 )
             case NoAuthError():
                 what = f" write {path}" if path else " do this"
-                return AuthenticationFailed(
+                return StoreAuthenticationFailed(
                     f"{where} does not let us{what}: it belongs to others. Check "
                     "headrace.zookeeper.auth and its username and password"
                 )

@@ -35,7 +35,7 @@ class WatchOnce:
             watch()
 
 
-class Answer:
+class KazooAnswer:
     """kazoo's `AsyncResult`, without threads: the answer goes to a future of the loop."""
 
     __slots__ = ("_loop", "future")
@@ -70,8 +70,8 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
         self._connect_s = min(_LONGEST_CONNECT_S, settings.session_timeout_s / (hosts + 1))
         self.trouble = ""
 
-    def async_result(self) -> Answer:
-        return Answer(self._loop)
+    def async_result(self) -> KazooAnswer:
+        return KazooAnswer(self._loop)
 
     def create_connection(
         self, address: tuple[str, int], hostname: str | None = None, **_: object

@@ -33,7 +33,7 @@ from headrace.cluster.records import (
 )
 from headrace.cluster.resources import ConfigResource, ResourceType
 from headrace.cluster.store import CorruptStore, NewerStore, StaleVersion, StoreError, StoreInUse
-from headrace.cluster.topology import Broker, Endpoint, Partition
+from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 
 IN_MEMORY: Final = ":memory:"
 SCHEMA_VERSION: Final = 1
@@ -219,7 +219,7 @@ class SqliteStore:
             "SELECT id, epoch, endpoints, rack, incarnation, fenced FROM broker"
         ):
             addresses = tuple(Endpoint(*fields) for fields in json.loads(endpoints))
-            broker = Broker(id_, epoch, addresses, rack, incarnation)
+            broker = BrokerRegistration(id_, epoch, addresses, rack, incarnation)
             yield BrokerRegistered(
                 broker._replace(
                     fenced=bool(fenced & _FENCED),
@@ -363,9 +363,9 @@ class SqliteStore:
                 self._mark_broker(broker_id, _LEAVING)
             case BrokerUnregistered(broker_id):
                 self._db.execute("DELETE FROM broker WHERE id = ?", (broker_id,))
-                self._put_directories(Broker(broker_id, -1, ()))
+                self._put_directories(BrokerRegistration(broker_id, -1, ()))
 
-    def _put_directories(self, broker: Broker) -> None:
+    def _put_directories(self, broker: BrokerRegistration) -> None:
         name = _directories_of(broker.broker_id)
         if broker.directories:
             self._put_meta(name, json.dumps(broker.directories))

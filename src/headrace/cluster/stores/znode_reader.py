@@ -22,7 +22,7 @@ from headrace.cluster.records import (
 from headrace.cluster.resources import ConfigResource, ResourceType
 from headrace.cluster.store import CorruptStore
 from headrace.cluster.stores import znodes
-from headrace.cluster.topology import NO_LEADER, Broker, Partition
+from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
 
 EPOCH_SHIFT = 32
 """An image's version is (controller epoch << 32) + writes of that controller: it only grows."""
@@ -42,14 +42,14 @@ class Ask(NamedTuple):
     children: Sequence[str] = ()
 
 
-class Answer(NamedTuple):
+class ZnodeAnswer(NamedTuple):
     """In the order of the question; None where there is no such znode."""
 
     znodes: Sequence[Znode | None] = ()
     children: Sequence[Sequence[str] | None] = ()
 
 
-Reading = Generator[Ask, Answer, "Stored"]
+Reading = Generator[Ask, ZnodeAnswer, "Stored"]
 
 
 @dataclass(slots=True)
@@ -65,7 +65,7 @@ class StoredTopic:
     """Whether the parent of the partitions' znodes is there."""
 
 
-class Rubble(NamedTuple):
+class UnreadableZnodes(NamedTuple):
     """Znodes below a topic that is deleted: which partitions are left, with their states or not."""
 
     topic_id: bytes
@@ -93,12 +93,12 @@ class Stored:
     producer_ids_stored: bool = False
     features: dict[str, int] = field(default_factory=dict)
     features_stored: bool = False
-    brokers: dict[int, Broker] = field(default_factory=dict)
+    brokers: dict[int, BrokerRegistration] = field(default_factory=dict)
     topics: dict[bytes, StoredTopic] = field(default_factory=dict)
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     deleting: set[str] = field(default_factory=set)
     """Names under /admin/delete_topics."""
-    rubble: dict[str, Rubble] = field(default_factory=dict)
+    rubble: dict[str, UnreadableZnodes] = field(default_factory=dict)
 
     def image(self) -> MetadataImage:
         """The image, at a version above all that this and earlier controllers published."""
@@ -139,7 +139,7 @@ def reading() -> Reading:
     return stored
 
 
-def _read_single(stored: Stored) -> Generator[Ask, Answer, None]:
+def _read_single(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
     paths = (
         znodes.CLUSTER_ID,
         znodes.CONTROLLER,
@@ -167,7 +167,7 @@ def _read_single(stored: Stored) -> Generator[Ask, Answer, None]:
         stored.features = znodes.read_features(features.data)
 
 
-def _read_brokers(stored: Stored) -> Generator[Ask, Answer, None]:
+def _read_brokers(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
     answer = yield Ask(children=(znodes.RECORDED_BROKERS, znodes.DELETE_TOPICS))
     ids = sorted(int(child) for child in answer.children[0] or ())
     stored.deleting.update(answer.children[1] or ())
@@ -177,7 +177,7 @@ def _read_brokers(stored: Stored) -> Generator[Ask, Answer, None]:
             stored.brokers[id_] = znodes.read_recorded_broker(id_, znode.data)
 
 
-def _read_topics(stored: Stored) -> Generator[Ask, Answer, None]:
+def _read_topics(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
     answer = yield Ask(children=(znodes.TOPICS,))
     names = sorted(answer.children[0] or ())
     answer = yield Ask([znodes.topic_path(name) for name in names])
@@ -192,7 +192,7 @@ def _read_topics(stored: Stored) -> Generator[Ask, Answer, None]:
 
 def _read_states(
     stored: Stored, documents: Mapping[str, znodes.TopicDocument]
-) -> Generator[Ask, Answer, None]:
+) -> Generator[Ask, ZnodeAnswer, None]:
     paths: list[str] = []
     for name, document in documents.items():
         _check_indexes(name, document.assignments)
@@ -221,7 +221,7 @@ def _check_indexes(name: str, indexes: Iterable[int]) -> None:
         raise CorruptStore(f"ZooKeeper: {znodes.topic_path(name)} misses partitions: {found[:10]}")
 
 
-def _read_bare(stored: Stored) -> Generator[Ask, Answer, None]:
+def _read_bare(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
     """Where a state is missing, are the znodes above it there? (Kafka writes them one by one.)"""
     gaps = [
         topic
@@ -243,7 +243,7 @@ def _read_bare(stored: Stored) -> Generator[Ask, Answer, None]:
 
 def _read_rubble(
     stored: Stored, documents: Mapping[str, znodes.TopicDocument]
-) -> Generator[Ask, Answer, None]:
+) -> Generator[Ask, ZnodeAnswer, None]:
     for name, document in sorted(documents.items()):
         answer = yield Ask(children=(znodes.partitions_path(name),))
         children = answer.children[0]
@@ -252,10 +252,12 @@ def _read_rubble(
         states = list(zip(indexes, answer.znodes, strict=True))
         stated = tuple(index for index, state in states if state is not None)
         bare = tuple(index for index, state in states if state is None)
-        stored.rubble[name] = Rubble(document.topic_id, stated, bare, children is not None)
+        stored.rubble[name] = UnreadableZnodes(
+            document.topic_id, stated, bare, children is not None
+        )
 
 
-def _read_configs(stored: Stored) -> Generator[Ask, Answer, None]:
+def _read_configs(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
     types = list(znodes.CONFIG_TYPES)
     answer = yield Ask(children=[znodes.CONFIG_TYPES[type_] for type_ in types])
     found: list[tuple[ResourceType, str]] = [

@@ -29,9 +29,9 @@ from headrace.cluster.records import (
 from headrace.cluster.resources import ConfigResource, ResourceType, topic_resource
 from headrace.cluster.store import Elected, StoreError, TooLarge
 from headrace.cluster.stores import znodes
-from headrace.cluster.stores.znode_reader import Rubble, Stored, StoredTopic
+from headrace.cluster.stores.znode_reader import Stored, StoredTopic, UnreadableZnodes
 from headrace.cluster.stores.zookeeper_client import Create, Delete, Op, SetData
-from headrace.cluster.topology import Broker, Partition
+from headrace.cluster.topology import BrokerRegistration, Partition
 
 WRITE_BYTES: Final = 512 * 1024
 """A write is closed at this size: half of what ZooKeeper takes by default (jute.maxbuffer)."""
@@ -45,7 +45,7 @@ MAX_STEP_BYTES: Final = 1_000_000
 _OP_OVERHEAD_BYTES: Final = 100  # headers and the ACL of a new znode
 
 
-class Step(NamedTuple):
+class WriteStep(NamedTuple):
     """Operations that happen together. `topic` is set where they need a new topic document."""
 
     ops: tuple[Op, ...]
@@ -69,10 +69,10 @@ class TopicAssignments:
 
 
 @dataclass(slots=True)
-class Plan:
+class WritePlan:
     """The steps of a batch, and the documents from which its topics start, by topic id."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[WriteStep] = field(default_factory=list)
     documents: dict[bytes, TopicAssignments] = field(default_factory=dict)
 
 
@@ -83,9 +83,9 @@ class Writer:
         self.stored = stored
         self._elected = elected
         self._epoch = elected.controller_epoch
-        self._plan = Plan()
+        self._plan = WritePlan()
 
-    def plan(self, records: Sequence[MetadataRecord]) -> Plan:
+    def plan(self, records: Sequence[MetadataRecord]) -> WritePlan:
         """Everything that the records change, in their order; rubble of earlier writes first."""
         for name in list(self.stored.rubble):
             self._clear(name, self.stored.rubble.pop(name))
@@ -97,7 +97,7 @@ class Writer:
 
     def _step(self, *ops: Op) -> None:
         if ops:
-            self._plan.steps.append(Step(ops))
+            self._plan.steps.append(WriteStep(ops))
 
     def _take(
         self, record: MetadataRecord, configs: Mapping[ConfigResource, Mapping[str, str]]
@@ -214,7 +214,7 @@ class Writer:
             if before is not None:
                 now[index] = znodes.assignment_of(before)
             documents[topic.topic_id] = TopicAssignments(topic.name, now)
-        self._plan.steps.append(Step(ops, TopicChange(topic.topic_id, index, assignment)))
+        self._plan.steps.append(WriteStep(ops, TopicChange(topic.topic_id, index, assignment)))
 
     def _lead_anew(self, broker_id: int) -> None:
         for topic in self.stored.topics.values():
@@ -239,9 +239,11 @@ class Writer:
             for index, partition in enumerate(topic.partitions)
             if partition.partition_epoch != znodes.NEW_EPOCH
         )
-        self._clear(name, Rubble(topic_id, stated, tuple(sorted(topic.bare)), topic.rooted))
+        self._clear(
+            name, UnreadableZnodes(topic_id, stated, tuple(sorted(topic.bare)), topic.rooted)
+        )
 
-    def _clear(self, name: str, rubble: Rubble) -> None:
+    def _clear(self, name: str, rubble: UnreadableZnodes) -> None:
         for index in rubble.stated:
             self._step(
                 Delete(znodes.state_path(name, index)), Delete(znodes.partition_path(name, index))
@@ -321,7 +323,7 @@ class Writer:
             case _:
                 raise StoreError(f"no znode for {type(record).__name__}")
 
-    def _put_broker(self, broker: Broker) -> None:
+    def _put_broker(self, broker: BrokerRegistration) -> None:
         path = znodes.recorded_broker_path(broker.broker_id)
         data = znodes.write_recorded_broker(broker)
         self._step(_put(path, data, stored=broker.broker_id in self.stored.brokers))
@@ -352,7 +354,7 @@ def _configs_of(
 
 
 def pack(
-    plan: Plan, *, write_bytes: int = WRITE_BYTES, write_ops: int = WRITE_OPS
+    plan: WritePlan, *, write_bytes: int = WRITE_BYTES, write_ops: int = WRITE_OPS
 ) -> list[list[Op]]:
     """The steps of a plan in as few writes as fit; `TooLarge` if one of them never will."""
     packer = _Packer(plan, write_bytes, write_ops)
@@ -365,7 +367,7 @@ def pack(
 class _Packer:
     """Collects steps. A topic's document is written once in each write that changes it."""
 
-    def __init__(self, plan: Plan, write_bytes: int, write_ops: int) -> None:
+    def __init__(self, plan: WritePlan, write_bytes: int, write_ops: int) -> None:
         self.writes: list[list[Op]] = []
         self._documents = plan.documents
         self._sizes = {
@@ -378,7 +380,7 @@ class _Packer:
         self._places: dict[bytes, int] = {}  # of topics' documents among the operations
         self._bytes = 0
 
-    def add(self, step: Step) -> None:
+    def add(self, step: WriteStep) -> None:
         ops, change = step
         size = sum(map(_size, ops))
         document = 0 if change is None else self._change(change)
@@ -421,7 +423,7 @@ class _Packer:
             self._places[change.topic_id] = len(self._ops)
             self._ops.append(SetData(znodes.topic_path(topic.name), b""))  # filled by `close`
 
-    def _too_large(self, step: Step, size: int) -> TooLarge:
+    def _too_large(self, step: WriteStep, size: int) -> TooLarge:
         if step.topic is not None:
             path = znodes.topic_path(self._documents[step.topic.topic_id].name)
         else:

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 
 from headrace.cluster.resources import ConfigResource, ResourceType
 from headrace.cluster.store import CorruptStore, Registration
-from headrace.cluster.topology import ZERO_UUID, Broker, Endpoint, Partition
+from headrace.cluster.topology import ZERO_UUID, BrokerRegistration, Endpoint, Partition
 
 CLUSTER_ID: Final = "/cluster/id"
 CONTROLLER: Final = "/controller"
@@ -366,7 +366,7 @@ def assignment_of(partition: Partition) -> Assignment:
 
 
 def write_registration(
-    broker: Broker, clean_shutdown_epoch: int | None, storage_id: str, wall_ms: int
+    broker: BrokerRegistration, clean_shutdown_epoch: int | None, storage_id: str, wall_ms: int
 ) -> bytes:
     """What a live broker says of itself, for Kafka's eyes and ours."""
     ours = {
@@ -390,7 +390,7 @@ def storage_id_of(broker_id: int, data: bytes) -> str:
     return str(read_json(broker_path(broker_id), data).get(_OURS, {}).get("storage", ""))
 
 
-def write_recorded_broker(broker: Broker) -> bytes:
+def write_recorded_broker(broker: BrokerRegistration) -> bytes:
     """What the controller has recorded of a broker, alive or not."""
     fields = broker._asdict()
     for field in ("broker_id", "endpoints", "rack"):
@@ -399,19 +399,19 @@ def write_recorded_broker(broker: Broker) -> bytes:
     return write_json({**_broker_document(broker, 0), _OURS: fields})
 
 
-def read_recorded_broker(broker_id: int, data: bytes) -> Broker:
+def read_recorded_broker(broker_id: int, data: bytes) -> BrokerRegistration:
     path = recorded_broker_path(broker_id)
     document = read_json(path, data)
     fields = {
         field: _tuples(value)
         for field, value in document.get(_OURS, {}).items()
-        if field in Broker._fields
+        if field in BrokerRegistration._fields
     }
     fields["incarnation_id"] = bytes.fromhex(fields.get("incarnation_id", ZERO_UUID.hex()))
     return _read_broker(path, broker_id, document)._replace(**fields)
 
 
-def _broker_document(broker: Broker, wall_ms: int) -> dict[str, object]:
+def _broker_document(broker: BrokerRegistration, wall_ms: int) -> dict[str, object]:
     plain = next((e for e in broker.endpoints if e.security_protocol == "PLAINTEXT"), None)
     document: dict[str, object] = {
         "version": _REGISTRATION_VERSION,
@@ -430,13 +430,13 @@ def _broker_document(broker: Broker, wall_ms: int) -> dict[str, object]:
     return document
 
 
-def _read_broker(path: str, broker_id: int, document: Mapping[str, Any]) -> Broker:
+def _read_broker(path: str, broker_id: int, document: Mapping[str, Any]) -> BrokerRegistration:
     try:
         protocols = document.get("listener_security_protocol_map", {})
         endpoints = tuple(_endpoint(text, protocols) for text in document["endpoints"])
         ours = document.get(_OURS, {})
         incarnation = ours.get("incarnation")
-        return Broker(
+        return BrokerRegistration(
             broker_id,
             epoch=0,
             endpoints=endpoints,

@@ -25,10 +25,17 @@ from headrace.cluster.store import (
     StoreError,
 )
 from headrace.cluster.stores import znodes
-from headrace.cluster.stores.znode_reader import Answer, Ask, Stored, Znode, reading, version_of
+from headrace.cluster.stores.znode_reader import (
+    Ask,
+    Stored,
+    Znode,
+    ZnodeAnswer,
+    reading,
+    version_of,
+)
 from headrace.cluster.stores.znode_writer import Writer, pack
 from headrace.cluster.stores.zookeeper_client import (
-    Check,
+    CheckVersion,
     Create,
     Delete,
     Op,
@@ -39,7 +46,7 @@ from headrace.cluster.stores.zookeeper_client import (
     Stat,
     ZooKeeperClient,
 )
-from headrace.cluster.topology import Broker
+from headrace.cluster.topology import BrokerRegistration
 
 _LOG = logging.getLogger(__name__)
 
@@ -95,7 +102,7 @@ class ZooKeeperStore:
     async def stored_version(self) -> int:
         # A write, whether it succeeds or not: what is read after it is not what a ZooKeeper server
         # that lags behind its leader has.
-        await self._try(Check(znodes.COMMITS, 0))
+        await self._try(CheckVersion(znodes.COMMITS, 0))
         # In this order: an election between the two makes the answer larger, never smaller.
         found = await self._client.get(znodes.COMMITS)
         epoch, _ = await self._epoch()
@@ -119,7 +126,7 @@ class ZooKeeperStore:
 
     async def register(
         self,
-        broker: Broker,
+        broker: BrokerRegistration,
         *,
         clean_shutdown_epoch: int | None = None,
         storage_id: str = "",
@@ -145,7 +152,7 @@ class ZooKeeperStore:
         return epoch
 
     async def _register(
-        self, broker: Broker, storage_id: str, data: bytes, holder: list[Registration]
+        self, broker: BrokerRegistration, storage_id: str, data: bytes, holder: list[Registration]
     ) -> int:
         path = znodes.broker_path(broker.broker_id)
         create = Create(path, data, ephemeral=True)
@@ -305,10 +312,10 @@ class ZooKeeperStore:
                 stored: Stored = done.value
                 return stored
 
-    async def _answer(self, ask: Ask) -> Answer:
+    async def _answer(self, ask: Ask) -> ZnodeAnswer:
         found = await self._client.get_many(ask.znodes) if ask.znodes else []
         children = [await self._client.children(path) for path in ask.children]
-        return Answer([z and Znode(z[0], z[1].version) for z in found], children)
+        return ZnodeAnswer([z and Znode(z[0], z[1].version) for z in found], children)
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
         if not self._loaded:
@@ -424,8 +431,8 @@ class ZooKeeperStore:
             self._guard = None
 
 
-def _office(elected: Elected) -> Check:
-    return Check(znodes.CONTROLLER_EPOCH, elected.fence)
+def _office(elected: Elected) -> CheckVersion:
+    return CheckVersion(znodes.CONTROLLER_EPOCH, elected.fence)
 
 
 def _fenced(elected: Elected) -> Fenced:
@@ -435,7 +442,9 @@ def _fenced(elected: Elected) -> Fenced:
     )
 
 
-def _past_life(broker: Broker, storage_id: str, other: Registration, data: bytes) -> bool:
+def _past_life(
+    broker: BrokerRegistration, storage_id: str, other: Registration, data: bytes
+) -> bool:
     """Whether a registration can only be an earlier one of this very process or its disk.
 
     A disk may have been copied, and the one it was copied from be in use: only who has its

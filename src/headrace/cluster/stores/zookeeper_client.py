@@ -10,16 +10,15 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from headrace.cluster.store import (
-    AuthenticationFailed,
     ConnectionSuspended,
     SessionExpired,
+    StoreAuthenticationFailed,
     StoreError,
 )
 
 __all__ = [
     "ANY_VERSION",
-    "AuthenticationFailed",
-    "Check",
+    "CheckVersion",
     "ConnectionSuspended",
     "Create",
     "Delete",
@@ -30,6 +29,7 @@ __all__ = [
     "SessionState",
     "SetData",
     "Stat",
+    "StoreAuthenticationFailed",
     "Watch",
     "ZooKeeperClient",
 ]
@@ -71,14 +71,14 @@ class Delete(NamedTuple):
     version: int = ANY_VERSION
 
 
-class Check(NamedTuple):
+class CheckVersion(NamedTuple):
     """Nothing, if the znode is at this version; else the whole `multi` fails."""
 
     path: str
     version: int
 
 
-Op = Create | SetData | Delete | Check
+Op = Create | SetData | Delete | CheckVersion
 
 
 class Reason(Enum):

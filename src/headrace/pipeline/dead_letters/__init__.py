@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from headrace.pipeline.dead_letters.writing import DeadLetters
+from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.dead_letters.dead_letter_writer import DeadLetterWriter
 from headrace.pipeline.producer import producer_settings
-from headrace.pipeline.runner.checkpoint import Checkpoint
 from headrace.pipeline.spec.flow import Flow
 
-__all__ = ["DeadLetters", "open_dead_letters"]
+__all__ = ["DeadLetterWriter", "open_dead_letters"]
 
 
-def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetters:
+def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetterWriter:
     """The dead letters of a flow that has a topic for them."""
     assert flow.dead_letter is not None, "the spec names a topic for dead letters"
     checkpoint = Checkpoint(flow.checkpoint).path
-    return DeadLetters(flow.dead_letter.topic, producer_settings(kafka), flow.id, checkpoint)
+    return DeadLetterWriter(flow.dead_letter.topic, producer_settings(kafka), flow.id, checkpoint)

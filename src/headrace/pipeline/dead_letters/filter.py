@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from headrace.pipeline.dead_letters.reading import Letter
+from headrace.pipeline.dead_letters.dead_letter_reader import Letter
 
 _TERM: Final = re.compile(
     r"""\s*(?P<field>[a-z._]+)\s*(?P<operator>!=|<=|>=|=|<|>|~)\s*

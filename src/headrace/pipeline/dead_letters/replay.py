@@ -16,32 +16,32 @@ from typing import Final, NamedTuple
 
 from headrace.client.client import ClusterClient
 from headrace.client.configs import Resource, ResourceKind, describe_configs
-from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.results import Refusal, TopicPartition
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.dead_letters.dead_letter_reader import Letter, letter_ranges, read_letters
 from headrace.pipeline.dead_letters.filter import Filter
-from headrace.pipeline.dead_letters.fixes import (
-    Draft,
+from headrace.pipeline.dead_letters.headers import replayed_headers
+from headrace.pipeline.dead_letters.python_fix import (
+    DraftRecord,
     Fix,
     NotFixed,
     as_bytes,
     checked_headers,
     unchanged,
 )
-from headrace.pipeline.dead_letters.headers import replayed_headers
-from headrace.pipeline.dead_letters.ledger import (
+from headrace.pipeline.dead_letters.replay_ledger import (
     PARTITIONS,
     TOPIC_CONFIGS,
-    Ledger,
+    ReplayLedger,
     entries,
     ledger_topic,
     read_ledger,
 )
-from headrace.pipeline.dead_letters.reading import Letter, letter_ranges, read_letters
-from headrace.pipeline.offsets import OffsetRange
 from headrace.pipeline.producer import ProducerSettings, TransactionalProducer
-from headrace.pipeline.producer.appender import Identity, size_of, transactional_batch
+from headrace.pipeline.producer.appender import TransactionIdentity, size_of, transactional_batch
+from headrace.pipeline.producer.internal_topics import ensure_topic
 from headrace.pipeline.source.admin import LogAdmin, TopicLayout
 from headrace.pipeline.source.settings import ReadFailed
-from headrace.pipeline.topics import ensure_topic
 from headrace.records.partitioner import partition_for_key
 from headrace.records.record import Record
 
@@ -55,7 +55,7 @@ SPARE_MS: Final = 86_400_000
 EVERYTHING: Final = Filter()
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 NO_LIMIT: Final = 1 << 62
-_NOBODY: Final = Identity("", 0, 0, implicit=True)
+_NOBODY: Final = TransactionIdentity("", 0, 0, implicit=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ReplayResult:
     """What was, or would be, done."""
 
     matched: int = 0
@@ -80,7 +80,7 @@ class Outcome:
     sent: Counter[str] = field(default_factory=Counter)
     """By topic."""
     not_fixed: int = 0
-    samples: list[tuple[Letter, Draft | NotFixed]] = field(default_factory=list)
+    samples: list[tuple[Letter, DraftRecord | NotFixed]] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -89,7 +89,7 @@ class Outcome:
 
 class _Ready(NamedTuple):
     letter: Letter
-    draft: Draft
+    draft: DraftRecord
     into: TopicPartition
     record: Record
 
@@ -105,9 +105,9 @@ class Replay:
         self._layouts: dict[str, TopicLayout] = {}
         self._kept: dict[str, float] = {}
         self._limits: dict[str, int] = {}
-        self.outcome = Outcome()
+        self.outcome = ReplayResult()
 
-    def dry_run(self) -> Outcome:
+    def dry_run(self) -> ReplayResult:
         """What `execute` would do now."""
         layout = self._layout(self._request.topic)
         ledger = read_ledger(self._reading, self._request.topic, layout, to_the_end=False)
@@ -117,7 +117,7 @@ class Replay:
                 self.outcome.sent[ready.into.topic] += 1
         return self.outcome
 
-    def execute(self, told: Callable[[Outcome], None] = lambda outcome: None) -> Outcome:
+    def execute(self, told: Callable[[ReplayResult], None] = lambda outcome: None) -> ReplayResult:
         """Sends them; `told` hears after each transaction."""
         topic = self._request.topic
         layout = self._layout(topic)
@@ -181,7 +181,7 @@ class Replay:
     # --- which ----------------------------------------------------------------------------------
 
     def _pieces(
-        self, ranges: Sequence[OffsetRange], ledger: Ledger, waiting: "_Waiting"
+        self, ranges: Sequence[OffsetRange], ledger: ReplayLedger, waiting: "_Waiting"
     ) -> Iterator[list[Letter]]:
         """The letters to send, as many as one transaction takes at a time."""
         chosen = islice(self._chosen(ranges, ledger, waiting), self._request.limit)
@@ -197,7 +197,7 @@ class Replay:
             yield piece
 
     def _chosen(
-        self, ranges: Sequence[OffsetRange], ledger: Ledger, waiting: "_Waiting"
+        self, ranges: Sequence[OffsetRange], ledger: ReplayLedger, waiting: "_Waiting"
     ) -> Iterator[Letter]:
         for letter in read_letters(self._reading, ranges):
             matches = self._request.where(letter)
@@ -214,8 +214,8 @@ class Replay:
     def _prepared(self, letters: Sequence[Letter]) -> list[_Ready]:
         ready = []
         for letter, draft in zip(letters, self._request.fix(letters), strict=True):
-            made: Draft | NotFixed = draft
-            if isinstance(draft, Draft):
+            made: DraftRecord | NotFixed = draft
+            if isinstance(draft, DraftRecord):
                 try:
                     ready.append(self._ready(letter, draft))
                 except NotFixed as reason:
@@ -226,7 +226,7 @@ class Replay:
                 self.outcome.samples.append((letter, made))
         return ready
 
-    def _ready(self, letter: Letter, draft: Draft) -> _Ready:
+    def _ready(self, letter: Letter, draft: DraftRecord) -> _Ready:
         facts = letter.facts
         topic = self._request.to or facts.topic
         if not topic and facts.file:

@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from headrace.pipeline.dead_letters.fixes import Draft, NotFixed, draft_of
-from headrace.pipeline.dead_letters.reading import Letter
+from headrace.pipeline.dead_letters.dead_letter_reader import Letter
+from headrace.pipeline.dead_letters.python_fix import DraftRecord, NotFixed, draft_of
 from headrace.pipeline.formats.schema import quoted
-from headrace.pipeline.runner.session import open_session
+from headrace.pipeline.spark.session import open_session
 from headrace.pipeline.spec.select import NotASelect, read_select
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ class SqlFix:
         self._words = _WORD.findall(sql)
         self._spark = spark
 
-    def __call__(self, letters: Sequence[Letter]) -> Sequence[Draft | NotFixed]:
+    def __call__(self, letters: Sequence[Letter]) -> Sequence[DraftRecord | NotFixed]:
         try:
             made = self._run(letters)
         except Exception as error:
             if not type(error).__module__.startswith("pyspark"):
                 raise
             raise NotASelect(f"--sql: {str(error).splitlines()[0]}") from error
-        drafts: list[Draft | NotFixed] = []
+        drafts: list[DraftRecord | NotFixed] = []
         for number, letter in enumerate(letters):
             if number not in made:
                 drafts.append(NotFixed("the SELECT leaves it out"))

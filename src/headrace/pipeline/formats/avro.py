@@ -10,25 +10,25 @@ from typing import Final, NamedTuple
 import fastavro
 from fastavro.schema import SchemaParseException, UnknownType
 
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.decoder import Undecodable
 from headrace.pipeline.formats.errors import FormatError, RegistryError
-from headrace.pipeline.formats.problems import BadRecord
-from headrace.pipeline.formats.registry import (
+from headrace.pipeline.formats.schema import (
+    ArrayOf,
+    Column,
+    MapOf,
+    Primitive,
+    StructOf,
+    Type,
+    read_text,
+)
+from headrace.pipeline.formats.schema_registry import (
     Access,
     NoPrefix,
     NoSuchSchema,
     client_of,
     registered,
     split_prefix,
-)
-from headrace.pipeline.formats.schema import (
-    ArrayOf,
-    Column,
-    MapOf,
-    Primitive,
-    Struct,
-    Type,
-    read_text,
 )
 from headrace.pipeline.spec.formats import Avro
 
@@ -55,7 +55,7 @@ _LOGICAL: Final = {
 }
 
 
-def reader_schema(given: Avro, subject: str) -> tuple[str, Struct]:
+def reader_schema(given: Avro, subject: str) -> tuple[str, StructOf]:
     """The schema that the columns follow, and the columns; raises `FormatError`."""
     if given.schema_ is not None:
         text, references = read_text(Path(given.schema_)), {}
@@ -78,12 +78,12 @@ def _parsed(text: str, references: Mapping[str, str]) -> object:
         raise FormatError(f"the schema is no Avro schema: {error}") from None
 
 
-def columns_of(schema: object) -> Struct:
+def columns_of(schema: object) -> StructOf:
     """Of a record; raises `FormatError` for what has no column type."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise FormatError("the Avro schema must be that of a record")
     kind = _type(schema, str(schema.get("name")), 0)
-    assert isinstance(kind, Struct)
+    assert isinstance(kind, StructOf)
     return kind
 
 
@@ -108,7 +108,7 @@ def _type(schema: object, at: str, depth: int) -> Type:
     if logical in _LOGICAL:
         return Primitive(_LOGICAL[logical])
     if name == "record":
-        return Struct(
+        return StructOf(
             tuple(
                 Column(each["name"], _type(each["type"], f"{at}.{each['name']}", depth + 1))
                 for each in schema["fields"]

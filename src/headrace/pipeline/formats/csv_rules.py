@@ -8,15 +8,15 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from headrace.pipeline.formats.problems import BadRecord, Check, literal
-from headrace.pipeline.formats.schema import Column, Primitive, Struct, quoted, to_ddl
-from headrace.pipeline.formats.times import YEARS
+from headrace.pipeline.formats.bad_record import BadRecord, RecordCheck, literal
+from headrace.pipeline.formats.schema import Column, Primitive, StructOf, quoted, to_ddl
+from headrace.pipeline.formats.timestamp_rules import YEARS
 from headrace.pipeline.spec.formats import Csv
 
 _CORRUPT: Final = "_corrupt"
 
 
-def parsed(given: Csv, columns: Struct, side: str, limit_bytes: int) -> str:
+def parsed(given: Csv, columns: StructOf, side: str, limit_bytes: int) -> str:
     text = f"CASE WHEN octet_length({side}) <= {limit_bytes} THEN CAST({side} AS STRING) END"
     options = {
         "mode": "PERMISSIVE",
@@ -54,19 +54,19 @@ def misquoted(text: str, separator: str, quote: str) -> str:
 
 
 def checks(
-    given: Csv, columns: Struct, struct: str, bytes_sql: str, prefix: str
-) -> Iterator[Check]:
+    given: Csv, columns: StructOf, struct: str, bytes_sql: str, prefix: str
+) -> Iterator[RecordCheck]:
     """What may be wrong with one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
-    yield Check(
+    yield RecordCheck(
         f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")
     )
-    yield Check(
+    yield RecordCheck(
         f"trim({text}) = '' OR {struct} IS NULL OR {struct}.{_CORRUPT} IS NOT NULL",
         BadRecord.NOT_CSV,
         literal(f"{prefix}does not fit the {len(columns.columns)} columns of the schema"),
     )
-    yield Check(
+    yield RecordCheck(
         misquoted(text, given.separator, given.quote),
         BadRecord.NOT_CSV,
         literal(f"{prefix}has a quoted value that does not end, or that something follows"),
@@ -74,7 +74,7 @@ def checks(
     yield from out_of_range(columns, lambda each: field(struct, each), text, prefix)
     for each in columns.columns:
         if each.required:
-            yield Check(
+            yield RecordCheck(
                 f"{field(struct, each)} IS NULL",
                 BadRecord.MISSING_FIELD,
                 literal(f"{prefix}{each.name} is required"),
@@ -82,8 +82,8 @@ def checks(
 
 
 def out_of_range(
-    columns: Struct, at: Callable[[Column], str], text: str, prefix: str = ""
-) -> Iterator[Check]:
+    columns: StructOf, at: Callable[[Column], str], text: str, prefix: str = ""
+) -> Iterator[RecordCheck]:
     """What Spark's types can hold, and readers of the table cannot, or not as it was meant."""
     for each in columns.columns:
         kind = each.type.name if isinstance(each.type, Primitive) else ""
@@ -97,4 +97,4 @@ def out_of_range(
             message = f"{prefix}{each.name} is outside of the years 1 to 9999"
         else:
             continue
-        yield Check(condition, BadRecord.OUT_OF_RANGE, literal(message))
+        yield RecordCheck(condition, BadRecord.OUT_OF_RANGE, literal(message))

@@ -13,19 +13,19 @@ import re
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
-from headrace.pipeline.formats.problems import BadRecord, Check, literal
+from headrace.pipeline.formats.bad_record import BadRecord, RecordCheck, literal
 from headrace.pipeline.formats.schema import (
     ArrayOf,
     Column,
     MapOf,
     Primitive,
-    Struct,
+    StructOf,
     Type,
     quoted,
     required_paths,
     type_text,
 )
-from headrace.pipeline.formats.times import YEARS
+from headrace.pipeline.formats.timestamp_rules import YEARS
 from headrace.pipeline.spec.formats import Json
 
 _ROOT: Final = "_record"
@@ -50,7 +50,7 @@ MAX_SHOWN: Final = 300
 """Characters of a record's own schema in a message."""
 
 
-def parsed(given: Json, columns: Struct, side: str, limit_bytes: int) -> str:
+def parsed(given: Json, columns: StructOf, side: str, limit_bytes: int) -> str:
     """The SQL of the parsed struct; `field` and `checks` read it."""
     text = f"CAST({side} AS STRING)"
     wrapped = (
@@ -82,18 +82,18 @@ def _at(struct: str, path: tuple[str, ...]) -> str:
 
 
 def checks(
-    given: Json, columns: Struct, struct: str, bytes_sql: str, prefix: str
-) -> Iterator[Check]:
+    given: Json, columns: StructOf, struct: str, bytes_sql: str, prefix: str
+) -> Iterator[RecordCheck]:
     """What may be wrong with one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
     broken = (
         f"({struct}.{_CORRUPT} IS NOT NULL OR {struct}.{_END} IS NULL "
         f"OR size({struct}.{_ROOT}) <> {_ELEMENTS} OR get({struct}.{_ROOT}, 0) IS NULL)"
     )
-    yield Check(
+    yield RecordCheck(
         f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")
     )
-    yield Check(
+    yield RecordCheck(
         f"{broken} AND NOT {_is_object(text)}",
         BadRecord.NOT_JSON,
         literal(
@@ -102,12 +102,12 @@ def checks(
         ),
     )
     shown = f"left(schema_of_variant(try_parse_json({text})), {MAX_SHOWN})"
-    yield Check(
+    yield RecordCheck(
         broken,
         BadRecord.SCHEMA_MISMATCH,
         f"concat({literal(f'{prefix}does not fit the schema: it is ')}, {shown})",
     )
-    yield Check(
+    yield RecordCheck(
         f"({' OR '.join(f'contains({text}, {literal(each)})' for each in _ESCAPES)}) "
         f"AND rlike({text}, {literal(_LONE_SURROGATE)})",
         BadRecord.NOT_JSON,
@@ -118,7 +118,7 @@ def checks(
     yield from _not_strings(columns, struct, text, prefix)
     if given.duplicate_keys == "error":
         twice = literal(f"{prefix}has a key twice")
-        yield Check(f"try_parse_json({text}) IS NULL", BadRecord.DUPLICATE_KEY, twice)
+        yield RecordCheck(f"try_parse_json({text}) IS NULL", BadRecord.DUPLICATE_KEY, twice)
 
 
 def _is_object(text: str) -> str:
@@ -146,7 +146,7 @@ def _leaves(kind: Type, path: tuple[str, ...] = (), *, in_array: bool = False) -
     match kind:
         case Primitive():
             yield _Leaf(path, kind, "array" if in_array else "")
-        case Struct(columns):
+        case StructOf(columns):
             for each in columns:
                 yield from _leaves(each.type, (*path, each.name), in_array=in_array)
         case ArrayOf(item) if not in_array:
@@ -155,13 +155,13 @@ def _leaves(kind: Type, path: tuple[str, ...] = (), *, in_array: bool = False) -
             yield _Leaf(path, value, "map")
 
 
-def _out_of_range(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
+def _out_of_range(columns: StructOf, struct: str, prefix: str) -> Iterator[RecordCheck]:
     """What Spark's types can hold, and readers of the table cannot, or not as it was meant."""
     for leaf in _leaves(columns):
         name, value = ".".join(leaf.path), _at(struct, leaf.path)
         if leaf.type.name in ("double", "float"):
             # A number that is too large becomes infinity; JSON itself has none.
-            yield Check(
+            yield RecordCheck(
                 _is_infinite(leaf, value),
                 BadRecord.OUT_OF_RANGE,
                 literal(f"{prefix}{name} is no finite number"),
@@ -172,7 +172,7 @@ def _out_of_range(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
             if leaf.many:
                 values = f"map_values({value})" if leaf.many == "map" else value
                 low, high = f"array_min({values})", f"array_max({values})"
-            yield Check(
+            yield RecordCheck(
                 f"({low} < {first} OR {high} > {last})",
                 BadRecord.OUT_OF_RANGE,
                 literal(f"{prefix}{name} is outside of the years 1 to 9999"),
@@ -189,37 +189,37 @@ def _is_infinite(leaf: _Leaf, value: str) -> str:
     return f"({' OR '.join(both)})"
 
 
-def _doubled_keys(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
+def _doubled_keys(columns: StructOf, struct: str, prefix: str) -> Iterator[RecordCheck]:
     """A map that has a key twice cannot be read from a table again."""
     for each in columns.columns:
         if isinstance(each.type, MapOf):
             keys = f"map_keys({field(struct, each)})"
-            yield Check(
+            yield RecordCheck(
                 f"size({keys}) <> size(array_distinct({keys}))",
                 BadRecord.DUPLICATE_KEY,
                 literal(f"{prefix}{each.name} has a key twice"),
             )
 
 
-def _missing(columns: Struct, struct: str, prefix: str) -> Iterator[Check]:
+def _missing(columns: StructOf, struct: str, prefix: str) -> Iterator[RecordCheck]:
     for path in required_paths(columns):
-        yield Check(
+        yield RecordCheck(
             f"{_at(struct, path)} IS NULL",
             BadRecord.MISSING_FIELD,
             literal(f"{prefix}{'.'.join(path)} is required"),
         )
 
 
-def _not_strings(columns: Struct, struct: str, text: str, prefix: str) -> Iterator[Check]:
+def _not_strings(columns: StructOf, struct: str, text: str, prefix: str) -> Iterator[RecordCheck]:
     """A number, a boolean, an array or an object where a string belongs."""
     wrapped = f"concat({literal(_BEFORE)}, {text}, {literal(_BEHIND)})"
     found = not_strings(columns, f"get({struct}.{_ROOT}, 0)", text, wrapped, _ROOT)
     if found:
         message = literal(f"{prefix}has something else where a string belongs")
-        yield Check(found, BadRecord.SCHEMA_MISMATCH, message)
+        yield RecordCheck(found, BadRecord.SCHEMA_MISMATCH, message)
 
 
-def not_strings(columns: Struct, struct: str, text: str, wrapped: str, root: str) -> str:
+def not_strings(columns: StructOf, struct: str, text: str, wrapped: str, root: str) -> str:
     """A condition: the JSON `text` has something else where a string, a time or bytes belong.
 
     `from_json` makes a string of anything, and a time of a number. So it is asked again, for these
@@ -251,10 +251,10 @@ def _as_variants(kind: Type) -> Type | None:
         case MapOf(value):
             inner = _as_variants(value)
             return None if inner is None else MapOf(inner)
-        case Struct(columns):
+        case StructOf(columns):
             kept = [(each, _as_variants(each.type)) for each in columns]
             found = tuple(Column(each.name, inner) for each, inner in kept if inner is not None)
-            return Struct(found) if found else None
+            return StructOf(found) if found else None
 
 
 def _holds_others(kind: Type, value: str, depth: int) -> str:
@@ -271,7 +271,7 @@ def _holds_others(kind: Type, value: str, depth: int) -> str:
         case MapOf(item):
             found = _holds_others(item, inner, depth + 1)
             return found and f"coalesce(exists(map_values({value}), {inner} -> {found}), false)"
-        case Struct(columns):
+        case StructOf(columns):
             parts = (_holds_others(c.type, f"{value}.{quoted(c.name)}", depth) for c in columns)
             return " OR ".join(filter(None, parts))
 
@@ -282,7 +282,7 @@ def _suspects(kind: Type, value: str, text: str) -> Iterator[str]:
     A value that looks like one was, if its name is in the text once, with a string behind it.
     """
     match kind:
-        case Struct(columns):
+        case StructOf(columns):
             for each in columns:
                 at = f"{value}.{quoted(each.name)}"
                 if isinstance(each.type, Primitive) and each.type.name in _AS_STRING:

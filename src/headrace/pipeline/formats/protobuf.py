@@ -17,11 +17,20 @@ from google.protobuf.descriptor_pb2 import (
 from google.protobuf.descriptor_pool import Default, DescriptorPool
 from google.protobuf.message import DecodeError, Message
 
+from headrace.pipeline.formats.bad_record import BadRecord
 from headrace.pipeline.formats.decoder import Undecodable
 from headrace.pipeline.formats.errors import FormatError, RegistryError
-from headrace.pipeline.formats.problems import BadRecord
 from headrace.pipeline.formats.proto_text import parse_proto
-from headrace.pipeline.formats.registry import (
+from headrace.pipeline.formats.schema import (
+    ArrayOf,
+    Column,
+    MapOf,
+    Primitive,
+    StructOf,
+    Type,
+    read_text,
+)
+from headrace.pipeline.formats.schema_registry import (
     Access,
     NoPrefix,
     NoSuchSchema,
@@ -29,15 +38,6 @@ from headrace.pipeline.formats.registry import (
     client_of,
     registered,
     split_prefix,
-)
-from headrace.pipeline.formats.schema import (
-    ArrayOf,
-    Column,
-    MapOf,
-    Primitive,
-    Struct,
-    Type,
-    read_text,
 )
 from headrace.pipeline.spec.formats import Protobuf
 
@@ -71,12 +71,12 @@ _WRAPPERS: Final = {
 }
 _AS_JSON: Final = frozenset(
     f"google.protobuf.{name}"
-    for name in ("Struct", "Value", "ListValue", "Any", "Duration", "FieldMask")
+    for name in ("StructOf", "Value", "ListValue", "Any", "Duration", "FieldMask")
 )
 _TIMESTAMP: Final = "google.protobuf.Timestamp"
 
 
-def reader_schema(given: Protobuf, subject: str) -> tuple[str, Struct]:
+def reader_schema(given: Protobuf, subject: str) -> tuple[str, StructOf]:
     """The descriptors and the message that the columns follow; raises `FormatError`."""
     if given.schema_ is not None:
         files = _from_file(Path(given.schema_))
@@ -177,13 +177,13 @@ def _only_message(files: list[FileDescriptorProto]) -> str:
     return last[0]
 
 
-def columns_of(message: Descriptor, above: tuple[str, ...] = ()) -> Struct:
+def columns_of(message: Descriptor, above: tuple[str, ...] = ()) -> StructOf:
     if message.full_name in above:
         raise FormatError(f"{message.full_name} holds itself, which no table can")
     if not message.fields:
         raise FormatError(f"{message.full_name} has no field, which no table can hold")
     inside = (*above, message.full_name)
-    return Struct(tuple(Column(each.name, _type(each, inside)) for each in message.fields))
+    return StructOf(tuple(Column(each.name, _type(each, inside)) for each in message.fields))
 
 
 def _is_map(field: FieldDescriptor) -> bool:

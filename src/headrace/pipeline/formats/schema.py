@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
-from headrace.pipeline.columns import TAKEN
+from headrace.pipeline.core.columns import TAKEN
 from headrace.pipeline.formats.errors import FormatError
 
 _PRIMITIVES: Final = {
@@ -67,7 +67,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Struct:
+class StructOf:
     columns: tuple[Column, ...]
 
     @property
@@ -75,15 +75,15 @@ class Struct:
         return tuple(column.name for column in self.columns)
 
 
-Type = Primitive | ArrayOf | MapOf | Struct
+Type = Primitive | ArrayOf | MapOf | StructOf
 
 
-def to_ddl(struct: Struct) -> str:
+def to_ddl(struct: StructOf) -> str:
     """As `from_json` and `DataFrame.schema` take it; `required` is not part of it."""
     return ", ".join(f"{quoted(each.name)} {type_text(each.type)}" for each in struct.columns)
 
 
-def to_ddl_with_rules(struct: Struct) -> str:
+def to_ddl_with_rules(struct: StructOf) -> str:
     """The whole truth, to be pinned: `parse_ddl` gives the same back."""
     return ", ".join(
         f"{quoted(each.name)} {type_text(each.type, rules=True)}"
@@ -101,7 +101,7 @@ def type_text(kind: Type, *, rules: bool = False) -> str:
             return f"array<{type_text(item, rules=rules)}>"
         case MapOf(value, key):
             return f"map<{type_text(key, rules=rules)},{type_text(value, rules=rules)}>"
-        case Struct(columns):
+        case StructOf(columns):
             inner = ",".join(
                 f"{quoted(each.name)}:{type_text(each.type, rules=rules)}"
                 + (" NOT NULL" if rules and each.required else "")
@@ -115,7 +115,7 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def check_names(struct: Struct) -> None:
+def check_names(struct: StructOf) -> None:
     """Raises `FormatError` for columns whose names are the tool's own."""
     for each in struct.columns:
         if each.name.lower() in TAKEN:
@@ -126,13 +126,13 @@ def check_names(struct: Struct) -> None:
             )
 
 
-def required_paths(struct: Struct, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def required_paths(struct: StructOf, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The columns that must have a value, those of required structs too."""
     for each in struct.columns:
         if not each.required:
             continue
         yield (*prefix, each.name)
-        if isinstance(each.type, Struct):
+        if isinstance(each.type, StructOf):
             yield from required_paths(each.type, (*prefix, each.name))
 
 
@@ -146,12 +146,12 @@ def leaf_types(kind: Type) -> Iterator[Primitive]:
         case MapOf(value, key):
             yield from leaf_types(key)
             yield from leaf_types(value)
-        case Struct(columns):
+        case StructOf(columns):
             for each in columns:
                 yield from leaf_types(each.type)
 
 
-def read_schema(given: str) -> Struct:
+def read_schema(given: str) -> StructOf:
     """From a file (`.json` = JSON Schema, others = DDL) or from DDL; raises `FormatError`."""
     path = Path(given)
     if " " in given.strip() or "<" in given or not path.suffix:
@@ -174,12 +174,12 @@ def read_text(path: Path) -> str:
 # ---- DDL
 
 
-def parse_ddl(text: str) -> Struct:
+def parse_ddl(text: str) -> StructOf:
     """`id BIGINT NOT NULL, tags ARRAY<STRING>`; raises `FormatError`."""
     columns = _Ddl(text.strip().rstrip(";").rstrip()).columns(end=None)
     if not columns:
         raise FormatError("the schema names no column")
-    return Struct(columns)
+    return StructOf(columns)
 
 
 class _Ddl:
@@ -266,7 +266,7 @@ class _Ddl:
             self._expect("<")
             columns = self.columns(end=">")
             self._expect(">")
-            return Struct(columns)
+            return StructOf(columns)
         if name in ("decimal", "dec", "numeric"):
             return Primitive(f"decimal({self._precision()})")
         if name in ("varchar", "char"):
@@ -295,7 +295,7 @@ class _Ddl:
 _FORMATS: Final = {"date-time": "timestamp", "date": "date"}
 
 
-def parse_json_schema(text: str, name: str = "schema") -> Struct:
+def parse_json_schema(text: str, name: str = "schema") -> StructOf:
     """The part of JSON Schema that describes columns; raises `FormatError` with the place."""
     try:
         root = json.loads(text)
@@ -312,7 +312,7 @@ class _JsonSchema:
     def _fail(self, at: str, reason: str) -> NoReturn:
         raise FormatError(f"the schema {self._name}, {at or 'at its top'}: {reason}")
 
-    def struct(self, node: object, at: str, depth: int = 0) -> Struct:
+    def struct(self, node: object, at: str, depth: int = 0) -> StructOf:
         found = self._resolved(node, at, depth)
         properties = found.get("properties")
         if not isinstance(properties, Mapping) or not properties:
@@ -328,7 +328,7 @@ class _JsonSchema:
             place = f"{at}.{key}".lstrip(".")
             kind, nullable = self._type(each, place, depth + 1)
             columns.append(Column(key, kind, key in required and not nullable))
-        return Struct(tuple(columns))
+        return StructOf(tuple(columns))
 
     def _resolved(self, node: object, at: str, depth: int) -> Mapping[str, object]:
         if depth > 50:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, NamedTuple
 
-from headrace.pipeline.sinks.stores import open_store
+from headrace.pipeline.sinks.file_stores import open_store
 
 CHUNK_BYTES: Final = 8 << 20
 MAX_VALUE_BYTES: Final = 64 << 20
@@ -105,7 +105,7 @@ class _Patterns(NamedTuple):
     """To the end of the text, which is elsewhere."""
 
 
-class Found(NamedTuple):
+class QuotedLines(NamedTuple):
     """What quoted values of a file do."""
 
     spans_lines: bool
@@ -113,11 +113,11 @@ class Found(NamedTuple):
     """How lines end that end a record."""
 
 
-def look_at(chunks: Iterable[bytes], quoting: Quoting) -> Found:
+def look_at(chunks: Iterable[bytes], quoting: Quoting) -> QuotedLines:
     """Raises `UnclosedQuote`. Lines without quotes are passed over."""
     if not quoting.quote:
         deque(chunks, maxlen=0)
-        return Found(spans_lines=False, ends=frozenset())
+        return QuotedLines(spans_lines=False, ends=frozenset())
     scan = _Scan(quoting, quoting.patterns())
     rest, line = b"", 1
     for chunk, is_last in _with_last(chunks):
@@ -130,7 +130,7 @@ def look_at(chunks: Iterable[bytes], quoting: Quoting) -> Found:
             raise UnclosedQuote(line + text.count(b"\n", 0, unread))
         line += text.count(b"\n", 0, unread)
         rest = text[unread:]
-    return Found(scan.spans_lines, frozenset(+scan.ends))
+    return QuotedLines(scan.spans_lines, frozenset(+scan.ends))
 
 
 class _Scan:

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pyarrow import fs
 
-from headrace.pipeline.sinks.stores import delta_options, open_store
+from headrace.pipeline.sinks.file_stores import delta_options, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

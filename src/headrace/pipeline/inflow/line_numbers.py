@@ -12,9 +12,9 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from headrace.pipeline.line_digest import Digest, digest_of
-from headrace.pipeline.sinks.stores import open_store
-from headrace.pipeline.sinks.table import SinkError
+from headrace.pipeline.core.line_digest import Digest, digest_of
+from headrace.pipeline.sinks.file_stores import open_store
+from headrace.pipeline.sinks.table_sink import SinkError
 
 Numbers = dict[Digest, deque[int]]
 """The numbers of the lines of one content, from 1, in order."""

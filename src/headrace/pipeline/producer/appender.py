@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from headrace.client.client import ClusterClient, Leader
+from headrace.client.client import ClusterClient, ToLeader
 from headrace.client.errors import ClientError, DeadlineExceeded, code_of_number
-from headrace.client.outcomes import TopicPartition
+from headrace.client.results import TopicPartition
 from headrace.pipeline.producer.errors import NotAcknowledged, ProducerFailed, failure
 from headrace.pipeline.producer.settings import ProducerSettings
 from headrace.protocol.errors import ErrorCode
@@ -34,7 +34,7 @@ RECORD_OVERHEAD_BYTES: Final = 24
 HEADER_OVERHEAD_BYTES: Final = 4
 
 
-class Identity(NamedTuple):
+class TransactionIdentity(NamedTuple):
     """Whom the brokers take a batch from. Tasks that share a transaction share it."""
 
     transactional_id: str
@@ -86,7 +86,10 @@ class Sequences:
 
 
 def transactional_batch(
-    records: list[Record], identity: Identity, base_sequence: int, settings: ProducerSettings
+    records: list[Record],
+    identity: TransactionIdentity,
+    base_sequence: int,
+    settings: ProducerSettings,
 ) -> bytes:
     return build_batch(
         records,
@@ -104,7 +107,7 @@ class Appender:
     def __init__(
         self,
         client: ClusterClient,
-        identity: Identity,
+        identity: TransactionIdentity,
         settings: ProducerSettings,
         join: Callable[[TopicPartition], Awaitable[None]] | None = None,
     ) -> None:
@@ -185,7 +188,7 @@ class Appender:
             answer = await self._client.send(
                 request,
                 ProduceResponse,
-                to=Leader(*partition),
+                to=ToLeader(*partition),
                 timeout_s=settings.delivery_timeout_s,
                 at_most=BY_NAME if self._identity.implicit else ADDED_BEFORE,
                 code_of=lambda got: _partition(got).error_code,

@@ -11,11 +11,11 @@ from typing import Final, TypeVar
 
 from headrace import __version__
 from headrace.client.client import ClusterClient
-from headrace.client.coordinators import Coordinator, CoordinatorKind
+from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
 from headrace.client.errors import ClientError, code_of_number
-from headrace.client.offsets import NO_OFFSET, Committed
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.producer.appender import Identity
+from headrace.client.offsets import NO_OFFSET, CommittedOffset
+from headrace.client.results import TopicPartition
+from headrace.pipeline.producer.appender import TransactionIdentity
 from headrace.pipeline.producer.errors import CommitUncertain, ProducerFailed, failure
 from headrace.pipeline.producer.settings import ProducerSettings
 from headrace.protocol.errors import ErrorCode
@@ -75,7 +75,7 @@ class Coordination:
         self._joined: set[TopicPartition] = set()
         self._joining = asyncio.Lock()
 
-    async def init(self) -> Identity:
+    async def init(self) -> TransactionIdentity:
         """Takes the transactional id; returns when earlier transactions of it have ended."""
         self._joined.clear()
         answer = await self._init(self._timeout_ms)
@@ -86,7 +86,7 @@ class Coordination:
         if answer.error_code:
             raise failure(code_of_number(answer.error_code), f"{self._id}: init")
         implicit = await self._is_implicit()
-        return Identity(self._id, answer.producer_id, answer.producer_epoch, implicit)
+        return TransactionIdentity(self._id, answer.producer_id, answer.producer_epoch, implicit)
 
     async def _init(self, timeout_ms: int) -> InitProducerIdResponse:
         return await self._ask(
@@ -108,7 +108,7 @@ class Coordination:
         )
 
     async def add_partitions(
-        self, identity: Identity, partitions: Iterable[TopicPartition]
+        self, identity: TransactionIdentity, partitions: Iterable[TopicPartition]
     ) -> None:
         """Makes partitions part of the transaction, where writing to them does not."""
         wanted = list(dict.fromkeys(partitions))
@@ -139,7 +139,11 @@ class Coordination:
             self._joined.update(wanted)
 
     async def send_offsets(
-        self, identity: Identity, group: str, offsets: Mapping[TopicPartition, int], metadata: str
+        self,
+        identity: TransactionIdentity,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        metadata: str,
     ) -> None:
         what = f"{self._id}: the offsets of group {group}"
         if not identity.implicit:
@@ -147,7 +151,7 @@ class Coordination:
             await self._ask(
                 OffsetFetchRequest(group_id=group, topics=[]),
                 OffsetFetchResponse,
-                to=Coordinator(group),
+                to=CoordinatorNode(group),
                 at_most=ONE_GROUP,
             )
             added = await self._ask(
@@ -179,7 +183,7 @@ class Coordination:
                 ],
             ),
             TxnOffsetCommitResponse,
-            to=Coordinator(group),
+            to=CoordinatorNode(group),
             at_most=IMPLICIT_OFFSETS if identity.implicit else EXPLICIT_OFFSETS,
             code_of=_offsets_code,
         )
@@ -189,7 +193,7 @@ class Coordination:
 
     async def offsets(
         self, group: str, partitions: list[TopicPartition]
-    ) -> dict[TopicPartition, Committed]:
+    ) -> dict[TopicPartition, CommittedOffset]:
         topics: dict[str, list[int]] = {}
         for topic, index in partitions:
             topics.setdefault(topic, []).append(index)
@@ -203,7 +207,7 @@ class Coordination:
                 require_stable=True,
             ),
             OffsetFetchResponse,
-            to=Coordinator(group),
+            to=CoordinatorNode(group),
             at_most=ONE_GROUP,
             code_of=_positions_code,
         )
@@ -211,7 +215,7 @@ class Coordination:
         if code is not ErrorCode.NONE:
             raise failure(code, f"the offsets of group {group}")
         return {
-            TopicPartition(topic.name, each.partition_index): Committed(
+            TopicPartition(topic.name, each.partition_index): CommittedOffset(
                 each.committed_offset, each.committed_leader_epoch, each.metadata or ""
             )
             for topic in answer.topics
@@ -219,7 +223,7 @@ class Coordination:
             if each.committed_offset != NO_OFFSET
         }
 
-    async def commit(self, identity: Identity) -> Identity:
+    async def commit(self, identity: TransactionIdentity) -> TransactionIdentity:
         """Ends the transaction; who writes the next one. Raises `CommitUncertain`."""
         try:
             answer = await self._ask(
@@ -246,7 +250,7 @@ class Coordination:
         request: Struct,
         answer: type[R],
         *,
-        to: Coordinator | None = None,
+        to: CoordinatorNode | None = None,
         at_most: int | None = None,
         code_of: Callable[[R], int] | None = None,
     ) -> R:
@@ -255,7 +259,7 @@ class Coordination:
             return await self._client.send(
                 request,
                 answer,
-                to=to or Coordinator(self._id, CoordinatorKind.TRANSACTION),
+                to=to or CoordinatorNode(self._id, CoordinatorKind.TRANSACTION),
                 timeout_s=self._settings.delivery_timeout_s,
                 at_most=at_most,
                 code_of=code_of or _code,

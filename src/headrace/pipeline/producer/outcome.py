@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Final
 
-from headrace.client.client import ClusterClient, Leader
+from headrace.client.client import ClusterClient, ToLeader
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
-from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.results import Refusal, TopicPartition
 from headrace.pipeline.producer.errors import ProducerFailed
 from headrace.protocol.messages.fetch import (
     FetchPartition,
@@ -33,7 +33,7 @@ READ_COMMITTED: Final = 1
 CONTROL_BYTES: Final = 1 << 10
 
 
-class Outcome(Enum):
+class TransactionOutcome(Enum):
     """What one partition says."""
 
     COMMITTED = auto()
@@ -62,8 +62,8 @@ async def was_committed(
     for partition, start in starts.items():
         begin = max(start, first[partition])
         found = await _look(client, producer_id, partition, begin, end[partition], timeout_s)
-        if found is not Outcome.UNTOUCHED:
-            return found is Outcome.COMMITTED
+        if found is not TransactionOutcome.UNTOUCHED:
+            return found is TransactionOutcome.COMMITTED
     cut = [str(each) for each, start in starts.items() if first[each] > start]
     if cut:
         raise ProducerFailed(
@@ -81,7 +81,7 @@ async def _look(
     start: int,
     end: int,
     timeout_s: float,
-) -> Outcome:
+) -> TransactionOutcome:
     has_written, empty = False, 0
     while start < end:
         data = await _fetch(client, partition, start, timeout_s)
@@ -96,12 +96,12 @@ async def _look(
             elif has_written:
                 (record,) = iter_records(buffer[at : at + header.size], max_bytes=CONTROL_BYTES)
                 committed = read_control(record).type is ControlType.COMMIT
-                return Outcome.COMMITTED if committed else Outcome.ABORTED
+                return TransactionOutcome.COMMITTED if committed else TransactionOutcome.ABORTED
         empty = empty + 1 if following == start else 0
         if empty == EMPTY_ANSWERS:
             raise ProducerFailed(f"{partition} gives nothing at offset {start} of {end}: try again")
         start = following
-    return Outcome.UNTOUCHED
+    return TransactionOutcome.UNTOUCHED
 
 
 async def _fetch(
@@ -119,7 +119,7 @@ async def _fetch(
             topics=[FetchTopic(topic=partition.topic, partitions=[wanted])],
         ),
         FetchResponse,
-        to=Leader(*partition),
+        to=ToLeader(*partition),
         timeout_s=timeout_s,
         at_most=FETCH_BY_NAME,
         code_of=lambda got: got.error_code or got.responses[0].partitions[0].error_code,

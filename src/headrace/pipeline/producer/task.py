@@ -10,7 +10,7 @@ from typing import Self
 
 from headrace.client.client import ClusterClient
 from headrace.clock import SystemClock
-from headrace.pipeline.producer.appender import Appender, Identity, Sequences
+from headrace.pipeline.producer.appender import Appender, Sequences, TransactionIdentity
 from headrace.pipeline.producer.loop_thread import LoopThread
 from headrace.pipeline.producer.settings import ProducerSettings
 from headrace.pipeline.producer.writer import RecordWriter
@@ -19,7 +19,7 @@ from headrace.pipeline.producer.writer import RecordWriter
 class TaskProducer:
     """A context manager; `writer.flush` is what says that everything is in the log."""
 
-    def __init__(self, settings: ProducerSettings, identity: Identity) -> None:
+    def __init__(self, settings: ProducerSettings, identity: TransactionIdentity) -> None:
         self._thread = LoopThread(f"producer {identity.transactional_id}")
         self._client = cluster_client(settings)
         appender = Appender(self._client, identity, settings)

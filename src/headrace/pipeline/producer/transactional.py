@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from headrace.client.client import ClusterClient
-from headrace.client.offsets import Committed
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.producer.appender import Appender, Identity, Sequences
+from headrace.client.offsets import CommittedOffset
+from headrace.client.results import TopicPartition
+from headrace.pipeline.producer.appender import Appender, Sequences, TransactionIdentity
 from headrace.pipeline.producer.coordination import Coordination
 from headrace.pipeline.producer.errors import ProducerFailed
 from headrace.pipeline.producer.loop_thread import LoopThread
@@ -35,7 +35,7 @@ class TransactionalProducer:
         self._thread = LoopThread(f"producer {transactional_id}")
         self._client = cluster_client(settings)
         self._coordination = Coordination(self._client, settings, transactional_id)
-        self._identity: Identity | None = None
+        self._identity: TransactionIdentity | None = None
         self._writer: RecordWriter | None = None
         self._open = False
 
@@ -60,7 +60,7 @@ class TransactionalProducer:
             self._thread.close()
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> TransactionIdentity:
         """As whom the transaction is written; raises before `init`."""
         if self._identity is None:
             raise ProducerFailed(f"{self.transactional_id}: init comes first")
@@ -78,7 +78,7 @@ class TransactionalProducer:
         self._identity = self._writer = None
         self._ready(self._thread.run(self._coordination.init()), Sequences())
 
-    def begin(self, partitions: Iterable[TopicPartition]) -> Identity:
+    def begin(self, partitions: Iterable[TopicPartition]) -> TransactionIdentity:
         """A transaction in which tasks write to these partitions, each partition by one task.
 
         Their sequences begin with 0, so the epoch must be new: brokers of the second protocol give
@@ -117,7 +117,7 @@ class TransactionalProducer:
 
     def offsets(
         self, group: str, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, Committed]:
+    ) -> dict[TopicPartition, CommittedOffset]:
         """A group's positions, once no open transaction can change them."""
         return self._thread.run(self._coordination.offsets(group, list(partitions)))
 
@@ -144,12 +144,12 @@ class TransactionalProducer:
         """Asks something else over this producer's connections; raises `ClientError`."""
         return self._thread.run(ask(self._client))
 
-    def _begun(self) -> Identity:
+    def _begun(self) -> TransactionIdentity:
         identity = self.identity
         self._open = True
         return identity
 
-    def _ready(self, identity: Identity, sequences: Sequences) -> None:
+    def _ready(self, identity: TransactionIdentity, sequences: Sequences) -> None:
         async def join(partition: TopicPartition) -> None:
             await self._coordination.add_partitions(identity, [partition])
 

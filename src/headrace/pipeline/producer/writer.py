@@ -6,12 +6,12 @@ one another in each partition. Memory is bounded by the settings, however many r
 
 from collections.abc import Iterable
 
-from headrace.client.outcomes import TopicPartition
+from headrace.client.results import TopicPartition
 from headrace.pipeline.producer.appender import (
     Appender,
     Filling,
-    Identity,
     Sequences,
+    TransactionIdentity,
     transactional_batch,
 )
 from headrace.pipeline.producer.loop_thread import LoopThread
@@ -26,7 +26,7 @@ class RecordWriter:
         self,
         thread: LoopThread,
         appender: Appender,
-        identity: Identity,
+        identity: TransactionIdentity,
         settings: ProducerSettings,
         sequences: Sequences,
     ) -> None:

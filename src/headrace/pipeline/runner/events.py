@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.offsets import offsets_to_json
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.offsets import offsets_to_json
 
 
-class Kind(StrEnum):
+class EventKind(StrEnum):
     """What has happened."""
 
     STARTED = "started"
@@ -33,7 +33,7 @@ class Event:
     """One thing that happened to a flow."""
 
     flow: str
-    kind: Kind
+    kind: EventKind
     time_s: float = field(default_factory=time.time)
     batch_id: int | None = None
     offsets_read: int = 0
@@ -70,7 +70,7 @@ class Event:
 
 
 def _always(event: Event, name: str) -> bool:
-    return event.kind is Kind.BATCH and name in ("batch_id", "rows")
+    return event.kind is EventKind.BATCH and name in ("batch_id", "rows")
 
 
 def _iso(time_s: float) -> str:

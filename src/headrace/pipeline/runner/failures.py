@@ -63,7 +63,7 @@ FREE_SPACE: Final = (
 MAX_MESSAGE: Final = 2000
 
 
-class Failure(NamedTuple):
+class BatchFailure(NamedTuple):
     """What to tell, and whether to try again."""
 
     message: str
@@ -71,48 +71,48 @@ class Failure(NamedTuple):
     unreachable: bool = False
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> BatchFailure:
     """How an error of a batch is to be taken."""
     found = _failure(error)
     if any(sign in str(error) for sign in _FULL):
-        return Failure(f"{found.message[:MAX_MESSAGE]}. {FREE_SPACE}")
+        return BatchFailure(f"{found.message[:MAX_MESSAGE]}. {FREE_SPACE}")
     return found
 
 
-def _failure(error: BaseException) -> Failure:
+def _failure(error: BaseException) -> BatchFailure:
     match error:
         case RegistryUnreachable():
-            return Failure(str(error), passing=True, unreachable=True)
+            return BatchFailure(str(error), passing=True, unreachable=True)
         case DataLost():
-            return Failure(str(error), passing=True)  # the next plan knows what to make of it
+            return BatchFailure(str(error), passing=True)  # the next plan knows what to make of it
         case FormatError():
-            return Failure(str(error))
+            return BatchFailure(str(error))
         case ReadFailed():
             return _reading(error)
         case ProducerFailed():
             return _producing(error)
         case ClientError():
-            return Failure(str(error), passing=_is_passing(error), unreachable=True)
+            return BatchFailure(str(error), passing=_is_passing(error), unreachable=True)
     if _is_sparks(error):
         return _sparks(error)
-    return Failure(str(error) or type(error).__name__)
+    return BatchFailure(str(error) or type(error).__name__)
 
 
-def _reading(error: ReadFailed) -> Failure:
+def _reading(error: ReadFailed) -> BatchFailure:
     cause = error.__cause__
     if isinstance(cause, ClientError):
-        return Failure(str(error), passing=_is_passing(cause), unreachable=True)
-    return Failure(str(error), passing="is damaged" not in str(error))
+        return BatchFailure(str(error), passing=_is_passing(cause), unreachable=True)
+    return BatchFailure(str(error), passing="is damaged" not in str(error))
 
 
-def _producing(error: ProducerFailed) -> Failure:
+def _producing(error: ProducerFailed) -> BatchFailure:
     """A broker that does not answer may come back; what it has refused stays refused."""
     cause = error.__cause__
     if isinstance(error, CommitUncertain | TriedAgain):
-        return Failure(str(error), passing=True, unreachable=True)
+        return BatchFailure(str(error), passing=True, unreachable=True)
     if isinstance(cause, ClientError):
-        return Failure(str(error), passing=_is_passing(cause), unreachable=True)
-    return Failure(str(error))
+        return BatchFailure(str(error), passing=_is_passing(cause), unreachable=True)
+    return BatchFailure(str(error))
 
 
 def _is_passing(error: ClientError) -> bool:
@@ -123,26 +123,26 @@ def _is_sparks(error: BaseException) -> bool:
     return type(error).__module__.split(".")[0] in ("pyspark", "py4j", "grpc")
 
 
-def _sparks(error: BaseException) -> Failure:
+def _sparks(error: BaseException) -> BatchFailure:
     text = str(error)
     if any(sign in text or sign in type(error).__name__ for sign in _GONE):
-        return Failure("Spark's own process has gone; its log says why")
+        return BatchFailure("Spark's own process has gone; its log says why")
     lacking = _lacking(text)
     if lacking is not None:
-        return Failure(lacking)
+        return BatchFailure(lacking)
     raised = raised_in(text)
     if raised is not None:
         name, message = raised
         if name in ("DataLost", "ReadFailed"):
-            return Failure(message, passing="is damaged" not in message)
+            return BatchFailure(message, passing="is damaged" not in message)
         if name in _PRODUCING:
-            return Failure(message, passing=_PRODUCING[name], unreachable=_PRODUCING[name])
+            return BatchFailure(message, passing=_PRODUCING[name], unreachable=_PRODUCING[name])
         reaching = name in _REACHING
         shown = message if name in _OWN else f"a task failed with {name}: {message}"
-        return Failure(shown[:MAX_MESSAGE], passing=reaching, unreachable=reaching)
+        return BatchFailure(shown[:MAX_MESSAGE], passing=reaching, unreachable=reaching)
     condition = _CONDITION.search(text)
     shown = condition[0].partition(" SQLSTATE")[0] if condition else text.strip()
-    return Failure(shown[:MAX_MESSAGE], passing=any(sign in text for sign in _PASSING))
+    return BatchFailure(shown[:MAX_MESSAGE], passing=any(sign in text for sign in _PASSING))
 
 
 def _lacking(text: str) -> str | None:

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.runner.planner import Beginning, Log, PlanError
+from headrace.client.results import TopicPartition
+from headrace.pipeline.batch.planner import PlanError, SourcePartition, StartPosition
+from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.admin import NO_RECORD, LogAdmin, all_partitions
 from headrace.pipeline.source.options import read_options
 from headrace.pipeline.source.sampling import average_record_bytes
@@ -32,7 +32,7 @@ class SourceLog:
         self._options = read_options({**options, **choice}, streaming=False)
         self._admin = LogAdmin(self._options.read)
 
-    def look(self) -> Log:
+    def look(self) -> SourcePartition:
         """The topics that exist, with the bounds of what can be read."""
         source = self._source
         if source.pattern is not None:
@@ -42,7 +42,7 @@ class SourceLog:
         partitions = all_partitions(layouts)
         first = self._admin.earliest(partitions) if partitions else {}
         end = self._admin.latest(partitions) if partitions else {}
-        return Log(
+        return SourcePartition(
             {topic: layout.topic_id.hex() for topic, layout in layouts.items()},
             self._within({each: (first[each], max(first[each], end[each])) for each in first}),
         )
@@ -59,16 +59,16 @@ class SourceLog:
             if each in self._ends
         }
 
-    def begin(self, log: Log) -> Beginning:
+    def begin(self, log: SourcePartition) -> StartPosition:
         """Where a flow that has never run starts; raises `PlanError` for a topic there is not."""
         for name in self._source.topics:
             if name not in log.topic_ids:
                 close = get_close_matches(name, self._admin.topics(lambda _: True), n=1)
                 hint = f"; did you mean {close[0]}?" if close else ""
                 raise PlanError(f"there is no topic {name}{hint}. Create it, or correct the name")
-        return Beginning(log.topic_ids, self._starts(log))
+        return StartPosition(log.topic_ids, self._starts(log))
 
-    def _starts(self, log: Log) -> dict[TopicPartition, int]:
+    def _starts(self, log: SourcePartition) -> dict[TopicPartition, int]:
         match self._source.start:
             case StartOffsets() as start:
                 return {each: self._named(start, each, log) for each in log.bounds}
@@ -84,7 +84,7 @@ class SourceLog:
             case _:
                 return {each: first for each, (first, _) in log.bounds.items()}
 
-    def _named(self, start: StartOffsets, partition: TopicPartition, log: Log) -> int:
+    def _named(self, start: StartOffsets, partition: TopicPartition, log: SourcePartition) -> int:
         first, end = log.bounds[partition]
         offset = start.offsets.get(partition.topic, {}).get(partition.partition, first)
         if offset > end:

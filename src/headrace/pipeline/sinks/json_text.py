@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from headrace.pipeline.sinks.table import SinkError
+from headrace.pipeline.sinks.table_sink import SinkError
 
 NULL: Final = "null"
 

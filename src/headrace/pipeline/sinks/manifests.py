@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from pyarrow import fs
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.offsets import offsets_from_json, offsets_to_json
-from headrace.pipeline.sinks.table import SinkError
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.offsets import offsets_from_json, offsets_to_json
+from headrace.pipeline.sinks.table_sink import SinkError
 
 FOLDER: Final = "_headrace"
 BATCH_DIGITS: Final = 12

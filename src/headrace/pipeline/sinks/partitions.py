@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.pipeline.partition_types import problems
-from headrace.pipeline.sinks.table import SinkError
+from headrace.pipeline.core.partition_types import problems
+from headrace.pipeline.sinks.table_sink import SinkError
 
 MAX_FOLDER_CHARS: Final = 255
 """What file systems allow."""

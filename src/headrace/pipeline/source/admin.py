@@ -13,7 +13,7 @@ from headrace.client import offsets as client_offsets
 from headrace.client.client import ClusterClient
 from headrace.client.configs import Resource, ResourceKind, describe_configs
 from headrace.client.errors import ClientError
-from headrace.client.outcomes import Refusal, TopicPartition
+from headrace.client.results import Refusal, TopicPartition
 from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
 from headrace.pipeline.source.settings import ReadFailed, ReadSettings
@@ -61,7 +61,7 @@ class LogAdmin:
         """The first record that is at least so new; `NO_RECORD` where there is none."""
         return self._at(times_ms)
 
-    def committed(self, group: str) -> dict[TopicPartition, client_offsets.Committed]:
+    def committed(self, group: str) -> dict[TopicPartition, client_offsets.CommittedOffset]:
         return self._ask(
             lambda client: client_offsets.committed_offsets(
                 client, group, timeout_s=self._settings.api_timeout_s

@@ -26,12 +26,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from headrace.client.outcomes import TopicPartition
-from headrace.pipeline.offsets import OffsetRange, limited
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.offsets import OffsetRange, limited
 from headrace.pipeline.source import rows
 from headrace.pipeline.source.admin import LogAdmin
 from headrace.pipeline.source.options import DAMAGE, SourceOptions, read_options
-from headrace.pipeline.source.planning import (
+from headrace.pipeline.source.read_plan import (
     batch_ranges,
     checked,
     find_partitions,
@@ -213,7 +213,7 @@ def records_of(
     """What a task reads, in a worker that is set up for it."""
     if not wanted:
         return
-    from headrace.pipeline.source.reading import read_ranges
+    from headrace.pipeline.source.record_reader import read_ranges
 
     _keep_pages()
     for read in read_ranges(wanted, options.read, fail_on_data_loss=options.fail_on_data_loss):

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final, TypeVar
 
-from headrace.client.outcomes import TopicPartition
+from headrace.client.results import TopicPartition
 from headrace.client.security import InvalidSecurity, Security, security_of
-from headrace.pipeline.offsets import (
+from headrace.pipeline.core.offsets import (
     EARLIEST,
     LATEST,
     BadOffsets,

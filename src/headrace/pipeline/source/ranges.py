@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from headrace.pipeline.offsets import BadOffsets, OffsetRange
+from headrace.pipeline.core.offsets import BadOffsets, OffsetRange
 
 
 def ranges_to_json(ranges: Iterable[OffsetRange]) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from headrace.pipeline.offsets import OffsetRange
-from headrace.pipeline.source.reading import read_range
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.source.record_reader import read_range
 from headrace.pipeline.source.settings import ReadSettings
 
 SAMPLE_RECORDS: Final = 1000

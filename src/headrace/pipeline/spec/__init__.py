@@ -1,6 +1,5 @@
 """The spec of a pipeline: its models, how it is read, and what is wrong with it."""
 
-from headrace.pipeline.spec.errors import SpecError, SpecErrors
 from headrace.pipeline.spec.flow import (
     DeadLetter,
     Expectation,
@@ -11,7 +10,6 @@ from headrace.pipeline.spec.flow import (
 )
 from headrace.pipeline.spec.formats import Avro, Csv, Json, Protobuf, Raw, Registry
 from headrace.pipeline.spec.json_schema import json_schema
-from headrace.pipeline.spec.loading import load_spec, parse_spec
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.sinks import Delta, Iceberg, Maintenance, Parquet, TableSink, Topic
 from headrace.pipeline.spec.sources import (
@@ -21,7 +19,9 @@ from headrace.pipeline.spec.sources import (
     StartTimestamp,
     TopicSource,
 )
-from headrace.pipeline.spec.values import Settings, UnsetVariable
+from headrace.pipeline.spec.spec_errors import SpecError, SpecErrors
+from headrace.pipeline.spec.spec_loader import load_spec, parse_spec
+from headrace.pipeline.spec.spec_values import Settings, UnsetVariable
 
 __all__ = [
     "Avro",

@@ -6,20 +6,26 @@ from pydantic import Discriminator, Field, Tag
 
 from headrace.pipeline.spec.sinks import Sink
 from headrace.pipeline.spec.sources import Source, TopicName
-from headrace.pipeline.spec.values import Part, PythonName, Settings, Trigger, seconds_of
+from headrace.pipeline.spec.spec_values import (
+    PythonName,
+    Settings,
+    TemplatePart,
+    Trigger,
+    seconds_of,
+)
 
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")]
 Action = Literal["drop", "fail", "dead_letter"]
 OnError = Literal["fail", "skip", "dead_letter"]
 
 
-class SqlStep(Part):
+class SqlStep(TemplatePart):
     """A SELECT over `source`."""
 
     sql: str = Field(min_length=1)
 
 
-class PythonStep(Part):
+class PythonStep(TemplatePart):
     """A function from DataFrame to DataFrame."""
 
     python: PythonName = Field(pattern=r"^.+:[A-Za-z_][A-Za-z0-9_]*$")
@@ -43,7 +49,7 @@ Step = Annotated[
 ]
 
 
-class Expectation(Part):
+class Expectation(TemplatePart):
     """A rule that every row must meet; a row for which it is not true fails it, so null does."""
 
     name: Name
@@ -51,13 +57,13 @@ class Expectation(Part):
     on_fail: Action = "fail"
 
 
-class DeadLetter(Part):
+class DeadLetter(TemplatePart):
     """Where bad records go."""
 
     topic: TopicName
 
 
-class Flow(Part):
+class Flow(TemplatePart):
     """A flow with everything it inherits filled in: what the runner, formats and sinks are given.
 
     `id` names it everywhere it must be known again: consumer group, table commits, checkpoint.
@@ -84,7 +90,7 @@ class Flow(Part):
         return {**self.kafka.resolved(), **(own or Settings()).resolved()}
 
 
-class FlowSpec(Part):
+class FlowSpec(TemplatePart):
     """A flow as it is written in a spec."""
 
     name: Name

@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
-from headrace.pipeline.spec.values import Location, Part, SchemaText, Settings
+from headrace.pipeline.spec.spec_values import Location, SchemaText, Settings, TemplatePart
 
 
-class Registry(Part):
+class Registry(TemplatePart):
     """A Confluent-compatible schema registry."""
 
     url: str = Field(pattern=r"^https?://")
@@ -18,7 +18,7 @@ class Registry(Part):
     """`username` and `password`, or `token`."""
 
 
-class Json(Part):
+class Json(TemplatePart):
     """JSON objects, one a record."""
 
     format: Literal["json"] = "json"
@@ -33,7 +33,7 @@ class Json(Part):
     date_format: str | None = None
 
 
-class Avro(Part):
+class Avro(TemplatePart):
     """Avro: bare by a schema file, or with the registry's prefix."""
 
     format: Literal["avro"] = "avro"
@@ -46,7 +46,7 @@ class Avro(Part):
         return {"url": value} if isinstance(value, str) else value
 
 
-class Protobuf(Part):
+class Protobuf(TemplatePart):
     """Protobuf: bare by a descriptor or .proto file, or with the registry's prefix."""
 
     format: Literal["protobuf"] = "protobuf"
@@ -61,7 +61,7 @@ class Protobuf(Part):
         return {"url": value} if isinstance(value, str) else value
 
 
-class Csv(Part):
+class Csv(TemplatePart):
     """One line of separated values a record."""
 
     format: Literal["csv"] = "csv"
@@ -74,7 +74,7 @@ class Csv(Part):
     date_format: str | None = None
 
 
-class Raw(Part):
+class Raw(TemplatePart):
     """The bytes as they are, or as text, in one column."""
 
     format: Literal["raw"] = "raw"

@@ -14,13 +14,13 @@ from headrace.pipeline.spec.flow import (
     OnError,
     Step,
 )
-from headrace.pipeline.spec.rules import problems_of
 from headrace.pipeline.spec.sinks import Sink
 from headrace.pipeline.spec.sources import Source
-from headrace.pipeline.spec.values import Location, Part, Settings, Trigger
+from headrace.pipeline.spec.spec_rules import problems_of
+from headrace.pipeline.spec.spec_values import Location, Settings, TemplatePart, Trigger
 
 
-class PipelineSpec(Part):
+class PipelineSpec(TemplatePart):
     """Topics into tables, or files into topics: what `headrace pipeline run` is given."""
 
     version: Literal[1] = 1

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from headrace.pipeline.spec.sources import TopicName
-from headrace.pipeline.spec.values import Duration, Location, Part, Settings, Size
+from headrace.pipeline.spec.spec_values import Duration, Location, Settings, Size, TemplatePart
 
 ColumnName = Annotated[str, Field(min_length=1)]
 
 
-class Maintenance(Part):
+class Maintenance(TemplatePart):
     """Small files joined and old ones deleted, between batches."""
 
     compact_every: Duration | None = None
@@ -19,7 +19,7 @@ class Maintenance(Part):
     retain: Duration = 7 * 86400.0
 
 
-class TableSink(Part):
+class TableSink(TemplatePart):
     """What the tables have in common."""
 
     mode: Literal["append", "merge"] = "append"
@@ -57,7 +57,7 @@ class Parquet(TableSink):
     table: Location
 
 
-class Topic(Part):
+class Topic(TemplatePart):
     """A topic, written in transactions."""
 
     format: Literal["topic"] = "topic"

@@ -5,19 +5,19 @@ from typing import Annotated, Final, Literal
 from pydantic import AwareDatetime, Discriminator, Field, Tag
 
 from headrace.pipeline.spec.formats import Format, Json
-from headrace.pipeline.spec.values import Location, Part, SchemaText, Settings, Size
+from headrace.pipeline.spec.spec_values import Location, SchemaText, Settings, Size, TemplatePart
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 _Whole = Annotated[int, Field(ge=0)]
 
 
-class StartOffsets(Part):
+class StartOffsets(TemplatePart):
     """From these offsets; partitions that are not named start at their first record."""
 
     offsets: dict[TopicName, dict[_Whole, _Whole]]
 
 
-class StartTimestamp(Part):
+class StartTimestamp(TemplatePart):
     """From the first record of that time or later."""
 
     timestamp: AwareDatetime
@@ -45,7 +45,7 @@ Start = Annotated[
 ]
 
 
-class TopicSource(Part):
+class TopicSource(TemplatePart):
     """Records of topics."""
 
     topics: tuple[TopicName, ...] = ()
@@ -73,7 +73,7 @@ _OWN_LINES: Final = frozenset({"multiline", "encoding", "charset", "linesep"})
 """Options of Spark's readers."""
 
 
-class FileSource(Part):
+class FileSource(TemplatePart):
     """New files of a folder, each read once."""
 
     files: Location
@@ -93,7 +93,7 @@ class FileSource(Part):
         return any(name.lower() in _OWN_LINES for name in self.options)
 
 
-class DeltaSource(Part):
+class DeltaSource(TemplatePart):
     """Rows that a Delta table gains, version by version."""
 
     delta: Location

@@ -4,15 +4,15 @@ from typing import Final, NamedTuple
 
 import yaml
 
-from headrace.pipeline.spec.errors import SpecError
-from headrace.pipeline.spec.rules import Path
+from headrace.pipeline.spec.spec_errors import SpecError
+from headrace.pipeline.spec.spec_rules import Path
 
 # Aliases can make a small text huge; no spec comes near this.
 MAX_VALUES: Final = 20_000
 MAX_DEPTH: Final = 50
 
 
-class Place(NamedTuple):
+class YamlPosition(NamedTuple):
     """From 1, as editors count."""
 
     line: int
@@ -23,8 +23,8 @@ class Document(NamedTuple):
     """The values, and where each stands. `keys` are the places of names, `values` of contents."""
 
     data: object
-    keys: dict[Path, Place]
-    values: dict[Path, Place]
+    keys: dict[Path, YamlPosition]
+    values: dict[Path, YamlPosition]
     errors: list[SpecError]
 
 
@@ -61,8 +61,8 @@ def _broken(
 
 class _Reader:
     def __init__(self) -> None:
-        self.keys: dict[Path, Place] = {}
-        self.values: dict[Path, Place] = {}
+        self.keys: dict[Path, YamlPosition] = {}
+        self.values: dict[Path, YamlPosition] = {}
         self.errors: list[SpecError] = []
 
     def value(self, loader: yaml.SafeLoader, node: yaml.Node, path: Path) -> object:
@@ -103,5 +103,5 @@ class _Reader:
         return found
 
 
-def _place(node: yaml.Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+def _place(node: yaml.Node) -> YamlPosition:
+    return YamlPosition(node.start_mark.line + 1, node.start_mark.column + 1)

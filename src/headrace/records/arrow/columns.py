@@ -49,7 +49,7 @@ class _Binary:
         )
 
 
-class Columns:
+class RecordColumns:
     """Room for `rows` records from `size_bytes` of payload."""
 
     def __init__(self, rows: int, size_bytes: int, *, with_headers: bool) -> None:

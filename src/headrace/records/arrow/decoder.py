@@ -9,7 +9,7 @@ behind it; nothing is skipped in silence.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from headrace.records.arrow.columns import SMALLEST_RECORD_BYTES, Columns, RecordArrays
+from headrace.records.arrow.columns import SMALLEST_RECORD_BYTES, RecordArrays, RecordColumns
 from headrace.records.arrow.kernel import DONE, REASONS
 from headrace.records.batch import HEADER_SIZE, BatchHeader, TimestampType, check_batch, headers
 from headrace.records.buffer import Buffer
@@ -189,7 +189,7 @@ def _fill(
             damage.found(piece.frame, f"{count} records are announced in {size_bytes} bytes")
     rows = sum(piece.frame.header.record_count for piece in whole)
     size_bytes = sum(len(piece.payload) for piece in whole)
-    columns = Columns(rows, size_bytes, with_headers=with_headers)
+    columns = RecordColumns(rows, size_bytes, with_headers=with_headers)
     for frame, payload in whole:
         header = frame.header
         appended = header.timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -25,6 +25,7 @@ from headrace.records.batch import (
 )
 from headrace.records.buffer import Buffer
 from headrace.records.codec import Codec, compress
+from headrace.storage.cleaning.aborted_transactions import TransactionWalk
 from headrace.storage.cleaning.job import LastOfProducer
 from headrace.storage.cleaning.key_map import (
     DIGEST_BYTES,
@@ -33,8 +34,7 @@ from headrace.storage.cleaning.key_map import (
     longer,
     unreadable,
 )
-from headrace.storage.cleaning.source import payload_of
-from headrace.storage.cleaning.transactions import TransactionWalk
+from headrace.storage.cleaning.segment_reader import payload_of
 
 Kept: TypeAlias = tuple[BatchHeader, Buffer] | None
 """The batch as it is written, or nothing."""

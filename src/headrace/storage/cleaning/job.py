@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple
 
-from headrace.storage.aborted_txn import AbortedTxn
+from headrace.storage.segment.aborted_txn import AbortedTxn
 
 # What a key costs in memory: its bytes, its offset, and a dict's entry while the dict grows.
 BYTES_PER_KEY = 200

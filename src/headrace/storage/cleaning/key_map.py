@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from headrace.records.batch import BatchHeader
-from headrace.storage.cleaning.source import Uncleanable
+from headrace.storage.cleaning.segment_reader import Uncleanable
 
 # Longer keys are kept as a digest, which is longer than any key that is kept as it is.
 MAX_PLAIN_KEY_BYTES = 32

@@ -16,10 +16,10 @@ import threading
 from collections.abc import Sequence
 
 from headrace.storage.cleaning.job import CleanedGroup
-from headrace.storage.log_dir import LogDir
-from headrace.storage.open_files import OpenFile
-from headrace.storage.segment import CLEANED, SWAP, Segment
-from headrace.storage.segments import Segments
+from headrace.storage.files.log_dir import LogDir
+from headrace.storage.files.open_files import OpenFile
+from headrace.storage.segment.segment import CLEANED, SWAP, Segment
+from headrace.storage.segment.segments import Segments
 
 
 class Swap:

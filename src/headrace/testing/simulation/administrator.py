@@ -8,8 +8,8 @@ from typing import Final
 from headrace.client.client import ClusterClient
 from headrace.client.elections import Election, elect_leaders
 from headrace.client.errors import ClientError
-from headrace.client.outcomes import TopicPartition
 from headrace.client.reassignments import alter_reassignments
+from headrace.client.results import TopicPartition
 from headrace.client.topics import NewTopic, create_topics, delete_topics
 from headrace.testing.simulation.history import Place
 

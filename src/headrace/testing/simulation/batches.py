@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from headrace.records.batch import headers
-from headrace.storage.log import Log
+from headrace.storage.log.log import Log
 from headrace.testing.simulation.history import Violation
 
 READ_BYTES: Final = 1 << 20

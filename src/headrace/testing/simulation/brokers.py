@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final
 
+from headrace.broker.maintenance.preload_imports import MODULES
 from headrace.broker.node import Broker
-from headrace.broker.warming import MODULES
 from headrace.cluster.settings import BrokerSettings
-from headrace.testing.simulation.process import Life, Process
+from headrace.testing.simulation.process import Incarnation, SimulatedProcess
 from headrace.testing.simulation.simulation import Simulation
 
 PORT: Final = 9092
@@ -35,7 +35,7 @@ class BrokerProcess:
         }
         self._stop: asyncio.Event | None = None
         self.on_failure: Callable[[], None] | None = None
-        self.process: Process = simulation.process(self.host, self._main)
+        self.process: SimulatedProcess = simulation.process(self.host, self._main)
 
     @property
     def address(self) -> str:
@@ -53,7 +53,7 @@ class BrokerProcess:
         if self._stop is not None:
             self._stop.set()
 
-    async def _main(self, life: Life) -> None:
+    async def _main(self, life: Incarnation) -> None:
         self._stop = stop = asyncio.Event()
         broker = Broker(BrokerSettings.parse(self._named), world=life.world)
         await broker.start()
@@ -67,6 +67,6 @@ class BrokerProcess:
             raise broker.ended.result()
 
 
-async def idle(_life: Life) -> None:
+async def idle(_life: Incarnation) -> None:
     """A process for clients: it lives until it is killed."""
     await asyncio.get_running_loop().create_future()

@@ -18,7 +18,7 @@ from struct import Struct
 from typing import Final
 
 from headrace.client.client import ClusterClient
-from headrace.client.coordinators import Coordinator
+from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import ClientError, code_of_number
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_protocol import (
@@ -42,7 +42,7 @@ from headrace.protocol.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
-from headrace.testing.simulation.commits import PATIENCE_S, Ledger, commit, fetch_commit
+from headrace.testing.simulation.commits import PATIENCE_S, CommitLedger, commit, fetch_commit
 from headrace.testing.simulation.history import Place
 
 GROUP: Final = "classic"
@@ -58,7 +58,7 @@ LEAVES: Final = 0.02  # of the beats
 FALLS_SILENT: Final = 0.03  # of the beats, for as long as this
 LONGEST_SILENCE_S: Final = 12.0
 
-_COORDINATOR: Final = Coordinator(GROUP)
+_COORDINATOR: Final = CoordinatorNode(GROUP)
 _VERSION: Final = Struct(">h")
 
 
@@ -66,11 +66,11 @@ class _PutOut(Exception):
     """The group does not know the member any more, or it has left."""
 
 
-class ClassicMember:
+class SimulatedClassicMember:
     """Joins, assigns if it leads, owns what it is given, commits, leaves or is silent at times."""
 
     def __init__(
-        self, client: ClusterClient, ledger: Ledger, places: Sequence[Place], chance: Random
+        self, client: ClusterClient, ledger: CommitLedger, places: Sequence[Place], chance: Random
     ) -> None:
         self._client = client
         self._ledger = ledger

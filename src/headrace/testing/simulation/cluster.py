@@ -16,7 +16,7 @@ from headrace.cluster.stores.zookeeper import ZooKeeperStore
 from headrace.cluster.topology import Partition
 from headrace.testing.simulated_zookeeper import SimulatedZooKeeper
 from headrace.testing.simulation.brokers import BrokerProcess, idle
-from headrace.testing.simulation.process import Life
+from headrace.testing.simulation.process import Incarnation
 from headrace.testing.simulation.simulation import Simulation
 
 ZOOKEEPER: Final = "zookeeper"
@@ -180,7 +180,7 @@ class SimulatedCluster:
 
     # --- lives ----------------------------------------------------------------------------------
 
-    def _prepare(self, broker: BrokerProcess, life: Life) -> None:
+    def _prepare(self, broker: BrokerProcess, life: Incarnation) -> None:
         life.world = life.world._replace(
             cluster_store=lambda settings, clock: self._store(broker, settings, clock)
         )

@@ -8,7 +8,7 @@ yet, commits nothing.
 from typing import Final
 
 from headrace.client.client import ClusterClient
-from headrace.client.coordinators import Coordinator
+from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import code_of_number
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_commit import (
@@ -34,7 +34,7 @@ OWNED_ONCE: Final = "no partition is owned twice"
 COMMITS_STAY: Final = "commits of a group are not lost and do not go back"
 
 
-class Ledger:
+class CommitLedger:
     """What all members of one group were told."""
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Ledger:
 
 
 async def fetch_commit(
-    client: ClusterClient, ledger: Ledger, group: str, place: Place
+    client: ClusterClient, ledger: CommitLedger, group: str, place: Place
 ) -> int | None:
     """Where the group is, -1 if it has not begun; None if nobody says."""
     floor = ledger.floor(place)
@@ -72,7 +72,7 @@ async def fetch_commit(
     answer = await client.send(
         OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])]),
         OffsetFetchResponse,
-        to=Coordinator(group),
+        to=CoordinatorNode(group),
         timeout_s=PATIENCE_S,
         at_most=BY_NAME,
         code_of=lambda got: got.groups[0].error_code,
@@ -86,7 +86,7 @@ async def fetch_commit(
 
 async def commit(
     client: ClusterClient,
-    ledger: Ledger,
+    ledger: CommitLedger,
     group: str,
     member: tuple[str, int],
     place: Place,
@@ -105,7 +105,7 @@ async def commit(
             topics=[OffsetCommitRequestTopic(name=place.topic, partitions=[wanted])],
         ),
         OffsetCommitResponse,
-        to=Coordinator(group),
+        to=CoordinatorNode(group),
         timeout_s=PATIENCE_S,
         retry=retry,
         at_most=BY_NAME,

@@ -5,7 +5,7 @@ from random import Random
 from typing import Final
 
 from headrace.client.client import ClusterClient
-from headrace.client.coordinators import Coordinator
+from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import ClientError
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import (
@@ -13,7 +13,7 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
     ConsumerGroupHeartbeatResponse,
 )
-from headrace.testing.simulation.commits import PATIENCE_S, Ledger, commit, fetch_commit
+from headrace.testing.simulation.commits import PATIENCE_S, CommitLedger, commit, fetch_commit
 from headrace.testing.simulation.history import Place
 
 GROUP: Final = "group"
@@ -31,7 +31,7 @@ class GroupMember:
     def __init__(
         self,
         client: ClusterClient,
-        ledger: Ledger,
+        ledger: CommitLedger,
         topics: dict[bytes, str],
         chance: Random,
     ) -> None:
@@ -123,5 +123,5 @@ class GroupMember:
         self, request: ConsumerGroupHeartbeatRequest
     ) -> ConsumerGroupHeartbeatResponse:
         return await self._client.send(
-            request, ConsumerGroupHeartbeatResponse, to=Coordinator(GROUP), timeout_s=PATIENCE_S
+            request, ConsumerGroupHeartbeatResponse, to=CoordinatorNode(GROUP), timeout_s=PATIENCE_S
         )

@@ -24,16 +24,16 @@ from functools import partial
 from typing import Final
 
 from headrace.broker.node import Broker
-from headrace.broker.roles import Role
+from headrace.broker.partitions.replica_roles import Role
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Partition, Topic
-from headrace.cluster.topology import Broker as RegisteredBroker
+from headrace.cluster.topology import BrokerRegistration as RegisteredBroker
 from headrace.replication.follower import Follower
+from headrace.replication.follower_progress import UNKNOWN, FollowerProgress
 from headrace.replication.leader import Leader
-from headrace.replication.progress import UNKNOWN, Progress
-from headrace.replication.replicated_leader import ReplicatedLeader
+from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
-from headrace.storage.log import Log
+from headrace.storage.log.log import Log
 from headrace.testing.simulation.batches import READ_BYTES, Batch, batches_of, compare
 from headrace.testing.simulation.brokers import BrokerProcess
 from headrace.testing.simulation.history import NO_OFFSET, Place, Violation
@@ -55,7 +55,7 @@ ACKNOWLEDGED: Final = "what is acknowledged is committed"
 
 
 @dataclass(slots=True)
-class Committed:
+class CommittedRecord:
     """What was ever below a high watermark of one partition."""
 
     batches: list[Batch] = field(default_factory=list)
@@ -91,9 +91,9 @@ class _Seen:
     verified: bool = False
     moves: int = -1  # of other brokers
     partition: Partition | None = None
-    counts: list[tuple[Progress, int, int]] = field(default_factory=list)
+    counts: list[tuple[FollowerProgress, int, int]] = field(default_factory=list)
 
-    def is_as_it_was(self, leader: Leader, moves: int) -> bool:
+    def is_as_it_was(self, leader: SoleLeader, moves: int) -> bool:
         """Whether no rule can say anything else than it did at the last look."""
         if (
             self.moves != moves
@@ -102,7 +102,7 @@ class _Seen:
             or self.epoch != leader.epoch
         ):
             return False
-        if isinstance(leader, ReplicatedLeader):
+        if isinstance(leader, Leader):
             if leader.partition is not self.partition:
                 return False
             for progress, log_end, broker_epoch in self.counts:
@@ -111,7 +111,7 @@ class _Seen:
         self.enough = leader.enough_in_sync
         return True
 
-    def heard_another_life(self, follower: Progress) -> bool:
+    def heard_another_life(self, follower: FollowerProgress) -> bool:
         """Whether an earlier life of the follower was the last that was heard then.
 
         In the turn since, it may have been counted with more than the present one has.
@@ -121,10 +121,10 @@ class _Seen:
                 return broker_epoch not in (UNKNOWN, follower.broker_epoch)
         return False
 
-    def note(self, leader: Leader, moves: int) -> None:
+    def note(self, leader: SoleLeader, moves: int) -> None:
         """The counts of this leader have been looked at."""
         self.moves = moves
-        if isinstance(leader, ReplicatedLeader):
+        if isinstance(leader, Leader):
             self.partition = leader.partition
             self.counts = [
                 (each, each.log_end, each.broker_epoch) for each in leader.progress.values()
@@ -138,12 +138,12 @@ class _Mark:
     epoch: int
     log_end: int
     image: MetadataImage
-    committed: Committed | None = None
+    committed: CommittedRecord | None = None
     batches: int = 0  # that were committed then
     least_end: int = 0  # what it has to have
 
 
-class Watch:
+class InvariantChecker:
     """Looks at brokers from outside, and raises `Violation` at once."""
 
     def __init__(
@@ -156,11 +156,11 @@ class Watch:
         self._brokers = brokers
         self._compacted = compacted
         self._flushed = flushed
-        self._committed: dict[tuple[bytes, int], Committed] = {}
+        self._committed: dict[tuple[bytes, int], CommittedRecord] = {}
         self._by_name: dict[Place, tuple[bytes, int]] = {}
         self._leaders: dict[tuple[bytes, int, int], int] = {}
         self._led: dict[tuple[Place, int], int] = {}
-        self._seen: dict[Leader, _Seen] = {}
+        self._seen: dict[SoleLeader, _Seen] = {}
         self._marks: dict[Follower, _Mark] = {}
         self._moves = 0  # of followers: to other epochs and lives, and back
         self._images: dict[str, MetadataImage] = {}
@@ -198,7 +198,7 @@ class Watch:
         self, life: str, node: Broker, _topic: str, _index: int, before: Role | None, _: object
     ) -> None:
         """In one turn a leader may commit, with fewer in sync, and hear who leads after it."""
-        if isinstance(before, Leader) and before.closed and before.is_open:
+        if isinstance(before, SoleLeader) and before.closed and before.is_open:
             self._look_at_leader(life, node, before)
 
     def acknowledged(self, place: Place, values: Sequence[bytes], base_offset: int) -> None:
@@ -295,7 +295,7 @@ class Watch:
         node = self._brokers[now.leader].node if now.leader in self._brokers else None
         leader = node.partitions.replica(topic.name, index) if node is not None else None
         id_ = broker.broker_id
-        if not isinstance(leader, ReplicatedLeader) or id_ not in leader.progress:
+        if not isinstance(leader, Leader) or id_ not in leader.progress:
             return
         heard = leader.progress[id_].broker_epoch
         if leader.epoch == now.leader_epoch and UNKNOWN < heard < broker.epoch:
@@ -309,10 +309,10 @@ class Watch:
 
     # --- leaders --------------------------------------------------------------------------------
 
-    def _look_at_leader(self, life: str, node: Broker, leader: Leader) -> None:
+    def _look_at_leader(self, life: str, node: Broker, leader: SoleLeader) -> None:
         seen = self._seen.get(leader)
         watermark = leader.high_watermark
-        if isinstance(leader, ReplicatedLeader):
+        if isinstance(leader, Leader):
             self._look_at_counts(life, leader)
         if seen is None or seen.epoch != leader.epoch:
             place = f"{life}: {leader.topic}-{leader.index}"
@@ -332,10 +332,10 @@ class Watch:
         seen.watermark, seen.enough = watermark, leader.enough_in_sync
         seen.partition_epoch = _partition_epoch(leader)
 
-    def _look_closely(self, life: str, leader: Leader, seen: _Seen) -> None:
+    def _look_closely(self, life: str, leader: SoleLeader, seen: _Seen) -> None:
         key = (leader.topic_id, leader.index)
         self._by_name[Place(leader.topic, leader.index)] = key
-        committed = self._committed.setdefault(key, Committed())
+        committed = self._committed.setdefault(key, CommittedRecord())
         where = f"{life}: {leader.topic}-{leader.index} epoch {leader.epoch}"
         watermark = leader.high_watermark
         if not seen.verified:
@@ -361,7 +361,7 @@ class Watch:
             raise Violation(
                 COMMITTED_STAYS, f"{where}: {added[0]} begins inside of {committed.batches[-1]}"
             )
-        if isinstance(leader, ReplicatedLeader):
+        if isinstance(leader, Leader):
             # The rest was committed by an earlier leader, in the turn in which that one ended.
             if watermark > leader._known_watermark:
                 self._look_who_has_said_so(where, leader, seen)
@@ -404,7 +404,7 @@ class Watch:
             where = f"{life}: {follower.topic}-{follower.index} epoch {follower.epoch}"
             raise Violation(IN_SYNC, f"{where}: ends at {log_end}, not {mark.least_end}")
 
-    def _look_at_counts(self, life: str, leader: ReplicatedLeader) -> None:
+    def _look_at_counts(self, life: str, leader: Leader) -> None:
         """A log is cut back only where the leader says so, and that one does not count it then."""
         for id_, progress in leader.progress.items():
             node = self._brokers[id_].node if id_ in self._brokers else None
@@ -420,7 +420,7 @@ class Watch:
                 raise Violation(COUNTED, f"{where}: {id_} at {progress.log_end}, it ends at {end}")
 
     @staticmethod
-    def _look_who_has_said_so(where: str, leader: ReplicatedLeader, seen: _Seen) -> None:
+    def _look_who_has_said_so(where: str, leader: Leader, seen: _Seen) -> None:
         """Nothing is committed that the leader has not heard of from all who are in sync."""
         for id_ in leader.partition.isr:
             progress = leader.progress.get(id_)
@@ -432,7 +432,7 @@ class Watch:
                 )
 
     def _look_at_followers(
-        self, where: str, leader: ReplicatedLeader, seen: _Seen, added: Sequence[Batch]
+        self, where: str, leader: Leader, seen: _Seen, added: Sequence[Batch]
     ) -> None:
         for id_ in leader.partition.isr:
             node = self._brokers[id_].node if id_ in self._brokers else None
@@ -474,7 +474,7 @@ class Watch:
         for place in places:
             nodes = [each.node for each in self._brokers.values() if each.node is not None]
             replicas = [node.partitions.replica(*place) for node in nodes]
-            leaders = [each for each in replicas if isinstance(each, Leader)]
+            leaders = [each for each in replicas if isinstance(each, SoleLeader)]
             ends = {log.log_end_offset for log in self._logs(place).values()}
             if len(leaders) != 1 or ends != {leaders[0].high_watermark}:
                 return False
@@ -500,13 +500,13 @@ class Watch:
         for id_, broker in self._brokers.items():
             node = broker.node
             replica = node.partitions.replica(*place) if node is not None else None
-            if isinstance(replica, Leader | Follower):
+            if isinstance(replica, SoleLeader | Follower):
                 logs[id_] = replica.log
         return logs
 
 
-def _partition_epoch(leader: Leader) -> int:
-    return leader.partition.partition_epoch if isinstance(leader, ReplicatedLeader) else 0
+def _partition_epoch(leader: SoleLeader) -> int:
+    return leader.partition.partition_epoch if isinstance(leader, Leader) else 0
 
 
 def _is_in_sync(node: Broker, follower: Follower) -> bool:

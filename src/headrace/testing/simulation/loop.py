@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple
 from headrace.testing.simulation.schedule import Schedule
 
 if TYPE_CHECKING:
-    from headrace.testing.simulation.network import Listener, Network
+    from headrace.testing.simulation.network import Network, SimulatedListener
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -209,7 +209,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         *,
         start_serving: bool = True,
         **_options: object,
-    ) -> "Listener":
+    ) -> "SimulatedListener":
         listener = self._network.listen(self, protocol_factory, port)
         if start_serving:
             await listener.start_serving()

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from headrace.testing.simulation.loop import ProcessLoop
 from headrace.testing.simulation.schedule import Schedule
-from headrace.testing.simulation.transport import DATA, END, RESET, Endpoint, Item
+from headrace.testing.simulation.transport import DATA, END, RESET, Item, SimulatedTransport
 
 FIRST_PORT: Final = 40_000
 FIRST_CLIENT_PORT: Final = 50_000
@@ -29,7 +29,7 @@ SLOW_PACKET_S: Final = 0.03
 Way = tuple[str, str]
 
 
-class Listener:
+class SimulatedListener:
     """What `create_server` returns: one listening socket."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Listener:
         self._factory = factory
 
     @property
-    def sockets(self) -> tuple["Listener", ...]:
+    def sockets(self) -> tuple["SimulatedListener", ...]:
         return (self,)
 
     def getsockname(self) -> tuple[str, int]:
@@ -65,7 +65,7 @@ class Listener:
     async def wait_closed(self) -> None:
         """Nothing is left to wait for."""
 
-    def accept(self, endpoint: Endpoint) -> None:
+    def accept(self, endpoint: SimulatedTransport) -> None:
         self.loop.call_soon(lambda: endpoint.attach(self._factory()))
 
 
@@ -76,7 +76,7 @@ class _Attempt:
     loop: ProcessLoop
     host: str
     port: int
-    done: "asyncio.Future[Endpoint]"
+    done: "asyncio.Future[SimulatedTransport]"
 
 
 class Network:
@@ -85,8 +85,8 @@ class Network:
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
         self._random = schedule.random_of("network")
-        self._listeners: dict[tuple[str, int], Listener] = {}
-        self._endpoints: dict[Endpoint, None] = {}
+        self._listeners: dict[tuple[str, int], SimulatedListener] = {}
+        self._endpoints: dict[SimulatedTransport, None] = {}
         self._next_port = FIRST_PORT
         self._next_client_port = FIRST_CLIENT_PORT
         self._cut: set[Way] = set()
@@ -146,22 +146,22 @@ class Network:
 
     def listen(
         self, loop: ProcessLoop, factory: Callable[[], asyncio.BaseProtocol], port: int
-    ) -> Listener:
+    ) -> SimulatedListener:
         if not port:
             self._next_port += 1
             port = self._next_port
         held = self._listeners.get((loop.host, port))
         if held is not None and held.loop.alive:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
-        listener = self._listeners[loop.host, port] = Listener(self, loop, factory, port)
+        listener = self._listeners[loop.host, port] = SimulatedListener(self, loop, factory, port)
         return listener
 
-    def forget_listener(self, listener: Listener) -> None:
+    def forget_listener(self, listener: SimulatedListener) -> None:
         place = (listener.loop.host, listener.port)
         if self._listeners.get(place) is listener:
             del self._listeners[place]
 
-    async def connect(self, loop: ProcessLoop, host: str, port: int) -> Endpoint:
+    async def connect(self, loop: ProcessLoop, host: str, port: int) -> SimulatedTransport:
         attempt = _Attempt(loop, host, port, loop.create_future())
         self._pass((loop.host, host), lambda: self._requested(attempt))
         try:
@@ -181,15 +181,15 @@ class Network:
         self._next_client_port += 1
         here = (attempt.loop.host, self._next_client_port)
         there = (attempt.host, attempt.port)
-        ours = Endpoint(self, attempt.loop, here, there)
-        theirs = Endpoint(self, listener.loop, there, here)
+        ours = SimulatedTransport(self, attempt.loop, here, there)
+        theirs = SimulatedTransport(self, listener.loop, there, here)
         ours.peer, theirs.peer = theirs, ours
         self._endpoints[theirs] = None
         self._schedule.note(f"connected {here} {there}")
         listener.accept(theirs)
         self._pass(back, lambda: self._accepted(attempt, ours))
 
-    def _accepted(self, attempt: _Attempt, ours: Endpoint) -> None:
+    def _accepted(self, attempt: _Attempt, ours: SimulatedTransport) -> None:
         if attempt.done.done() or not attempt.loop.alive:
             self.send(ours, RESET, b"")
             return
@@ -198,7 +198,7 @@ class Network:
 
     # --- passing on -----------------------------------------------------------------------------
 
-    def send(self, source: Endpoint, kind: Item, data: bytes) -> None:
+    def send(self, source: SimulatedTransport, kind: Item, data: bytes) -> None:
         """Brings something to the other end, behind all that was sent before it."""
         target = source.peer
         way = (source.loop.host, target.loop.host)
@@ -217,7 +217,9 @@ class Network:
 
         self._schedule.at(arrival_s, arrive)
 
-    def _deliver(self, source: Endpoint, target: Endpoint, kind: Item, data: bytes) -> None:
+    def _deliver(
+        self, source: SimulatedTransport, target: SimulatedTransport, kind: Item, data: bytes
+    ) -> None:
         self._schedule.trace.count(self._schedule.now_s, kind, len(data))
         if target.loop.host in self._down:
             return
@@ -228,7 +230,7 @@ class Network:
             return
         target.arrive(kind, data)
 
-    def _unstick(self, source: Endpoint) -> None:
+    def _unstick(self, source: SimulatedTransport) -> None:
         stuck, source.stuck = source.stuck, []
         for arrive in stuck:
             arrive()
@@ -257,7 +259,7 @@ class Network:
 
     # --- ends -----------------------------------------------------------------------------------
 
-    def forget(self, endpoint: Endpoint) -> None:
+    def forget(self, endpoint: SimulatedTransport) -> None:
         self._endpoints.pop(endpoint, None)
 
     def process_ended(self, loop: ProcessLoop) -> None:

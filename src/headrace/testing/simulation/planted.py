@@ -14,24 +14,24 @@ from inspect import Parameter, signature
 from typing import Any, Final
 from unittest.mock import patch
 
-from headrace.broker.membership import Membership
-from headrace.broker.replica_fetcher import ReplicaFetcher
-from headrace.broker.replica_session import ReplicaSession
-from headrace.broker.share_partition import LiveShare
-from headrace.cluster import membership_control, partition_control
-from headrace.cluster.differences import records_between
+from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
+from headrace.broker.replication.follower_fetch_session import FollowerFetchSession
+from headrace.broker.replication.replica_fetcher import ReplicaFetcher
+from headrace.broker.share.share_partition_runner import SharePartitionRunner
 from headrace.cluster.image import MetadataImage
-from headrace.cluster.partition_changes import PartitionChange
+from headrace.cluster.image_diff import records_between
 from headrace.cluster.record_format import decode
-from headrace.groups.classic.group import ClassicGroup
+from headrace.controller import broker_fencing, leader_election
+from headrace.controller.partition_change import PartitionChange
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
-from headrace.replication.replicated_leader import ReplicatedLeader
-from headrace.storage import validation
-from headrace.storage.log import Log
-from headrace.storage.producers import Origin
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.log.log import Log
+from headrace.storage.state import append_validation
+from headrace.storage.state.producers import BatchOrigin
 
 Plant = Callable[[ExitStack], None]
 
@@ -108,7 +108,7 @@ def _never_cut_back(_original: Any) -> object:
 
 def _count_what_was_sent(original: Any) -> object:
     def read(
-        self: ReplicaSession, position: Any, leader: ReplicatedLeader, *args: Any, **kw: Any
+        self: FollowerFetchSession, position: Any, leader: Leader, *args: Any, **kw: Any
     ) -> Any:
         data = original(self, position, leader, *args, **kw)
         if data is not None and data.records:
@@ -143,7 +143,7 @@ def _forget_producers(original: Any) -> object:
 
     def append(self: Log, *args: Any, **named: Any) -> object:
         result = original(self, *args, **named)
-        if named.get("origin") is Origin.REPLICATION:
+        if named.get("origin") is BatchOrigin.REPLICATION:
             self._producers.by_id.clear()
         return result
 
@@ -154,7 +154,7 @@ def _forget_producers(original: Any) -> object:
 
 
 def _shrink_at_once(original: Any) -> object:
-    def propose(self: ReplicatedLeader, *args: Any) -> object:
+    def propose(self: Leader, *args: Any) -> object:
         proposal = original(self, *args)
         if proposal is not None:
             self._maximal = proposal.ids
@@ -165,7 +165,7 @@ def _shrink_at_once(original: Any) -> object:
 
 
 def _advance_with_too_few(original: Any) -> object:
-    def advance(self: ReplicatedLeader) -> None:
+    def advance(self: Leader) -> None:
         enough, self.enough_in_sync = self.enough_in_sync, True
         try:
             original(self)
@@ -176,7 +176,7 @@ def _advance_with_too_few(original: Any) -> object:
 
 
 def _advance_by_majority(_original: Any) -> object:
-    def advance(self: ReplicatedLeader) -> None:
+    def advance(self: Leader) -> None:
         ends = sorted([self._safe_end, *(each.log_end for each in self.progress.values())])
         end = ends[len(ends) // 2]
         if end > self.high_watermark:
@@ -188,7 +188,9 @@ def _advance_by_majority(_original: Any) -> object:
 
 
 def _acknowledge_at_once(_original: Any) -> object:
-    def when_committed(self: Leader, _next_offset: int, tell: Callable[[ErrorCode], None]) -> None:
+    def when_committed(
+        self: SoleLeader, _next_offset: int, tell: Callable[[ErrorCode], None]
+    ) -> None:
         tell(ErrorCode.NONE)
 
     return when_committed
@@ -202,7 +204,7 @@ def _no_flush(original: Any) -> object:
 
 
 def _believe_own_log(original: Any) -> object:
-    def opened(self: ReplicatedLeader, log: Log) -> None:
+    def opened(self: Leader, log: Log) -> None:
         original(self, log)
         self.high_watermark = log.log_end_offset
 
@@ -221,9 +223,7 @@ def _any_epoch(_original: Any) -> object:
 
 
 def _join_from_any_life(_original: Any) -> object:
-    def propose_joining(
-        self: ReplicatedLeader, joining: Iterable[int], live: Mapping[int, int]
-    ) -> object:
+    def propose_joining(self: Leader, joining: Iterable[int], live: Mapping[int, int]) -> object:
         if self._pending is not None or not self.is_open:
             return None
         may = {id_ for id_ in joining if id_ in live and self.has_caught_up(id_)}
@@ -255,7 +255,7 @@ def _trust_everyone(_original: Any) -> object:
 
 
 def _take_from_anyone(_original: Any) -> object:
-    def take(self: Membership, answer: Any) -> bool:
+    def take(self: BrokerLifecycle, answer: Any) -> bool:
         before = self._metadata.image
         records = [decode(each) for each in answer.records]
         if answer.is_snapshot:
@@ -272,7 +272,7 @@ def _take_from_anyone(_original: Any) -> object:
 def _listen_on(original: Any) -> object:
     """A poll is not given up when another controller is elected: its late answer is taken."""
 
-    async def poll(self: Membership, controller_id: int) -> Any:
+    async def poll(self: BrokerLifecycle, controller_id: int) -> Any:
         asking = asyncio.ensure_future(original(self, controller_id))
         try:
             return await asyncio.shield(asking)
@@ -283,7 +283,7 @@ def _listen_on(original: Any) -> object:
     return poll
 
 
-def _take_late_metadata(membership: Membership, done: "asyncio.Future[Any]") -> None:
+def _take_late_metadata(membership: BrokerLifecycle, done: "asyncio.Future[Any]") -> None:
     if not done.cancelled() and done.exception() is None and not done.result().error_code:
         membership._take(done.result())
 
@@ -299,7 +299,7 @@ def _commit_in_any_generation(_original: Any) -> object:
 
 
 def _store_nothing(_original: Any) -> object:
-    def store(self: LiveShare, write: Any) -> object:
+    def store(self: SharePartitionRunner, write: Any) -> object:
         return self._stored(write, ())
 
     return store
@@ -319,13 +319,13 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "count-sent": Planted(
         "A leader counts what it has sent as what has arrived",
-        _replace(ReplicaSession, "_read", _count_what_was_sent),
+        _replace(FollowerFetchSession, "_read", _count_what_was_sent),
     ),
     "stale-session": Planted(
         "A follower takes late answers of its fetch session, wherever its log ends",
         _all(
             _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
-            _replace(validation, "_replicated", _append_anywhere),
+            _replace(append_validation, "_replicated", _append_anywhere),
         ),
     ),
     "forget-producers": Planted(
@@ -334,26 +334,26 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "early-shrink": Planted(
         "A shrink of the in-sync set counts before it is committed",
-        _replace(ReplicatedLeader, "propose", _shrink_at_once),
+        _replace(Leader, "propose", _shrink_at_once),
     ),
     "no-min-isr": Planted(
         "min.insync.replicas is not checked at completion",
-        _replace(ReplicatedLeader, "_advance", _advance_with_too_few),
+        _replace(Leader, "_advance", _advance_with_too_few),
     ),
     "majority": Planted(
         "The high watermark follows a majority, not all in-sync replicas",
-        _replace(ReplicatedLeader, "_advance", _advance_by_majority),
+        _replace(Leader, "_advance", _advance_by_majority),
     ),
     "ack-on-append": Planted(
         "acks=all is answered when the leader has the records",
-        _replace(Leader, "when_committed", _acknowledge_at_once),
+        _replace(SoleLeader, "when_committed", _acknowledge_at_once),
     ),
     "ack-before-fsync": Planted(
         "flush.messages=1 does not wait for the fsync", _replace(Log, "append", _no_flush)
     ),
     "believe-own-log": Planted(
         "A new leader takes all that it holds for committed",
-        _replace(ReplicatedLeader, "_opened", _believe_own_log),
+        _replace(Leader, "_opened", _believe_own_log),
     ),
     "read-unstable": Planted(
         "read_committed reads past open transactions",
@@ -361,7 +361,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "append-anywhere": Planted(
         "A follower appends what does not continue its log",
-        _replace(validation, "_replicated", _append_anywhere),
+        _replace(append_validation, "_replicated", _append_anywhere),
     ),
     "any-leader-epoch": Planted(
         "Fetches with a stale leader epoch are served",
@@ -370,8 +370,8 @@ PLANTED: Final[dict[str, Planted]] = {
     "any-broker-epoch": Planted(
         "The broker epoch of who joins the in-sync set is not checked",
         _all(
-            _replace(ReplicatedLeader, "propose_joining", _join_from_any_life),
-            _replace(partition_control, "_may_join", _admit_any_life),
+            _replace(Leader, "propose_joining", _join_from_any_life),
+            _replace(leader_election, "_may_join", _admit_any_life),
         ),
     ),
     "elect-anyone": Planted(
@@ -380,13 +380,13 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "trust-everyone": Planted(
         "A broker that lost its page cache stays in sync (no KIP-966)",
-        _replace(membership_control, "distrust", _trust_everyone),
+        _replace(broker_fencing, "distrust", _trust_everyone),
     ),
     "any-controller-epoch": Planted(
         "Metadata is taken from earlier controllers, also what they answer late",
         _all(
-            _replace(Membership, "_take", _take_from_anyone),
-            _replace(Membership, "_poll", _listen_on),
+            _replace(BrokerLifecycle, "_take", _take_from_anyone),
+            _replace(BrokerLifecycle, "_poll", _listen_on),
         ),
     ),
     "any-generation": Planted(
@@ -395,7 +395,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "forget-shared": Planted(
         "What members of a share group say of their records is not stored",
-        _replace(LiveShare, "_store", _store_nothing),
+        _replace(SharePartitionRunner, "_store", _store_nothing),
     ),
 }
 

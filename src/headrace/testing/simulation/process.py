@@ -6,12 +6,12 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from headrace.broker.world import World
+from headrace.broker.runtime.environment import Environment
 from headrace.testing.simulation.files import Disk, SimulatedFiles
 from headrace.testing.simulation.loop import ProcessLoop
 from headrace.testing.simulation.network import Network
 from headrace.testing.simulation.schedule import Schedule
-from headrace.testing.simulation.surroundings import (
+from headrace.testing.simulation.sim_environment import (
     SimulatedClock,
     SimulatedMetadata,
     SimulatedOffload,
@@ -19,10 +19,10 @@ from headrace.testing.simulation.surroundings import (
 )
 
 T = TypeVar("T")
-Main = Callable[["Life"], Coroutine[Any, Any, None]]
+Main = Callable[["Incarnation"], Coroutine[Any, Any, None]]
 
 
-class Host:
+class SimulatedHost:
     """A machine: its disk and its clocks outlive what runs on it."""
 
     def __init__(self, schedule: Schedule, name: str) -> None:
@@ -32,10 +32,10 @@ class Host:
         self.metadata = SimulatedMetadata()
 
 
-class Life:
+class Incarnation:
     """One process from its start to its end; `world` is what a broker in it is given."""
 
-    def __init__(self, process: "Process", number: int) -> None:
+    def __init__(self, process: "SimulatedProcess", number: int) -> None:
         schedule, host = process.schedule, process.host
         self.number = number
         self.name = f"{process.name}.{number}"
@@ -43,7 +43,7 @@ class Life:
         self.files: SimulatedFiles = host.disk.mount(self.loop)
         self.random: Random = schedule.random_of(self.name)
         threads = schedule.random_of(f"{self.name}/threads")
-        self.world = World(
+        self.world = Environment(
             clock=host.clock,
             random=self.random,
             files=self.files,
@@ -64,25 +64,25 @@ class Life:
         return task
 
 
-class Process:
+class SimulatedProcess:
     """A program that can be started, killed, paused and started again on what it left behind."""
 
     def __init__(
-        self, schedule: Schedule, network: Network, host: Host, name: str, main: Main
+        self, schedule: Schedule, network: Network, host: SimulatedHost, name: str, main: Main
     ) -> None:
         self.schedule = schedule
         self.network = network
         self.host = host
         self.name = name
-        self.life: Life | None = None
+        self.life: Incarnation | None = None
         self.lives = 0
         self.exit_error: BaseException | None = None
         self.after_turn: Callable[[], None] | None = None
         self.on_error: Callable[[str, BaseException | None], None] | None = None
-        self.on_start: Callable[[Life], None] | None = None
-        self.on_end: Callable[[Life], None] | None = None
+        self.on_start: Callable[[Incarnation], None] | None = None
+        self.on_end: Callable[[Incarnation], None] | None = None
         self._main = main
-        self._graveyard: list[tuple[Life, set[asyncio.Task[Any]]]] = []
+        self._graveyard: list[tuple[Incarnation, set[asyncio.Task[Any]]]] = []
 
     @property
     def running(self) -> bool:
@@ -92,12 +92,12 @@ class Process:
     def paused(self) -> bool:
         return self.life is not None and self.life.loop.paused
 
-    def start(self) -> Life:
+    def start(self) -> Incarnation:
         assert self.life is None, f"{self.name} runs"
         self.lives += 1
         self.schedule.note(f"start {self.name} for the {self.lives}. time")
         self.network.switch_on(self.host.name)
-        life = self.life = Life(self, self.lives)
+        life = self.life = Incarnation(self, self.lives)
         self.exit_error = None
         life.loop.after_turn = self.after_turn
         life.loop.failed = self.on_error
@@ -131,7 +131,7 @@ class Process:
             self.schedule.note(f"resume {self.name}")
             self.life.loop.resume()
 
-    def _exited(self, life: Life, done: "asyncio.Task[None]") -> None:
+    def _exited(self, life: Incarnation, done: "asyncio.Task[None]") -> None:
         if self.life is not life:
             return
         self.exit_error = None if done.cancelled() else done.exception()
@@ -139,7 +139,7 @@ class Process:
         self.network.process_ended(life.loop)
         self.host.disk.process_ended()
 
-    def _end(self, how: str) -> Life:
+    def _end(self, how: str) -> Incarnation:
         life, self.life = self.life, None
         assert life is not None, f"{self.name} does not run"
         self.schedule.note(f"{how} {self.name}")

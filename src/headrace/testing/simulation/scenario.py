@@ -19,26 +19,26 @@ from headrace.client.configs import (
     ResourceKind,
     alter_configs,
 )
-from headrace.client.outcomes import Refusal
+from headrace.client.results import Refusal
 from headrace.client.topics import NewTopic, create_topics
 from headrace.storage.errors import StorageError
 from headrace.testing.simulation.administrator import Administrator
 from headrace.testing.simulation.brokers import BrokerProcess, idle
-from headrace.testing.simulation.classic_group import ClassicMember
+from headrace.testing.simulation.classic_group import SimulatedClassicMember
 from headrace.testing.simulation.cluster import SimulatedCluster
-from headrace.testing.simulation.commits import Ledger
+from headrace.testing.simulation.commits import CommitLedger
+from headrace.testing.simulation.fetch_audit import FetchAudit, witnessing
 from headrace.testing.simulation.group import GroupMember
 from headrace.testing.simulation.history import History, Place, Violation
-from headrace.testing.simulation.invariants import Watch
+from headrace.testing.simulation.invariants import InvariantChecker
 from headrace.testing.simulation.nemesis import Nemesis, Weather
-from headrace.testing.simulation.process import Life
+from headrace.testing.simulation.process import Incarnation
 from headrace.testing.simulation.schedule import RunsInCircles
 from headrace.testing.simulation.share_group import GROUP as SHARE_GROUP
-from headrace.testing.simulation.share_group import Deliveries, ShareMember
+from headrace.testing.simulation.share_group import ShareDeliveries, SimulatedShareMember
 from headrace.testing.simulation.simulation import Simulation, SimulationError
 from headrace.testing.simulation.table import CONFIG, TableWriter, check_table
 from headrace.testing.simulation.transactions import Books, CommittedReader, Teller
-from headrace.testing.simulation.witness import Witness, witnessing
 from headrace.testing.simulation.workload import Producer, Reader, client_of
 
 DEFAULT_SECONDS: Final = 60.0
@@ -61,7 +61,15 @@ HEALS: Final = "a cluster heals when its trouble ends"
 NO_ERRORS: Final = "no code fails unexpectedly"
 NO_CIRCLES: Final = "no code runs in circles"
 
-Client = Producer | Reader | GroupMember | ClassicMember | ShareMember | Administrator | Teller
+Client = (
+    Producer
+    | Reader
+    | GroupMember
+    | SimulatedClassicMember
+    | SimulatedShareMember
+    | Administrator
+    | Teller
+)
 
 
 @dataclass(slots=True)
@@ -138,7 +146,7 @@ def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
 class Story:
     """What happens in one simulation."""
 
-    def __init__(self, simulation: Simulation, witness: Witness) -> None:
+    def __init__(self, simulation: Simulation, witness: FetchAudit) -> None:
         self.simulation = simulation
         self._witness = witness
         self._random: Random = simulation.schedule.random_of("story")
@@ -147,14 +155,14 @@ class Story:
         self.outcome = Outcome(simulation.seed, weather, brokers)
         self.cluster = SimulatedCluster(simulation, brokers)
         self.history = History()
-        self.ledger = Ledger()
-        self.classic_ledger = Ledger()
+        self.ledger = CommitLedger()
+        self.classic_ledger = CommitLedger()
         self.books = Books()
-        self.watch = Watch(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
-        self.deliveries = Deliveries(self.watch.led)
+        self.watch = InvariantChecker(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
+        self.deliveries = ShareDeliveries(self.watch.led)
         for broker in self.cluster.brokers.values():
             broker.process.after_turn = lambda broker=broker: self._look(broker)
-        self._life: Life = simulation.process("clients", idle).start()
+        self._life: Incarnation = simulation.process("clients", idle).start()
         topics = [SAFE] if weather is Weather.STORM else [SAFE, PLAIN]
         self.places = [Place(topic, index) for topic in topics for index in range(PARTITIONS)]
         # Not in a storm: what a coordinator writes is not flushed, and may be lost there.
@@ -271,12 +279,12 @@ class Story:
             for number in range(MEMBERS)
         ]
 
-    def _classic_members(self) -> list[ClassicMember]:
+    def _classic_members(self) -> list[SimulatedClassicMember]:
         """Not in a storm, as the others."""
         if self.outcome.weather is Weather.STORM:
             return []
         return [
-            ClassicMember(
+            SimulatedClassicMember(
                 self._client(f"classic-{number}"),
                 self.classic_ledger,
                 self.places,
@@ -285,13 +293,13 @@ class Story:
             for number in range(CLASSIC_MEMBERS)
         ]
 
-    def _share_members(self) -> list[ShareMember]:
+    def _share_members(self) -> list[SimulatedShareMember]:
         """Not in a storm, as the others."""
         return [self._share_member(number) for number in range(SHARE_MEMBERS if self.shared else 0)]
 
-    def _share_member(self, number: int) -> ShareMember:
+    def _share_member(self, number: int) -> SimulatedShareMember:
         (topic,) = self._topics({PLAIN}).items()
-        return ShareMember(
+        return SimulatedShareMember(
             self._client(f"share-{number}"),
             self.deliveries,
             self.history,

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, NamedTuple
 
-from headrace.client.client import Broker, ClusterClient
-from headrace.client.coordinators import Coordinator
+from headrace.client.client import ClusterClient, ToBroker
+from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import ClientError
 from headrace.clock import Clock
 from headrace.protocol.messages.share_acknowledge import (
@@ -89,7 +89,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(slots=True)
-class Deliveries:
+class ShareDeliveries:
     """What all members were given, and what became of it, as they know."""
 
     led: Led
@@ -163,13 +163,13 @@ class _Session:
     held: Said = field(default_factory=dict)
 
 
-class ShareMember:
+class SimulatedShareMember:
     """Joins, fetches, accepts, releases and rejects; forgets, leaves, and begins again."""
 
     def __init__(
         self,
         client: ClusterClient,
-        deliveries: Deliveries,
+        deliveries: ShareDeliveries,
         history: History,
         topic: tuple[bytes, str],
         clock: Clock,
@@ -285,7 +285,7 @@ class ShareMember:
                 subscribed_topic_names=[self._topic] if epoch == JOINING else None,
             ),
             ShareGroupHeartbeatResponse,
-            to=Coordinator(GROUP),
+            to=CoordinatorNode(GROUP),
             timeout_s=PATIENCE_S,
         )
 
@@ -314,7 +314,7 @@ class ShareMember:
                 topics=[topic] if said else [],
             ),
             ShareAcknowledgeResponse,
-            to=Broker(broker_id),
+            to=ToBroker(broker_id),
             timeout_s=PATIENCE_S,
             retry=False,
         )
@@ -362,7 +362,7 @@ class ShareMember:
                 topics=[topic] if named else [],
             ),
             ShareFetchResponse,
-            to=Broker(broker_id),
+            to=ToBroker(broker_id),
             timeout_s=PATIENCE_S,
             retry=False,
         )

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from headrace.testing.simulation.network import Network
-from headrace.testing.simulation.process import Host, Life, Main, Process
+from headrace.testing.simulation.process import Incarnation, Main, SimulatedHost, SimulatedProcess
 from headrace.testing.simulation.schedule import Schedule
 from headrace.testing.simulation.trace import Trace
 
@@ -34,8 +34,8 @@ class Simulation:
         self.seed = seed
         self.schedule = Schedule(seed)
         self.network = Network(self.schedule)
-        self.hosts: dict[str, Host] = {}
-        self.processes: dict[str, Process] = {}
+        self.hosts: dict[str, SimulatedHost] = {}
+        self.processes: dict[str, SimulatedProcess] = {}
         self.errors: list[str] = []
 
     @property
@@ -46,15 +46,15 @@ class Simulation:
     def trace(self) -> Trace:
         return self.schedule.trace
 
-    def host(self, name: str) -> Host:
+    def host(self, name: str) -> SimulatedHost:
         """The machine of that name; a new one at the first call."""
         if name not in self.hosts:
-            self.hosts[name] = Host(self.schedule, name)
+            self.hosts[name] = SimulatedHost(self.schedule, name)
         return self.hosts[name]
 
-    def process(self, name: str, main: Main, *, host: str | None = None) -> Process:
+    def process(self, name: str, main: Main, *, host: str | None = None) -> SimulatedProcess:
         """A program that is not started yet, on a host of its own unless one is named."""
-        process = Process(self.schedule, self.network, self.host(host or name), name, main)
+        process = SimulatedProcess(self.schedule, self.network, self.host(host or name), name, main)
         process.on_error = lambda message, error: self.errors.append(
             f"{self.now_s:.6f} {name}: {message}: {error!r}"
         )
@@ -71,7 +71,7 @@ class Simulation:
             raise SimulationError(f"not within {timeout_s:g} s: {what}")
 
     def do(
-        self, life: Life, call: Callable[[], Coroutine[Any, Any, T]], timeout_s: float = 60.0
+        self, life: Incarnation, call: Callable[[], Coroutine[Any, Any, T]], timeout_s: float = 60.0
     ) -> T:
         """The result of a coroutine that runs in a process, while everything else goes on."""
         task = life.run(call())

@@ -12,8 +12,8 @@ from enum import Enum
 from random import Random
 from typing import Final
 
-from headrace.client.client import ClusterClient, Leader
-from headrace.client.coordinators import Coordinator, CoordinatorKind
+from headrace.client.client import ClusterClient, ToLeader
+from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
 from headrace.client.errors import ClientError
 from headrace.clock import Clock
 from headrace.protocol.errors import ErrorCode
@@ -58,7 +58,7 @@ ONLY_COMMITTED: Final = "read_committed shows committed transactions only"
 WHOLE: Final = "transactions are there whole or not at all"
 
 
-class State(Enum):
+class TellerState(Enum):
     OPEN = "nobody has asked for its commit"
     ASKED = "its commit was asked for"
     COMMITTED = "its commit was answered"
@@ -69,7 +69,7 @@ class Books:
     """What became of each transaction, as its teller knows."""
 
     def __init__(self) -> None:
-        self.states: dict[bytes, State] = {}
+        self.states: dict[bytes, TellerState] = {}
         self._seen: dict[tuple[Place, int], bytes] = {}
         self.committed = 0
 
@@ -77,7 +77,7 @@ class Books:
         """A reader with read_committed was given these."""
         for offset, name in records:
             state = self.states.get(name)
-            if state not in (State.ASKED, State.COMMITTED):
+            if state not in (TellerState.ASKED, TellerState.COMMITTED):
                 raise Violation(ONLY_COMMITTED, f"{place} offset {offset}: {name!r} is {state}")
             before = self._seen.setdefault((place, offset), name)
             if before != name:
@@ -95,7 +95,9 @@ class Books:
             found = sorted(held.get(name, []))
             if found not in ([], sorted(logs)):
                 raise Violation(WHOLE, f"{name!r}, {state.name}, is in {found}")
-            if (state is State.COMMITTED) is not bool(found) and state is not State.ASKED:
+            if (state is TellerState.COMMITTED) is not bool(
+                found
+            ) and state is not TellerState.ASKED:
                 raise Violation(WHOLE, f"{name!r}, {state.name}, is in {found}")
         for (place, offset), name in self._seen.items():
             if logs[place].get(offset) != name:
@@ -120,7 +122,7 @@ class Teller:
         self._name = name
         self._clock = clock
         self._random = chance
-        self._coordinator = Coordinator(name, CoordinatorKind.TRANSACTION)
+        self._coordinator = CoordinatorNode(name, CoordinatorKind.TRANSACTION)
         self._count = 0
         self.stopping = False
 
@@ -150,7 +152,7 @@ class Teller:
             name = f"{self._name}:{self._count}".encode()
             self._count += 1
             # Only an answered commit, or one that may be under way, is ever to be seen.
-            self._books.states[name] = State.OPEN
+            self._books.states[name] = TellerState.OPEN
             who = (producer_id, producer_epoch)
             if not await self._add_places(who):
                 return
@@ -204,7 +206,7 @@ class Teller:
                 topic_data=[TopicProduceData(name=place.topic, partition_data=[data])],
             ),
             ProduceResponse,
-            to=Leader(*place),
+            to=ToLeader(*place),
             timeout_s=PATIENCE_S,
             at_most=PRODUCE,
             code_of=_code_of_produced,
@@ -216,7 +218,7 @@ class Teller:
 
     async def _end(self, name: bytes, who: tuple[int, int], *, commit: bool) -> bool:
         states = self._books.states
-        states[name] = State.ASKED if commit else State.ABORTED
+        states[name] = TellerState.ASKED if commit else TellerState.ABORTED
         answer = await self._client.send(
             EndTxnRequest(
                 transactional_id=self._name,
@@ -232,7 +234,7 @@ class Teller:
         if answer.error_code:
             return False
         if commit:
-            states[name] = State.COMMITTED
+            states[name] = TellerState.COMMITTED
             self._books.committed += 1
         return True
 

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, Literal
 
-from headrace.storage.filesystem import Buffer
+from headrace.storage.files.filesystem import Buffer
 from headrace.testing.simulation.loop import ProcessLoop
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ SOCKET_BUFFER_BYTES: Final = 256 * 1024
 DEFAULT_HIGH_WATER_BYTES: Final = 64 * 1024
 
 
-class Endpoint(asyncio.Transport):
+class SimulatedTransport(asyncio.Transport):
     """Belongs to one process; `peer` is the other end. `gone` once nobody reads here any more."""
 
-    peer: "Endpoint"
+    peer: "SimulatedTransport"
 
     def __init__(
         self, network: "Network", loop: ProcessLoop, here: tuple[str, int], there: tuple[str, int]

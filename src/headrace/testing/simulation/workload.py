@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 
-from headrace.client.client import ClusterClient, Leader
+from headrace.client.client import ClusterClient, ToLeader
 from headrace.client.errors import ClientError, code_of_number
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.fetch import (
@@ -34,7 +34,7 @@ from headrace.protocol.types import Buffer
 from headrace.records.batch import headers
 from headrace.records.record import Record, build_batch, iter_records
 from headrace.testing.simulation.history import NO_OFFSET, History, Place, Violation
-from headrace.testing.simulation.process import Life
+from headrace.testing.simulation.process import Incarnation
 
 BY_NAME_PRODUCE = 12
 BY_NAME_FETCH = 12
@@ -61,7 +61,7 @@ Acknowledged = Callable[[Place, Sequence[bytes], int], None]
 """Told of a batch that is safe: where, what, and its first offset."""
 
 
-def client_of(life: Life, bootstrap: str, name: str) -> ClusterClient:
+def client_of(life: Incarnation, bootstrap: str, name: str) -> ClusterClient:
     """A client in that process."""
     return ClusterClient(
         bootstrap,
@@ -162,7 +162,7 @@ class Producer:
         answer = await self._client.send(
             request,
             ProduceResponse,
-            to=Leader(*place),
+            to=ToLeader(*place),
             timeout_s=PATIENCE_S,
             at_most=BY_NAME_PRODUCE,
             code_of=lambda got: got.responses[0].partition_responses[0].error_code,
@@ -271,7 +271,7 @@ class Reader:
                 topics=[FetchTopic(topic=place.topic, partitions=[wanted])],
             ),
             FetchResponse,
-            to=Leader(*place),
+            to=ToLeader(*place),
             timeout_s=PATIENCE_S,
             at_most=BY_NAME_FETCH,
             code_of=_code_of_fetch,

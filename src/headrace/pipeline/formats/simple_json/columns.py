@@ -29,7 +29,7 @@ _NO_ENDS: Final = np.zeros(1, np.int32)
 _NO_DATA: Final = np.zeros(0, np.uint8)
 
 
-class Columns:
+class JsonColumns:
     """Arrays for each node, and their addresses for the compiled reader."""
 
     def __init__(self, layout: Layout, rows: int) -> None:

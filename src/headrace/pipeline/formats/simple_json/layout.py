@@ -11,7 +11,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from headrace.pipeline.formats.schema import ArrayOf, MapOf, Primitive, Struct, Type, required_paths
+from headrace.pipeline.formats.schema import (
+    ArrayOf,
+    MapOf,
+    Primitive,
+    StructOf,
+    Type,
+    required_paths,
+)
 from headrace.pipeline.formats.simple_json.kinds import (
     BOOLEAN,
     DATE,
@@ -96,7 +103,7 @@ class Layout:
             child = self.nodes[child].end
 
 
-def layout(columns: Struct) -> Layout:
+def layout(columns: StructOf) -> Layout:
     """Raises `Unsupported`."""
     nodes: list[Node] = []
     must = set(required_paths(columns))
@@ -139,7 +146,7 @@ def _add(
     node = Node(name, STRUCT, pa.null(), parent, 0, path in must, in_list=in_list)
     nodes.append(node)
     match kind:
-        case Struct(columns):
+        case StructOf(columns):
             if not columns:
                 raise Unsupported("a struct without fields")
             found = [

@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from headrace.pipeline.formats.schema import Struct
-from headrace.pipeline.formats.simple_json.columns import Columns
+from headrace.pipeline.formats.schema import StructOf
+from headrace.pipeline.formats.simple_json.columns import JsonColumns
 from headrace.pipeline.formats.simple_json.kinds import DONE, Bytes, Ends, Flags
 from headrace.pipeline.formats.simple_json.layout import layout
 
@@ -13,7 +13,7 @@ class SimpleReader:
     """Reads the records of one schema; raises `Unsupported` for one that it does not know."""
 
     def __init__(
-        self, columns: Struct, *, limit_bytes: int, zoneless: bool, unknown_names: bool
+        self, columns: StructOf, *, limit_bytes: int, zoneless: bool, unknown_names: bool
     ) -> None:
         self._layout = layout(columns)
         self._limit_bytes = limit_bytes
@@ -30,7 +30,7 @@ class SimpleReader:
         from headrace.pipeline.formats.simple_json.compiled import read
         from headrace.pipeline.formats.simple_json.floats import POWERS
 
-        made, simple = Columns(self._layout, len(values)), np.zeros(len(values), np.bool_)
+        made, simple = JsonColumns(self._layout, len(values)), np.zeros(len(values), np.bool_)
         ends, data, valid = _buffers(values)
         tables = self._layout
         full, row = 0, 0

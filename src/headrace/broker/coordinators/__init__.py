@@ -1,0 +1,1 @@
+"""The shell that runs coordinator shards: loading, appending, answering."""

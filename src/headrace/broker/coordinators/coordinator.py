@@ -1,0 +1,425 @@
+"""A coordinator: the shards of one internal topic, where its requests find them.
+
+A shard with an empty log is made when it is first needed; one with records loads in the
+background, and its requests are answered with COORDINATOR_LOAD_IN_PROGRESS meanwhile. Deleting
+the topic unloads its shards.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+
+from headrace.broker.coordinators.shard_loader import ShardLoader
+from headrace.broker.coordinators.shard_runner import ShardRunner, coordinator_error
+from headrace.broker.metadata.internal_topics import new_topic
+from headrace.cluster.topology import NO_LEADER
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.partition_of_key import partition_for
+from headrace.coordinator.common.result import CoordinatorResult, Deferred, ProducerIdentity
+from headrace.coordinator.common.shard import Shard
+from headrace.protocol.errors import ErrorCode
+from headrace.records.codec import Codec
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.errors import DiskError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+E = TypeVar("E")
+
+LOAD_AGAIN_S: Final = 1.0  # after an error of the machine that passes
+MAX_ROUTES: Final = 100_000  # keys whose shard is remembered; a hash of a long key is not cheap
+
+
+class Coordinator(Generic[S]):
+    """Runs requests in the shard that their key belongs to."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        topic: str,
+        make: Callable[[int], S],
+        loading: ShardLoader,
+        codec: Codec = Codec.NONE,
+    ) -> None:
+        self.topic = topic
+        self.codec = codec
+        self.timers = broker.timers
+        self.flusher = broker.flusher
+        self.commit_timeout_s = broker.settings.integer("offsets.commit.timeout.ms") / 1000
+        self.clock = broker.clock
+        self.now_ms = broker.clock.wall_ms
+        self._broker = broker
+        self._loop = broker.loop
+        self._make = make
+        self._loading = loading
+        self._seats: dict[int, ShardRunner[S]] = {}
+        self._loads: dict[int, asyncio.Task[None]] = {}
+        self._failed: set[int] = set()
+        self._routes: dict[str, ShardRunner[S]] = {}
+        self._effects: dict[type, Callable[[int, object], None]] = {}
+        self._topic_id: bytes | None = None
+        self._creation: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    # --- requests -------------------------------------------------------------------------------
+
+    def answer(
+        self,
+        key: str,
+        decide: Callable[[S, int], CoordinatorResult[R]],
+        refuse: Callable[[CoordinatorError], R],
+    ) -> "R | asyncio.Future[R]":
+        """The answer if it is there at once, which is what a handler wants; else a future.
+
+        Errors become answers through `refuse`, so neither this call nor the future raises them.
+        """
+        seat = self._routes.get(key)
+        if seat is None:
+            try:
+                seat = self._route(key)
+            except CoordinatorError as error:
+                return refuse(error)
+        outcome = seat.run(decide)
+        if isinstance(outcome, CoordinatorError):
+            return refuse(outcome)
+        if isinstance(outcome, Deferred):
+            return self._future(cast("Deferred[R]", outcome), refuse)
+        return outcome
+
+    def seat(self, key: str) -> ShardRunner[S]:
+        """Where turns of that key run, for this turn of the loop; raises CoordinatorError."""
+        return self._routes.get(key) or self._route(key)
+
+    def run(
+        self, key: str, decide: Callable[[S, int], CoordinatorResult[R]]
+    ) -> "asyncio.Future[R]":
+        """The answer after its commit, or the CoordinatorError."""
+        try:
+            return self._run(self._routes.get(key) or self._route(key), decide)
+        except CoordinatorError as error:
+            return self._raised(error)
+
+    def run_partition(
+        self, index: int, decide: Callable[[S, int], CoordinatorResult[R]]
+    ) -> "asyncio.Future[R]":
+        """As `run`, in the shard of that partition."""
+        try:
+            return self._run(self._seat(index), decide)
+        except CoordinatorError as error:
+            return self._raised(error)
+
+    def read(self, key: str, query: Callable[[S, int], R]) -> R:
+        """What the shard says now, also of records that still wait for their commit: who must
+        not see those asks with `run` and a turn without changes. Raises CoordinatorError."""
+        return self._query(self._routes.get(key) or self._route(key), query)
+
+    def read_all(self, query: Callable[[S, int], R]) -> list[R]:
+        """What every shard with records says; raises CoordinatorError while one is loading."""
+        for index in self._indexes_with_records():
+            if index not in self._seats and index not in self._failed:
+                self._seat(index)
+        return [self._query(seat, query) for _, seat in sorted(self._seats.items())]
+
+    def run_all(self, decide: Callable[[S, int], CoordinatorResult[None]]) -> None:
+        """A turn in every active shard, e.g. because metadata has changed."""
+        for seat in tuple(self._seats.values()):
+            seat.run(decide)
+
+    def end_transaction(self, index: int, producer: ProducerIdentity, *, committed: bool) -> None:
+        """A marker was just appended to the partition. A shard that still loads will read it."""
+        seat = self._seats.get(index)
+        if seat is not None:
+            seat.end_transaction(producer, committed=committed)
+
+    def on_effect(self, kind: type[E], perform: Callable[[int, E], None]) -> None:
+        """`perform(partition index, effect)` is called for every committed effect of that kind."""
+        self._effects[kind] = cast("Callable[[int, object], None]", perform)
+
+    def partition_of(self, key: str) -> int:
+        """The partition that the key belongs to; raises CoordinatorError without the topic."""
+        topic = self._broker.metadata.image.topics.get(self.topic)
+        if topic is None:
+            raise CoordinatorError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic} does not exist yet"
+            )
+        return partition_for(key, len(topic.partitions))
+
+    def host_of(self, key: str) -> int:
+        """The broker that has the key's shard; raises CoordinatorError while nobody has."""
+        index = self.partition_of(key)
+        partition = self._broker.metadata.image.partition(self.topic, index)
+        if partition is None or partition.leader == NO_LEADER:
+            raise CoordinatorError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic}-{index} has no leader"
+            )
+        return partition.leader
+
+    def elsewhere(self, key: str) -> int | None:
+        """The broker that has the key's shard, if that is another one."""
+        try:
+            host = self.host_of(key)
+        except CoordinatorError:
+            return None  # whoever asks here is told so
+        return host if host != self._broker.node_id else None
+
+    # --- inside a request -----------------------------------------------------------------------
+
+    def _run(
+        self, seat: ShardRunner[S], decide: Callable[[S, int], CoordinatorResult[R]]
+    ) -> "asyncio.Future[R]":
+        outcome = seat.run(decide)
+        if isinstance(outcome, CoordinatorError):
+            return self._raised(outcome)
+        if isinstance(outcome, Deferred):
+            return self._future(cast("Deferred[R]", outcome), None)
+        future: asyncio.Future[R] = self._loop.create_future()
+        future.set_result(outcome)
+        return future
+
+    def _raised(self, error: CoordinatorError) -> "asyncio.Future[R]":
+        future: asyncio.Future[R] = self._loop.create_future()
+        future.set_exception(error)
+        return future
+
+    def _future(
+        self, answer: Deferred[R], refuse: Callable[[CoordinatorError], R] | None
+    ) -> "asyncio.Future[R]":
+        future: asyncio.Future[R] = self._loop.create_future()
+
+        def settle(outcome: R | CoordinatorError) -> None:
+            if future.done():
+                return
+            if not isinstance(outcome, CoordinatorError):
+                future.set_result(outcome)
+            elif refuse is not None:
+                future.set_result(refuse(outcome))
+            else:
+                future.set_exception(outcome)
+
+        def settled(done: "asyncio.Future[R]") -> None:
+            if done.cancelled():
+                answer.abandoned = True  # the client has gone
+
+        future.add_done_callback(settled)
+        answer.listen(settle)
+        return future
+
+    def _query(self, seat: ShardRunner[S], query: Callable[[S, int], R]) -> R:
+        try:
+            return query(seat.shard, self.now_ms())
+        except Exception as error:
+            raise coordinator_error(error) from error
+
+    # --- shards ---------------------------------------------------------------------------------
+
+    def _route(self, key: str) -> ShardRunner[S]:
+        seat = self._seat(self.partition_of(key))
+        if len(self._routes) >= MAX_ROUTES:
+            self._routes.clear()
+        self._routes[key] = seat
+        return seat
+
+    def _seat(self, index: int) -> ShardRunner[S]:
+        """The active shard; raises CoordinatorError, and starts loading if there is a reason."""
+        seat = self._seats.get(index)
+        if seat is not None:
+            return seat
+        hosted = self._broker.partitions.by_name.get(self.topic)
+        leader = hosted.leader(index) if hosted is not None else None
+        if self._stopped or not self.has_topic:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if hosted is None or leader is None or index in self._failed:
+            raise CoordinatorError(ErrorCode.NOT_COORDINATOR)
+        self._topic_id = hosted.topic_id
+        if index not in self._loads:
+            try:
+                empty = leader.log.log_start_offset == leader.log.log_end_offset
+                if empty:
+                    return self._activate(leader, self._make(index))
+            except Exception as error:
+                raise coordinator_error(error) from error
+            self._load(leader)
+        raise CoordinatorError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    def _activate(self, leader: SoleLeader, shard: S) -> ShardRunner[S]:
+        seat = ShardRunner(shard, leader, self)
+        self._seats[leader.index] = seat
+        seat.settle()
+        outcome = seat.run(lambda shard, now_ms: shard.loaded(now_ms))
+        if isinstance(outcome, CoordinatorError):
+            log.error(
+                "what a loaded shard wanted was not written",
+                extra={"topic": self.topic, "partition": leader.index, "error": str(outcome)},
+            )
+        return seat
+
+    def _load(self, leader: SoleLeader) -> None:
+        task = self._loop.create_task(self._load_in_slices(leader))
+        self._loads[leader.index] = task
+        task.add_done_callback(lambda _: self._loaded(leader.index, task))
+
+    def _loaded(self, index: int, task: "asyncio.Task[None]") -> None:
+        if self._loads.get(index) is task:
+            del self._loads[index]
+
+    async def _load_in_slices(self, leader: SoleLeader) -> None:
+        try:
+            shard = self._make(leader.index)
+            await self._loading.load(leader, shard)
+            # Nothing may come between the last record and this: it would be missed.
+            if not leader.closed:
+                del self._loads[leader.index]
+                self._activate(leader, shard)
+        except Exception as error:
+            if leader.closed:
+                return
+            if isinstance(error, DiskError) and error.passes:
+                # The machine lacks something for the moment. Nobody may ask before it is due that
+                # sessions and transactions time out.
+                log.warning(
+                    "a coordinator's partition loads again in a moment",
+                    extra={
+                        "topic": self.topic,
+                        "partition": leader.index,
+                        "reason": str(error),
+                    },
+                )
+                self.timers.call_later(LOAD_AGAIN_S, lambda: self._load_again(leader))
+                return
+            # As in Kafka: a shard that misses records would give wrong answers.
+            self._failed.add(leader.index)
+            log.exception(
+                "a coordinator's partition did not load; its keys have no coordinator",
+                extra={"topic": self.topic, "partition": leader.index},
+            )
+
+    def _load_again(self, leader: SoleLeader) -> None:
+        index = leader.index
+        is_there = index in self._seats or index in self._loads
+        if not (is_there or leader.closed or self._stopped):
+            self._load(leader)
+
+    def _indexes_with_records(self) -> list[int]:
+        """Of the partitions that this broker leads."""
+        hosted = self._broker.partitions.by_name.get(self.topic)
+        leaders = hosted.leaders if hosted is not None else []
+        return [leader.index for leader in leaders if leader and self._has_records(leader)]
+
+    def _has_records(self, leader: SoleLeader) -> bool:
+        """Found without opening a log that nobody uses."""
+        stored = self._broker.logs.get(self.topic, leader.index)
+        return stored is not None and stored.log_start_offset < stored.log_end_offset
+
+    # --- what a seat asks of its owner ----------------------------------------------------------
+
+    def perform(self, index: int, effect: object) -> None:
+        """Starts one effect; what goes wrong in it is its own business."""
+        perform = self._effects.get(type(effect))
+        if perform is None:
+            log.error("nobody performs an effect", extra={"effect": type(effect).__name__})
+            return
+        try:
+            perform(index, effect)
+        except Exception:
+            log.exception("an effect failed", extra={"effect": type(effect).__name__})
+
+    def broken(self, index: int) -> None:
+        """Loads the shard again: what it holds is not what its log says."""
+        seat = self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
+        if seat is not None and not self._stopped:
+            self._load(seat.leader)
+
+    def _unload(self, index: int, error: CoordinatorError) -> ShardRunner[S] | None:
+        seat = self._seats.pop(index, None)
+        if seat is not None:
+            self._routes.clear()
+            seat.unload(error)
+        return seat
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Starts loading every shard that has records."""
+        for index in self._indexes_with_records():
+            try:
+                self._seat(index)
+            except CoordinatorError:
+                continue  # loading, which was the point
+
+    def topic_changed(self) -> None:
+        """The internal topic was created, grown or deleted."""
+        self._routes.clear()
+        hosted = self._broker.partitions.by_name.get(self.topic)
+        if self._topic_id is None or (hosted is not None and hosted.topic_id == self._topic_id):
+            return
+        self._topic_id = None
+        self._failed.clear()
+        for task in tuple(self._loads.values()):
+            task.cancel()
+        self._loads.clear()
+        for index in tuple(self._seats):
+            self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
+
+    def role_changed(self, index: int) -> None:
+        """This broker leads the partition now, in a new epoch, or does not lead it any more.
+
+        What the shard held is of the old epoch: whoever leads loads it from the log.
+        """
+        load = self._loads.pop(index, None)
+        if load is not None:
+            load.cancel()
+        self._failed.discard(index)
+        self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
+        self._routes.clear()
+        leader = self._broker.partitions.find(self.topic, index)
+        if isinstance(leader, SoleLeader) and not self._stopped and self._has_records(leader):
+            with suppress(CoordinatorError):  # it loads, which is the point
+                self._seat(index)  # sessions and transactions time out without a request
+
+    def stop(self) -> None:
+        """Answers everyone who waits for another client; what waits for a commit still gets it."""
+        self._stopped = True
+        self._routes.clear()
+        for task in (*self._loads.values(), *((self._creation,) if self._creation else ())):
+            task.cancel()
+        seats, self._seats = self._seats, {}
+        for seat in seats.values():
+            seat.retire(CoordinatorError(ErrorCode.NOT_COORDINATOR))
+
+    @property
+    def has_topic(self) -> bool:
+        return self.topic in self._broker.metadata.image.topics
+
+    async def ensure_topic(self) -> None:
+        """Creates the internal topic unless it is there; callers at the same time share one try.
+
+        Raises CoordinatorError if it cannot be created.
+        """
+        if self.has_topic:
+            return
+        if self._creation is None:
+            self._creation = self._loop.create_task(self._create())
+            self._creation.add_done_callback(self._created)
+        # A client that goes away must not end the creation for the others.
+        await asyncio.shield(self._creation)
+
+    def _created(self, task: "asyncio.Task[None]") -> None:
+        self._creation = None
+        if not task.cancelled():
+            task.exception()  # whoever waited was told
+
+    async def _create(self) -> None:
+        broker = self._broker
+        live = len(broker.metadata.image.live_brokers())
+        new = new_topic(self.topic, broker.settings, live)
+        results = await broker.metadata.create_topics([new])
+        error = results[0].error
+        if error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or "")

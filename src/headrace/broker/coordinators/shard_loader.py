@@ -1,0 +1,91 @@
+"""Rebuilds a shard from its partition of the internal topic, in slices.
+
+A large partition takes seconds. Between slices the loop serves clients, and when several
+partitions load at once they take turns, one slice a turn of the loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from headrace.coordinator.common.result import ProducerIdentity
+from headrace.coordinator.common.shard import Shard
+from headrace.records.batch import BatchHeader, check_batch, headers
+from headrace.records.control import ControlType, read_control
+from headrace.records.record import iter_records
+from headrace.replication.sole_leader import SoleLeader
+
+log = logging.getLogger(__name__)
+
+READ_BYTES: Final = 1 << 20
+RECORDS_PER_SLICE: Final = 100  # two milliseconds or so
+MAX_DECOMPRESSED_BYTES: Final = 64 << 20  # of one batch: no coordinator writes larger ones
+
+
+class LogNotLoaded(Exception):
+    """The bytes of an internal topic do not go on where they should."""
+
+
+class ShardLoader:
+    """Lets the loads of one broker take turns."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def load(self, leader: SoleLeader, shard: Shard) -> None:
+        """Returns without a pause after the log's last record was replayed."""
+        slices = replayed(leader, shard)
+        more = True
+        while more:
+            async with self._turn:
+                more = next(slices, None) is not None
+                if more:
+                    await asyncio.sleep(0)
+
+
+def replayed(leader: SoleLeader, shard: Shard) -> Iterator[int]:
+    """Replays the whole log; yields the next offset between slices."""
+    partition_log = leader.log
+    offset = partition_log.log_start_offset
+    left = RECORDS_PER_SLICE
+    while offset < partition_log.log_end_offset:
+        offset = max(offset, partition_log.log_start_offset)  # records may be deleted meanwhile
+        data = memoryview(partition_log.read(offset, max_bytes=READ_BYTES).data)
+        if not data:
+            break  # compaction has left nothing at the end
+        before = offset
+        for pos, header in headers(data, partial_tail=True):
+            check_batch(data, pos, header)
+            for _ in _replay_batch(leader, shard, header, data[pos : pos + header.size]):
+                left -= 1
+                if left == 0:
+                    yield offset
+                    left = RECORDS_PER_SLICE
+            offset = header.next_offset
+        if offset == before:
+            raise LogNotLoaded(f"no whole batch at offset {offset} of {partition_log.name}")
+
+
+def _replay_batch(
+    leader: SoleLeader, shard: Shard, header: BatchHeader, batch: memoryview
+) -> Iterator[None]:
+    """One step a record."""
+    producer = None
+    if header.is_transactional:
+        producer = ProducerIdentity(header.producer_id, header.producer_epoch)
+    for record in iter_records(batch, max_bytes=MAX_DECOMPRESSED_BYTES):
+        if not header.is_control:
+            change = shard.format.decode(record.key, record.value)
+            if change is not None:
+                shard.replay(record.offset, change, producer)
+            else:
+                log.warning(
+                    "skipped a record of an unknown type",
+                    extra={"log": leader.log.name, "offset": record.offset},
+                )
+        elif producer is not None:
+            control = read_control(record).type
+            if control in (ControlType.COMMIT, ControlType.ABORT):
+                shard.end_transaction(producer, committed=control is ControlType.COMMIT)
+        yield

@@ -1,0 +1,385 @@
+"""One loaded shard at work: its turns are appended, replayed, committed and answered in order.
+
+Guarantees: the records of a turn are one batch, appended whole or not at all; what is not in the
+log is not in the shard; nobody is answered before the high watermark has passed the turn's
+records and those of every earlier turn. A shard that fails to take in its own records is
+rebuilt from the log.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from headrace.broker.partitions.flusher import Flusher
+from headrace.broker.runtime.clock_jumps import ClockJumps
+from headrace.broker.runtime.timers import KeyedTimers, Timer, Timers
+from headrace.clock import Clock
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import (
+    CancelTimer,
+    CoordinatorResult,
+    Deferred,
+    PreparedRecords,
+    ProducerIdentity,
+    SetTimer,
+)
+from headrace.coordinator.common.shard import Shard
+from headrace.protocol.errors import ErrorCode
+from headrace.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from headrace.records.codec import Codec
+from headrace.records.plain_batch import plain_records, seal_plain
+from headrace.records.record import recompress
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.errors import StorageError
+from headrace.storage.state.producers import BatchOrigin
+
+log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Shard)
+R = TypeVar("R")
+
+# An attribute of an enum class costs ten times a global's look-up; this is read per turn.
+NOT_COMPRESSED: Final = Codec.NONE
+RETRY_TIMER_S: Final = 0.5  # as Kafka: when what a timer wanted could not be written
+AFTER_JUMP_S: Final = 600.0  # until a clock that has jumped ahead is believed
+
+# What went wrong with the partition, as a client of its coordinator should see it.
+_CODES: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def coordinator_error(error: BaseException) -> CoordinatorError:
+    """What a client gets for an error of the log, or of the code."""
+    if isinstance(error, CoordinatorError):
+        return error
+    if isinstance(error, StorageError):
+        return CoordinatorError(_CODES.get(error.code, error.code), str(error))
+    log.error("a coordinator failed", exc_info=error)
+    return CoordinatorError(
+        ErrorCode.UNKNOWN_SERVER_ERROR, "the coordinator met an unexpected error; see its log"
+    )
+
+
+def _too_few_in_sync() -> CoordinatorError:
+    return CoordinatorError(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas of its log are in sync"
+    )
+
+
+class ShardRunnerOwner(Protocol):
+    """What a seat asks of the coordinator it belongs to."""
+
+    timers: Timers
+    flusher: Flusher
+    codec: Codec
+    clock: Clock
+    commit_timeout_s: float
+
+    def now_ms(self) -> int: ...
+
+    def perform(self, index: int, effect: object) -> None:
+        """Starts what a committed turn wants done outside."""
+        ...
+
+    def broken(self, index: int) -> None:
+        """The shard is not what its log says: it must be loaded again."""
+        ...
+
+
+class _Uncommitted(NamedTuple):
+    """A turn that the high watermark has not passed."""
+
+    end_offset: int
+    turn: CoordinatorResult[object]
+    answer: Deferred[object]
+    deadline: float  # by the broker's clock; then whoever waits is told to try again
+
+
+class ShardRunner(Generic[S]):
+    """A shard, its leader, its timers, and the turns that wait for their commit."""
+
+    __slots__ = (
+        "_codec",
+        "_deadline",
+        "_flusher",
+        "_gone",
+        "_jumps",
+        "_now_ms",
+        "_owner",
+        "_timers",
+        "_uncommitted",
+        "leader",
+        "shard",
+    )
+
+    def __init__(self, shard: S, leader: SoleLeader, owner: ShardRunnerOwner) -> None:
+        self.shard = shard
+        self.leader = leader
+        self._owner = owner
+        self._codec = owner.codec
+        self._now_ms = owner.now_ms
+        self._jumps = ClockJumps(owner.clock, f"{leader.topic}-{leader.index}")
+        self._flusher = owner.flusher
+        self._timers = KeyedTimers(owner.timers, self._timed_out)
+        self._uncommitted: deque[_Uncommitted] = deque()
+        self._deadline: Timer | None = None
+        self._gone = False  # nothing that comes late may touch the log in this shard's name
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    def run(
+        self, decide: Callable[[S, int], CoordinatorResult[R]]
+    ) -> R | CoordinatorError | Deferred[R]:
+        """One turn. The answer if it is there, else its promise; an error changed nothing."""
+        now_ms = self._now_ms()
+        try:
+            turn = decide(self.shard, now_ms)
+        except CoordinatorError as error:
+            return error
+        except Exception as error:
+            return coordinator_error(error)
+        # Taken apart once: this is run for every heartbeat.
+        answer, changes, completions, timers, effects, _, _ = turn
+        if changes:
+            failed = self._write(turn, now_ms)
+            if failed is not None:
+                return failed
+            leader = self.leader
+            uncommitted = leader.high_watermark < leader.log.log_end_offset
+        else:
+            uncommitted = False
+        if timers:
+            self._set(timers)
+        if uncommitted or self._uncommitted:
+            return self._promise(turn, flush=bool(changes))
+        if completions or effects:
+            self._finish(turn)
+        return answer
+
+    def store(
+        self, records: PreparedRecords, timers: Sequence[SetTimer], now_ms: int
+    ) -> CoordinatorError | Deferred[None] | None:
+        """A turn that is nothing but its records: None if they are committed, else the promise of
+        it; an error changed nothing."""
+        leader = self.leader
+        count = records.count
+        try:
+            if not leader.enough_in_sync:
+                return _too_few_in_sync()
+            if self._codec is NOT_COMPRESSED:
+                offset = leader.append_own(records.payload, count, now_ms)
+            else:
+                offset = self._append_compressed(records.payload, count, now_ms, None)
+        except Exception as error:
+            return coordinator_error(error)
+        try:
+            records.replay(offset)
+        except Exception as error:
+            self._owner.broken(leader.index)
+            return coordinator_error(error)
+        for key, delay_ms in timers:
+            self._timers.set(key, delay_ms / 1000)
+        if self._uncommitted or leader.high_watermark < offset + count:
+            return self._promise(CoordinatorResult[None](None), flush=True)
+        return None
+
+    def _write(self, turn: CoordinatorResult[R], now_ms: int) -> CoordinatorError | None:
+        """Appends and replays the changes; after an error the turn has not happened."""
+        leader = self.leader
+        if not leader.enough_in_sync:
+            refused = _too_few_in_sync()
+            self._take_back(turn, refused)
+            return refused
+        _, changes, _, _, _, producer, _ = turn
+        try:
+            encode = self.shard.format.encode
+            payload, count = plain_records([encode(one) for one in changes]), len(changes)
+            if self._codec is not NOT_COMPRESSED:
+                offset = self._append_compressed(payload, count, now_ms, producer)
+            elif producer is None:
+                offset = leader.append_own(payload, count, now_ms)
+            else:
+                offset = leader.append_own(
+                    payload, count, now_ms, producer.producer_id, producer.epoch
+                )
+        except Exception as error:
+            refused = coordinator_error(error)
+            self._take_back(turn, refused)
+            return refused
+        try:
+            replay = self.shard.replay
+            for change in changes:
+                replay(offset, change, producer)
+                offset += 1
+        except Exception as error:
+            failed = coordinator_error(error)
+            for completion in turn.completions:
+                completion.deferred.complete(failed)
+            self._owner.broken(leader.index)
+            return failed
+        return None
+
+    def _append_compressed(
+        self, payload: bytes, count: int, now_ms: int, producer: ProducerIdentity | None
+    ) -> int:
+        """For the few who ask for it (`offsets.topic.compression.codec`)."""
+        plain = seal_plain(
+            payload,
+            count,
+            now_ms,
+            producer_id=NO_PRODUCER_ID if producer is None else producer.producer_id,
+            producer_epoch=NO_PRODUCER_EPOCH if producer is None else producer.epoch,
+        )
+        batch = recompress(plain, self._codec, max_bytes=len(plain))
+        writable = memoryview(bytearray(batch))
+        return self.leader.append(writable, now_ms, BatchOrigin.COORDINATOR).first_offset
+
+    def _take_back(self, turn: CoordinatorResult[R], error: CoordinatorError) -> None:
+        for completion in turn.completions:
+            completion.deferred.complete(error)
+        if turn.undo is None:
+            return
+        try:
+            turn.undo(error)
+        except Exception:
+            log.exception("a turn was not taken back", extra={"log": self.leader.log.name})
+            self._owner.broken(self.leader.index)
+
+    def _finish(self, turn: CoordinatorResult[R]) -> None:
+        """The turn is committed: everyone is told."""
+        for completion in turn.completions:
+            completion.deferred.complete(completion.outcome)
+        for effect in turn.effects:
+            self._owner.perform(self.leader.index, effect)
+
+    def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
+        """A marker for `producer` was appended."""
+        try:
+            self.shard.end_transaction(producer, committed=committed)
+        except Exception:
+            log.exception("a marker was not taken in", extra={"log": self.leader.log.name})
+            self._owner.broken(self.leader.index)
+        else:
+            self.settle()
+
+    # --- commits --------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """The log holds what is not committed yet and is in the shard: answers wait for it."""
+        if self.leader.high_watermark < self.leader.log.log_end_offset:
+            self._promise(CoordinatorResult[object](None), flush=False)
+
+    def _promise(self, turn: CoordinatorResult[R], *, flush: bool) -> Deferred[R]:
+        """Keeps the answer until the high watermark has passed all that it may rest on. `flush`:
+        the turn has written, which may wait for the disk."""
+        if not self._uncommitted:
+            # An effect of the turn that `advanced` has just finished may come here: watch once.
+            self.leader.unwatch(self)
+            self.leader.watch(self)
+        # An answer that waits for a later turn waits for this one's commit with it.
+        answer = turn.answer if isinstance(turn.answer, Deferred) else Deferred[R]()
+        end_offset = self.leader.log.log_end_offset
+        timers = self._owner.timers
+        deadline = timers.monotonic() + self._owner.commit_timeout_s
+        self._uncommitted.append(
+            _Uncommitted(
+                end_offset,
+                cast("CoordinatorResult[object]", turn),
+                cast("Deferred[object]", answer),
+                deadline,
+            )
+        )
+        if self._deadline is None:
+            self._deadline = timers.call_later(self._owner.commit_timeout_s, self._too_late)
+        if flush and self.leader.flush_pending:
+            self._flusher.flush(self.leader).add_done_callback(self._flushed)
+        return answer
+
+    def advanced(self, size_bytes: int) -> None:
+        """The high watermark has moved."""
+        while self._uncommitted and self._uncommitted[0].end_offset <= self.leader.high_watermark:
+            _, turn, answer, _ = self._uncommitted.popleft()
+            self._finish(turn)
+            if answer is not turn.answer:
+                answer.complete(turn.answer)
+        if not self._uncommitted:
+            self.leader.unwatch(self)
+
+    def _too_late(self) -> None:
+        """Replicas are slow or missing: whoever waits asks again; the records stay."""
+        self._deadline = None
+        now = self._owner.timers.monotonic()
+        # Whoever is answered may ask again at once.
+        for _, turn, answer, deadline in tuple(self._uncommitted):
+            if deadline > now:
+                self._deadline = self._owner.timers.call_later(deadline - now, self._too_late)
+                break
+            if answer is not turn.answer:
+                answer.complete(
+                    CoordinatorError(
+                        ErrorCode.COORDINATOR_NOT_AVAILABLE, "the commit takes too long"
+                    )
+                )
+
+    def interrupted(self) -> None:
+        """Deleted topics come with a change of metadata; nothing else here matters to a seat."""
+
+    def _flushed(self, done: "asyncio.Future[None]") -> None:
+        error = done.exception()
+        if error is not None and not self._gone:
+            # The log is offline. What was replayed is not safe, and nobody was told.
+            log.error(
+                "a coordinator's records did not reach the disk",
+                extra={"log": self.leader.log.name, "error": str(error)},
+            )
+            self._owner.broken(self.leader.index)
+
+    # --- timers ---------------------------------------------------------------------------------
+
+    def _set(self, timers: Sequence[SetTimer | CancelTimer]) -> None:
+        for timer in timers:
+            if timer.__class__ is SetTimer:
+                self._timers.set(timer.key, timer.delay_ms / 1000)
+            else:
+                self._timers.cancel(timer.key)
+
+    def _timed_out(self, key: Hashable) -> None:
+        if key in self.shard.expirations and self._jumps.has_jumped():
+            self._timers.set(key, AFTER_JUMP_S)
+            return
+        outcome = self.run(lambda shard, now_ms: shard.timed_out(key, now_ms))
+        if isinstance(outcome, CoordinatorError) and not self._gone:
+            self._timers.set(key, RETRY_TIMER_S)
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def retire(self, error: CoordinatorError) -> None:
+        """The shard goes; whoever waits for a later turn is told. Commits under way go on."""
+        self._gone = True
+        self._timers.clear()
+        try:
+            self.shard.unload(error)
+        except Exception:
+            log.exception("a shard did not unload", extra={"partition": self.leader.index})
+
+    def unload(self, error: CoordinatorError) -> None:
+        """The shard goes, and with it the hope for commits."""
+        self.retire(error)
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self.leader.unwatch(self)
+        uncommitted, self._uncommitted = self._uncommitted, deque()
+        for _, turn, answer, _ in uncommitted:
+            for completion in turn.completions:
+                completion.deferred.complete(error)
+            answer.complete(error)

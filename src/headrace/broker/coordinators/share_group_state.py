@@ -1,0 +1,204 @@
+"""Between the coordinator of a share group and the coordinators of its state.
+
+Group coordinators decide when the state of a share partition starts and ends; another coordinator
+keeps it. What is under way stands in the group's log, so that a broker that dies in between leaves
+nothing that the next heartbeat or the next deletion would not find.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from headrace.broker.share.share_partition_runner import COORDINATOR_AWAY, FIRST_RETRY_S, RETRIES
+from headrace.broker.share.share_state_persister import ShareStatePersister
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.share.start_offsets import Alteration, Deletion, StartOffset
+from headrace.coordinator.group.share.state_initialization import CHOSEN_BY_LEADER, InitializeState
+from headrace.coordinator.group.share.state_topics import Partitions
+from headrace.coordinator.share_state.stored_state import SharePartitionKey
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+    from headrace.coordinator.share_state.share_state_shard import StateSummary
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+Ask = Callable[[SharePartitionKey], "asyncio.Future[R]"]
+
+
+class ShareGroupStates:
+    """Starts, reads and ends the stored state of share groups."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._states = ShareStatePersister(broker)
+        self._starting: dict[str, asyncio.Task[None]] = {}
+
+    def stop(self) -> None:
+        for task in tuple(self._starting.values()):
+            task.cancel()
+
+    # --- first use ------------------------------------------------------------------------------
+
+    def initialize(self, index: int, wanted: InitializeState) -> None:
+        """Performs the effect of a heartbeat."""
+        group_id = wanted.group_id
+        before = self._starting.get(group_id)
+        task = self._broker.loop.create_task(self._initialize(wanted, before))
+        self._starting[group_id] = task
+
+        def done(_: asyncio.Task[None]) -> None:
+            if self._starting.get(group_id) is task:
+                del self._starting[group_id]
+
+        task.add_done_callback(done)
+
+    def starting(self, group_id: str) -> asyncio.Task[None] | None:
+        """Whether state of the group is being started now."""
+        return self._starting.get(group_id)
+
+    async def _initialize(self, wanted: InitializeState, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        partitions = {id_: topic.partitions for id_, topic in wanted.topics.items()}
+        group_id = wanted.group_id
+        try:
+            outcomes = await self._each(
+                group_id,
+                partitions,
+                lambda key: self._states.initialize(key, wanted.state_epoch, CHOSEN_BY_LEADER),
+            )
+            errors = [error for error in outcomes.values() if isinstance(error, CoordinatorError)]
+            if errors:
+                log.warning(
+                    "the state of a share group was not started",
+                    extra={"group": group_id, "error": str(errors[0])},
+                )
+                await self._broker.groups.run(
+                    group_id, lambda shard, _: shard.share.not_started(group_id, wanted.topics)
+                )
+            else:
+                await self._broker.groups.run(
+                    group_id, lambda shard, _: shard.share.started(group_id, wanted.topics)
+                )
+        except CoordinatorError as error:
+            # The group's log says what was under way: a later heartbeat starts it again.
+            log.warning(
+                "a share group did not hear of its state",
+                extra={"group": group_id, "error": str(error)},
+            )
+
+    # --- administration -------------------------------------------------------------------------
+
+    async def alter(
+        self, group_id: str, offsets: list[StartOffset]
+    ) -> tuple[Alteration, Mapping[SharePartitionKey, CoordinatorError]]:
+        """Stores new start offsets; what was accepted, and what went wrong after that."""
+        accepted = await self._broker.groups.run(
+            group_id, lambda shard, _: shard.share.alter_offsets(group_id, offsets)
+        )
+        topics = self._broker.metadata.image.topics
+        starts = {
+            (topics[one.topic].topic_id, one.partition): one.offset
+            for one in accepted.accepted
+            if one.topic in topics
+        }
+        self._broker.shares.forget_group(group_id)
+        outcomes = await self._each(
+            group_id,
+            {id_: topic.partitions for id_, topic in accepted.topics.items()},
+            lambda key: self._states.initialize(
+                key, accepted.state_epoch, starts[key.topic_id, key.partition]
+            ),
+        )
+        errors = {
+            key: outcome
+            for key, outcome in outcomes.items()
+            if isinstance(outcome, CoordinatorError)
+        }
+        if accepted.topics and not errors:
+            await self._broker.groups.run(
+                group_id, lambda shard, _: shard.share.started(group_id, accepted.topics)
+            )
+        return accepted, errors
+
+    async def delete_topics(
+        self, group_id: str, topics: list[str]
+    ) -> tuple[Deletion, Mapping[bytes, CoordinatorError]]:
+        """Deletes the state of whole topics; what there was, and what went wrong."""
+        begun = await self._broker.groups.run(
+            group_id, lambda shard, _: shard.share.begin_offset_deletion(group_id, topics)
+        )
+        self._broker.shares.forget_group(group_id)
+        errors = await self._delete(group_id, begun.partitions)
+        done = [topic_id for topic_id in begun.partitions if topic_id not in errors]
+        if done:
+            await self._broker.groups.run(
+                group_id, lambda shard, _: shard.share.end_offset_deletion(group_id, done)
+            )
+        return begun, errors
+
+    async def delete_group(self, group_id: str) -> None:
+        """Before a group goes: deletes all its state. Raises the first error."""
+        partitions = await self._broker.groups.run(
+            group_id, lambda shard, _: shard.share.begin_group_deletion(group_id)
+        )
+        if not partitions:
+            return
+        self._broker.shares.forget_group(group_id)
+        errors = await self._delete(group_id, partitions)
+        for error in errors.values():
+            raise error
+
+    async def _delete(
+        self, group_id: str, partitions: Partitions
+    ) -> Mapping[bytes, CoordinatorError]:
+        """By topic id, the first error."""
+        outcomes = await self._each(group_id, partitions, self._states.delete)
+        errors: dict[bytes, CoordinatorError] = {}
+        for key, outcome in outcomes.items():
+            if isinstance(outcome, CoordinatorError):
+                errors.setdefault(key.topic_id, outcome)
+        return errors
+
+    async def summaries(
+        self, group_id: str, partitions: Partitions
+    ) -> Mapping[SharePartitionKey, StateSummary | CoordinatorError]:
+        """Where the group starts in these partitions."""
+        return await self._each(group_id, partitions, self._states.summary)
+
+    async def _each(
+        self, group_id: str, partitions: Partitions, ask: Ask[R]
+    ) -> dict[SharePartitionKey, R | CoordinatorError]:
+        """One turn for each partition, in its own shard; makes the topic if it must."""
+        keys = [
+            SharePartitionKey(group_id, topic_id, number)
+            for topic_id, numbers in partitions.items()
+            for number in sorted(numbers)
+        ]
+        try:
+            if keys:
+                await self._broker.share_state.ensure_topic()
+        except CoordinatorError as error:
+            return dict.fromkeys(keys, error)
+        running = []
+        for key in keys:
+            one = self._one(key, ask)
+            running.append((key, self._broker.loop.create_task(one)))
+        return {key: await task for key, task in running}
+
+    async def _one(self, key: SharePartitionKey, ask: Ask[R]) -> R | CoordinatorError:
+        """A coordinator that is still loading, or on its way to another broker, is asked again."""
+        attempt = 0
+        while True:
+            try:
+                return await ask(key)
+            except CoordinatorError as error:
+                if error.code not in COORDINATOR_AWAY or attempt == RETRIES:
+                    return error
+                await asyncio.sleep(FIRST_RETRY_S * 2**attempt)
+                attempt += 1

@@ -1,0 +1,1 @@
+"""Fetch: sessions, reading, delayed fetches, replica selection."""

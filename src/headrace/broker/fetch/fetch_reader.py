@@ -1,0 +1,231 @@
+"""Reading partitions for one fetch: limits, isolation, epochs.
+
+Guarantees: no byte at or past the reader's bound (high watermark, or last stable offset for
+read_committed) is returned; at least one batch is, even where it is larger than the limits
+(KIP-74), so that no consumer gets stuck; a partition's error never touches the others.
+
+A follower that cannot serve a consumer which was sent to it (KIP-392) says OFFSET_NOT_AVAILABLE,
+whatever the reason: only the leader knows which offsets there are, and only this code sends every
+client back to it. Told that an offset is out of range a consumer would begin anew elsewhere; after
+other errors librdkafka asks the same follower again, for minutes, while the leader is the same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from struct import Struct
+
+from headrace.broker.fetch.fetch_session import FetchPlan, WantedPartition, key_of
+from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.fetch import (
+    AbortedTransaction,
+    FetchableTopicResponse,
+    FetchEpochEndOffset,
+    FetchPartitionData,
+)
+from headrace.records.batch import LOG_OVERHEAD
+from headrace.replication.follower import Follower
+from headrace.replication.leader import Leader
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.errors import OffsetOutOfRange, StorageError
+from headrace.storage.state.damage import Checks
+
+UNKNOWN_OFFSET = -1
+_LENGTH = Struct(">8xi")  # of a batch
+_BATCH = Struct(">q15xi")  # its base offset and the last record's distance from it
+UNKNOWN_EPOCH = -1
+
+
+Nearest = Callable[[Leader, int], int]
+"""The replica from which an offset is better read, or -1."""
+
+IsCurrent = Callable[[Follower], bool]
+"""Whether a follower is in sync and hears its leader."""
+
+
+@dataclass(slots=True)
+class FetchLimits:
+    """What one request allows and how it wants to read."""
+
+    max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    read_committed: bool
+    by_topic_id: bool
+    followers: IsCurrent | None = None  # they answer too (KIP-392)
+    nearest: Nearest | None = None
+
+
+@dataclass(slots=True)
+class FetchedPartitions:
+    """One pass over the wanted partitions."""
+
+    data: list[tuple[WantedPartition, FetchPartitionData]] = field(default_factory=list)
+    replicas: list[SoleLeader | Follower] = field(default_factory=list)
+    size_bytes: int = 0
+    checks: Checks = field(default_factory=Checks)
+    answer_now: bool = False  # an error or a divergence: waiting would only hide it
+
+
+def read_partitions(
+    table: PartitionTable, wanted: list[WantedPartition], limits: FetchLimits
+) -> FetchedPartitions:
+    """Reads each partition until the request's limit is used up."""
+    fetched = FetchedPartitions()
+    remaining = limits.max_bytes
+    for partition in wanted:
+        data = _read(table, partition, limits, remaining, fetched)
+        size = len(data.records or b"")
+        remaining -= size
+        fetched.size_bytes += size
+        fetched.data.append((partition, data))
+    return fetched
+
+
+def group_by_topic(
+    fetched: FetchedPartitions, plan: FetchPlan, *, by_topic_id: bool
+) -> list[FetchableTopicResponse]:
+    """The answer's topics; an incremental one leaves out partitions without news."""
+    topics: list[FetchableTopicResponse] = []
+    for wanted, data in fetched.data:
+        if plan.session is not None:
+            has_news = plan.session.news(
+                key_of(wanted, by_topic_id),
+                error=data.error_code != ErrorCode.NONE,
+                has_records=bool(data.records),
+                high_watermark=data.high_watermark,
+                log_start=data.log_start_offset,
+                diverged=data.diverging_epoch.epoch >= 0 or data.preferred_read_replica >= 0,
+            )
+            if plan.incremental and not has_news:
+                continue
+        last = topics[-1] if topics else None
+        if last is None or last.topic != wanted.topic or last.topic_id != wanted.topic_id:
+            last = FetchableTopicResponse(
+                topic=wanted.topic, topic_id=wanted.topic_id, partitions=[]
+            )
+            topics.append(last)
+        last.partitions.append(data)
+    return topics
+
+
+def _read(
+    table: PartitionTable,
+    wanted: WantedPartition,
+    limits: FetchLimits,
+    remaining: int,
+    fetched: FetchedPartitions,
+) -> FetchPartitionData:
+    if limits.by_topic_id:
+        topic = table.by_id.get(wanted.topic_id)
+        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    else:
+        topic = table.by_name.get(wanted.topic)
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic is None:
+        return _failed(wanted, unknown, fetched)
+    leader = topic.find(wanted.partition)
+    replica = leader if isinstance(leader, SoleLeader) else topic.followers.get(wanted.partition)
+    if not isinstance(leader, SoleLeader) and (replica is None or limits.followers is None):
+        return _failed(wanted, leader, fetched)
+    assert replica is not None
+    fenced = replica.check_epoch(wanted.current_leader_epoch)
+    if fenced:
+        return _failed(wanted, fenced, fetched)
+    try:
+        data = _read_replica(replica, wanted, limits, remaining, fetched)
+    except StorageError as error:
+        is_leader = isinstance(replica, SoleLeader)
+        code = error.code if is_leader else ErrorCode.OFFSET_NOT_AVAILABLE
+        return _failed(wanted, code, fetched)
+    if limits.followers is not None and not data.records and isinstance(replica, Follower):
+        at_end = wanted.fetch_offset >= replica.high_watermark
+        if at_end and not limits.followers(replica):
+            # Nobody waits for this follower, and nobody knows when it will have more.
+            return _failed(wanted, ErrorCode.OFFSET_NOT_AVAILABLE, fetched)
+    fetched.replicas.append(replica)
+    return data
+
+
+def _read_replica(
+    replica: SoleLeader | Follower,
+    wanted: WantedPartition,
+    limits: FetchLimits,
+    remaining: int,
+    fetched: FetchedPartitions,
+) -> FetchPartitionData:
+    log = replica.log
+    high_watermark = replica.high_watermark
+    data = FetchPartitionData(
+        partition_index=wanted.partition,
+        high_watermark=high_watermark,
+        log_start_offset=log.log_start_offset,
+        aborted_transactions=[] if limits.read_committed else None,
+        records=b"",
+    )
+    stable = data.last_stable_offset = replica.last_stable_offset
+    bound = stable if limits.read_committed else high_watermark
+    if wanted.last_fetched_epoch >= 0:
+        epoch, end_offset = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+        if epoch == UNKNOWN_EPOCH:
+            # The reader knows an epoch that this log never had: nothing can be compared.
+            raise OffsetOutOfRange(
+                log.name, wanted.fetch_offset, log.log_start_offset, log.log_end_offset
+            )
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            if isinstance(replica, Follower):  # it may just be behind
+                raise OffsetOutOfRange(
+                    log.name, wanted.fetch_offset, log.log_start_offset, log.log_end_offset
+                )
+            data.diverging_epoch = FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
+            fetched.answer_now = True
+            return data
+    if limits.nearest is not None and isinstance(replica, Leader):
+        nearest = limits.nearest(replica, wanted.fetch_offset)
+        if nearest >= 0:
+            data.preferred_read_replica = nearest
+            fetched.answer_now = True
+            return data
+    result = log.read(
+        wanted.fetch_offset,
+        max_bytes=max(0, min(wanted.max_bytes, remaining)),
+        max_offset=bound,
+        min_one_message=fetched.size_bytes == 0,
+        checks=fetched.checks,
+    )
+    data.records = result.data
+    if fetched.checks.cut:
+        fetched.answer_now = True  # there is more, and the wait would be for that
+    if limits.read_committed and result.data and log.has_aborted_transactions(wanted.fetch_offset):
+        # Those that touch what is returned, and not all up to the end of a long log.
+        until = min(bound, _next_offset(result.data))
+        data.aborted_transactions = [
+            AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+            for aborted in log.aborted_transactions(wanted.fetch_offset, until)
+        ]
+    return data
+
+
+def _next_offset(data: bytes) -> int:
+    """The offset after the last batch that begins in `data`."""
+    end = len(data) - _BATCH.size
+    pos, begins = 0, 0
+    while pos <= end:
+        begins = pos
+        pos += LOG_OVERHEAD + _LENGTH.unpack_from(data, pos)[0]
+    base_offset, last_offset_delta = _BATCH.unpack_from(data, begins)
+    return int(base_offset + last_offset_delta + 1)
+
+
+def _failed(
+    wanted: WantedPartition, error: ErrorCode, fetched: FetchedPartitions
+) -> FetchPartitionData:
+    fetched.answer_now = True
+    return FetchPartitionData(
+        partition_index=wanted.partition,
+        error_code=error,
+        high_watermark=UNKNOWN_OFFSET,
+        last_stable_offset=UNKNOWN_OFFSET,
+        log_start_offset=UNKNOWN_OFFSET,
+        records=b"",
+    )

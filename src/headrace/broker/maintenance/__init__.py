@@ -1,0 +1,1 @@
+"""Periodic work: retention, checkpoints, compaction, preloaded imports."""

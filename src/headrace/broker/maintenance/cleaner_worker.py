@@ -1,0 +1,91 @@
+"""The process that compacts logs: jobs come in as lines, answers go out as lines.
+
+It has the lowest priority, and it ends with its standard input: when the broker closes it, and when
+the broker dies. It writes `.cleaned` files and nothing else, so it can end at any moment.
+"""
+
+import contextlib
+import errno
+import gc
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from headrace.storage.cleaning.cleaning_pass import clean
+from headrace.storage.cleaning.job import Answer, CleaningFailed, CleaningJob, encode_answer
+from headrace.storage.cleaning.segment_reader import DamagedSource, Uncleanable
+from headrace.storage.files.filesystem import FileSystem, RealFileSystem
+
+LOWEST_PRIORITY: Final = 19
+# Not the log's fault: it may go better another time.
+_PASSING: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT}
+)
+
+
+class IoThrottle:
+    """Waits so that no more than so many bytes a second are read and written."""
+
+    def __init__(self, max_bytes_per_second: float) -> None:
+        self._rate = max_bytes_per_second
+        self._began = time.monotonic()
+        self._bytes = 0
+
+    def __call__(self, size: int) -> None:
+        self._bytes += size
+        ahead_s = self._bytes / self._rate - (time.monotonic() - self._began)
+        if ahead_s > 0:
+            time.sleep(ahead_s)
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's to hear
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, LOWEST_PRIORITY)
+    gc.disable()  # millions of keys, no cycles
+    jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    files = RealFileSystem()
+    while True:
+        for answer in answers_of(jobs.get(), files):
+            _say(answer)
+
+
+def _listen(jobs: "queue.SimpleQueue[bytes]") -> None:
+    """In a thread of its own, so that the end of the broker is noticed in the middle of a job."""
+    for line in sys.stdin.buffer:
+        jobs.put(line)
+    os._exit(0)
+
+
+def answers_of(
+    line: bytes, files: FileSystem, throttle: Callable[[float], Callable[[int], None]] = IoThrottle
+) -> Iterator[Answer]:
+    """The answers to one job; `throttle` makes, of a rate, what waits for so many bytes."""
+    try:
+        job = CleaningJob.decode(line)
+        yield from clean(files, job, throttle(job.max_bytes_per_second))
+    except DamagedSource as error:
+        yield CleaningFailed(str(error), passing=False, damaged_at=error.first_offset)
+    except Uncleanable as error:
+        yield CleaningFailed(str(error), passing=False)
+    except OSError as error:
+        yield CleaningFailed(str(error), passing=error.errno in _PASSING)
+    except MemoryError:
+        yield CleaningFailed("there is not enough memory", passing=True)
+    except Exception as error:
+        yield CleaningFailed(f"{type(error).__name__}: {error}", passing=False)
+
+
+def _say(answer: Answer) -> None:
+    sys.stdout.buffer.write(encode_answer(answer))
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,318 @@
+"""Keeps compacted logs compact: looks for the dirtiest, has them cleaned, swaps the result in.
+
+Reading and writing is a worker process's; renames are made here, on the loop, because the logs are
+the loop's; waiting for the disk is a thread's. A log that cannot be cleaned is left as it is,
+named in `status`, and not tried again until the broker restarts, or until it is repaired if it was
+damaged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.runtime.worker import Worker, WorkerEnded
+from headrace.replication.replica import Replica
+from headrace.storage.cleaning.cleaning_plan import Cleanable
+from headrace.storage.cleaning.job import (
+    BYTES_PER_KEY,
+    CleanedGroup,
+    CleanedLog,
+    CleaningFailed,
+    CleaningJob,
+    decode_answer,
+)
+from headrace.storage.errors import StorageError
+from headrace.storage.files.log_dir import LogDir
+from headrace.storage.log.compactable_log import CleaningLimits
+from headrace.storage.log.log import Log
+from headrace.storage.state.log_config import COMPACT
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+WORKER: Final = "headrace.broker.maintenance.cleaner_worker"
+LOGS_PER_SLICE: Final = 64
+# A worker that dies so often over one log is not at fault.
+MAX_DEATHS: Final = 3
+MIN_READ_BYTES: Final = 64 << 10
+# How often the cleaner asks whether it is time; its pause may be set anew while it waits.
+MAX_CHORE_S: Final = 1.0
+MIN_CHORE_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanablePartition:
+    """A log that the cleaner leaves alone, and why."""
+
+    topic: str
+    partition: int
+    reason: str
+    until_whole: bool = False  # it is damaged, and may be repaired
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerStatus:
+    """What the cleaner has done since the broker started."""
+
+    last_look_ms: int = -1
+    cleaning: str | None = None
+    logs_cleaned: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    uncleanable: tuple[UncleanablePartition, ...] = ()
+
+
+class _Outdated(Exception):
+    """The log is not what it was when the job was made."""
+
+
+class _Postponed(Exception):
+    """The machine lacks something for the moment."""
+
+
+class LogCleaner:
+    """One broker's; at most one log is cleaned at a time."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._worker: Worker | None = None
+        self._uncleanable: dict[tuple[bytes, int], UncleanablePartition] = {}
+        self._deaths: dict[tuple[bytes, int], int] = {}
+        self._put_off: dict[tuple[bytes, int], int] = {}  # and when, as the looks are counted
+        self._looks = 0
+        self._next_look_s = broker.clock.monotonic() + self._backoff_at_start_s
+        self.status = CleanerStatus()
+
+    @property
+    def chore_s(self) -> float:
+        """The rhythm in which `run` is to be called."""
+        return min(max(self._backoff_at_start_s, MIN_CHORE_S), MAX_CHORE_S)
+
+    @property
+    def _backoff_at_start_s(self) -> float:
+        return self._broker.settings.integer("log.cleaner.backoff.ms") / 1000
+
+    @property
+    def worker_pid(self) -> int | None:
+        """The process that works now."""
+        return self._worker.pid if self._worker is not None else None
+
+    def is_at(self, cleaned: Log) -> bool:
+        """Whether that log is being cleaned now."""
+        return self.status.cleaning == cleaned.name
+
+    async def run(self) -> None:
+        """A look, unless the last one was less than `log.cleaner.backoff.ms` ago."""
+        now_s = self._broker.clock.monotonic()
+        if now_s >= self._next_look_s:
+            await self.look()
+            now_s = self._broker.clock.monotonic()
+            self._next_look_s = now_s + self._setting("log.cleaner.backoff.ms") / 1000
+
+    async def look(self) -> None:
+        """One look at all logs; those that are due are cleaned, the dirtiest first.
+
+        Where the machine lacks something for one of them, as room on its disk, the others on that
+        disk wait for the next look, in which another one is first: it may need less.
+        """
+        if not self._setting("log.cleaner.threads"):
+            return
+        self.status = replace(self.status, last_look_ms=self._broker.clock.wall_ms())
+        self._looks += 1
+        waiting: set[LogDir] = set()
+        try:
+            for replica in await self._due():
+                if replica.log.directory not in waiting:
+                    await self._try_to_clean(replica, waiting)
+        finally:
+            self.status = replace(self.status, cleaning=None)
+            self._end_worker()
+
+    # --- choosing -------------------------------------------------------------------------------
+
+    async def _due(self) -> list[Replica]:
+        due: list[tuple[tuple[int, float], Replica]] = []
+        hosted: set[tuple[bytes, int]] = set()
+        for number, each in enumerate(self._broker.logs, start=1):
+            replica = self._candidate(each)
+            if replica is None:
+                continue
+            hosted.add(_identity(replica))
+            if number % LOGS_PER_SLICE == 0 or not replica.is_open:
+                await asyncio.sleep(0)  # opening a log takes a while
+            dirt = self._dirt(replica)
+            if dirt is not None:
+                looks = self._put_off.get(_identity(replica), 0)
+                due.append(((-looks, dirt.dirty_ratio), replica))
+        for known in (self._uncleanable, self._deaths, self._put_off):
+            for identity in [each for each in known if each not in hosted]:
+                del known[identity]
+        self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
+        return [replica for _, replica in sorted(due, key=lambda each: each[0], reverse=True)]
+
+    def _candidate(self, each: Log) -> Replica | None:
+        """The replica of a log that is compacted and holds records."""
+        hosted = self._broker.partitions.by_name.get(each.topic)
+        if hosted is None or COMPACT not in hosted.config.cleanup_policy:
+            return None
+        if each.log_start_offset == each.log_end_offset:
+            return None
+        return hosted.replica(each.partition)
+
+    def _dirt(self, replica: Replica) -> Cleanable | None:
+        """What is to be cleaned, if it is time to."""
+        if replica.closed or self._broker.logs.futures.get(replica.topic, replica.index):
+            # A copy that has a record, and not the later deletion that was compacted away
+            # meanwhile, would bring the record back.
+            return None
+        try:
+            opened = replica.log
+            given_up = self._uncleanable.get(_identity(replica))
+            if given_up is not None and (not given_up.until_whole or opened.is_damaged):
+                return None
+            self._uncleanable.pop(_identity(replica), None)
+            cleaned_to = self._broker.logs.cleaned_to(opened)
+            now_ms = self._broker.clock.wall_ms()
+            dirt = opened.cleanable(now_ms, cleaned_to, replica.last_stable_offset)
+        except StorageError:
+            return None  # the log or its directory is offline and has said so
+        return dirt if dirt.is_due(opened.config) else None
+
+    # --- cleaning -------------------------------------------------------------------------------
+
+    async def _try_to_clean(self, replica: Replica, waiting: set[LogDir]) -> None:
+        dirt = self._dirt(replica)
+        if dirt is None:
+            return
+        name = replica.log.name
+        self.status = replace(self.status, cleaning=name)
+        try:
+            await self._clean(replica, dirt)
+            self._put_off.pop(_identity(replica), None)
+        except _Postponed as postponed:
+            self._put_off[_identity(replica)] = self._looks
+            waiting.add(replica.log.directory)
+            log.warning("compaction is put off", extra={"log": name, "reason": str(postponed)})
+        except (_Outdated, StorageError) as error:
+            log.info("compaction was given up", extra={"log": name, "reason": str(error)})
+            self._end_worker()  # it may be in the middle of the job
+        except WorkerEnded as error:
+            self._end_worker()
+            self._deaths[_identity(replica)] = deaths = self._deaths.get(_identity(replica), 0) + 1
+            log.warning("compaction's worker ended", extra={"log": name, "reason": str(error)})
+            if deaths >= MAX_DEATHS:
+                self._give_up(replica, f"{deaths} workers ended over it")
+
+    async def _clean(self, replica: Replica, dirt: Cleanable) -> None:
+        cleaned = replica.log
+        now_ms = self._broker.clock.wall_ms()
+        job = cleaned.cleaning_job(dirt, now_ms, self._limits())
+        if self._broker.logs.cleaned_to(cleaned) is None:
+            # Before the first segment is replaced: recovery knows by it that there may be gaps.
+            await self._broker.offload(self._broker.logs.save_cleaned, cleaned, dirt.first_dirty)
+        if self._worker is None:
+            self._worker = self._broker.world.worker(
+                self._broker.loop, self._broker.offload, WORKER
+            )
+        worker = self._worker
+        await worker.send(job.encode())
+        while True:
+            match decode_answer(await worker.receive()):
+                case CleanedGroup() as group:
+                    await self._swap(cleaned, group, job)
+                case CleanedLog() as done:
+                    if cleaned.failure is not None:
+                        raise cleaned.failure
+                    await self._broker.offload(
+                        self._broker.logs.save_cleaned, cleaned, done.next_dirty
+                    )
+                    self._note(cleaned, job, done)
+                    return
+                case CleaningFailed(reason, passing, damaged_at):
+                    if replica.closed:
+                        raise _Outdated(f"{cleaned.name} is gone")
+                    if passing:
+                        raise _Postponed(reason)
+                    if damaged_at >= 0:
+                        with suppress(StorageError):  # the log finds out what the worker has found
+                            cleaned.read(damaged_at, max_bytes=1)
+                    self._give_up(replica, reason, until_whole=cleaned.is_damaged)
+                    return
+
+    async def _swap(self, cleaned: Log, group: CleanedGroup, job: CleaningJob) -> None:
+        """Puts a cleaned group in its place; a stop in the middle is made good by the log."""
+        if group.unchanged:
+            return
+        swap = cleaned.begin_swap(group, job)
+        if swap is None:
+            raise _Outdated(f"the segments of {cleaned.name} have changed")
+        try:
+            await self._broker.offload(swap.prepare)
+            while cleaned.failure is None and swap.step():
+                await self._broker.offload(swap.sync)
+        except OSError as error:
+            if cleaned.failure is None:
+                raise cleaned.directory.fault(error, f"compacting {cleaned.name}") from error
+        if cleaned.failure is not None:
+            raise cleaned.failure  # deleted meanwhile, and its files with it
+        cleaned.end_swap(swap)
+
+    def _limits(self) -> CleaningLimits:
+        memory = self._setting("log.cleaner.dedupe.buffer.size")
+        load = self._setting("log.cleaner.io.buffer.load.factor")
+        return CleaningLimits(
+            max_keys=max(1, int(memory * load) // BYTES_PER_KEY),
+            read_bytes=max(int(self._setting("log.cleaner.io.buffer.size")), MIN_READ_BYTES),
+            max_bytes_per_second=max(1.0, self._setting("log.cleaner.io.max.bytes.per.second")),
+        )
+
+    def _setting(self, name: str) -> float:
+        value = self._broker.effective.broker_value(name)
+        assert isinstance(value, int | float)
+        return value
+
+    # --- telling --------------------------------------------------------------------------------
+
+    def _note(self, cleaned: Log, job: CleaningJob, done: CleanedLog) -> None:
+        status = self.status
+        self.status = replace(
+            status,
+            logs_cleaned=status.logs_cleaned + 1,
+            bytes_read=status.bytes_read + done.bytes_read,
+            bytes_written=status.bytes_written + done.bytes_written,
+        )
+        log.info(
+            "compacted a log",
+            extra={
+                "log": cleaned.name,
+                "from_offset": job.first_dirty,
+                "to_offset": done.next_dirty,
+                "bytes_read": done.bytes_read,
+                "bytes_written": done.bytes_written,
+            },
+        )
+
+    def _give_up(self, replica: Replica, reason: str, *, until_whole: bool = False) -> None:
+        self._uncleanable[_identity(replica)] = UncleanablePartition(
+            replica.topic, replica.index, reason, until_whole
+        )
+        self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
+        log.error(
+            "a log cannot be compacted, and grows until the broker restarts",
+            extra={"topic": replica.topic, "partition": replica.index, "reason": reason},
+        )
+
+    def _end_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.close()
+
+
+def _identity(replica: Replica) -> tuple[bytes, int]:
+    return replica.topic_id, replica.index

@@ -1,0 +1,219 @@
+"""A broker among others: its store is the cluster's, its metadata the controller's.
+
+Order of a start: the store, the cluster's id against that of the data directories, the logs, the
+registration; roles only from an image that knows this very registration, because an older one may
+still give it what its last life led.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.membership.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from headrace.broker.membership.forwarding import Forwarding
+from headrace.broker.membership.peers import Peers
+from headrace.broker.metadata.member_metadata import MemberMetadata
+from headrace.broker.partitions.stray_partitions import settle_strays
+from headrace.broker.runtime.errors import StartupError
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.store import ClusterStore, Elected, StoreError
+from headrace.cluster.topology import BrokerRegistration as RegisteredBroker
+from headrace.controller.active_controller import ActiveController
+from headrace.controller.decisions import Decisions
+from headrace.controller.leader_election import live_ids
+from headrace.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+)
+from headrace.protocol.messages.leave_cluster import (
+    LeaveClusterRequest,
+    LeaveClusterResponse,
+    RemainingPartition,
+)
+from headrace.storage.errors import StorageError
+from headrace.storage.state.partition_metadata import encode_topic_id
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+LEAVING_SHARE: Final = 0.5
+"""Of the time to stop: what cannot be handed over by then stays behind."""
+
+
+class ClusterMember:
+    """The parts that a member has and a node on its own has not."""
+
+    def __init__(self, broker: "Broker", store: ClusterStore) -> None:
+        settings = broker.settings
+        self._broker = broker
+        self._store = store
+        self.metadata = MemberMetadata(settings.controller(), broker.publish)
+        self.peers = Peers(
+            broker.node_id,
+            lambda id_: self.membership.address_of(id_),
+            lambda id_: self.membership.life_of(id_),
+        )
+        self.forwarding = self.metadata.forwarding = Forwarding(broker)
+        self.membership = BrokerLifecycle(
+            store,
+            self.metadata,
+            self.peers,
+            self._make_office,
+            self.forwarding.answer_here,
+            node_id=broker.node_id,
+            listener=settings.string("inter.broker.listener.name"),
+            detect_crashes=settings.boolean("headrace.fast.failure.detection"),
+        )
+        self.metadata.on_news(self.peers.drop_earlier_lives)
+
+    @property
+    def broker_epoch(self) -> int:
+        return self.membership.broker_epoch
+
+    def _make_office(self, elected: Elected) -> ActiveController:
+        settings = self._broker.settings
+        controller = Decisions(self.metadata.image, settings.controller(), self._broker.random)
+        imbalance = settings.integer("leader.imbalance.per.broker.percentage") / 100
+        rebalances = settings.boolean("auto.leader.rebalance.enable")
+        logs = self._broker.logs
+        after_restore, logs.takes_any_metadata = logs.takes_any_metadata, False
+        return ActiveController(
+            self._store,
+            elected,
+            controller,
+            self.metadata,
+            max_imbalance=imbalance if rebalances else None,
+            rebalance_s=settings.integer("leader.imbalance.check.interval.seconds"),
+            after_restore=after_restore,
+        )
+
+    # --- start ----------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        broker = self._broker
+        await self._store.open()
+        try:
+            # A directory that belongs to a cluster is never taken into one that has just begun:
+            # what it holds would be unknown there, and be deleted.
+            proposed = encode_topic_id(broker.random.randbytes(16))
+            cluster_id = await self._store.cluster_id(proposed)
+            # Before this broker registers: an election counts as a version, and hides what is lost.
+            stored = await self._store.stored_version()
+            broker.open_logs(cluster_id, MetadataImage(), metadata_version=stored)
+        except BaseException:
+            await self._store.close()
+            raise
+
+    async def join(self) -> None:
+        broker = self._broker
+        limit_s = broker.settings.integer("initial.broker.registration.timeout.ms") / 1000
+        home = broker.logs.homes[0]
+        identity = BrokerIdentity(
+            RegisteredBroker(
+                broker.node_id,
+                -1,
+                broker.endpoints,
+                broker.settings.string("broker.rack"),
+                broker.random.randbytes(16),
+                directories=broker.logs.directory_ids,
+            ),
+            storage_id=home.meta.directory_id if home.meta is not None else "",
+            last_epoch=broker.logs.clean_epoch,
+            cluster_id=broker.logs.cluster_id or "",
+        )
+        try:
+            await self.membership.start(identity)
+            async with asyncio.timeout(limit_s):
+                await self.membership.joined()
+        except TimeoutError:
+            await self._give_up()
+            raise StartupError(
+                f"no controller took broker {broker.node_id} in within {limit_s:g} s "
+                "(initial.broker.registration.timeout.ms): are the other brokers' "
+                "inter.broker.listener.name addresses reachable from here?"
+            ) from None
+        except BaseException:
+            await self._give_up()
+            raise
+        # No await from here on: what is hosted is what the image says.
+        image = self.metadata.image
+        settle_strays(broker.logs, image, broker.node_id)
+        broker.host(image)
+        self.metadata.begin()
+        broker.producer_ids.prepare()
+        broker.replication.start(self.peers, self._ask_to_alter)
+
+    async def _ask_to_alter(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        timeout_s = self._broker.settings.integer("controller.socket.timeout.ms") / 1000
+        return await self.membership.ask_controller(
+            request, AlterPartitionResponse, timeout_s=timeout_s
+        )
+
+    async def _give_up(self) -> None:
+        await self.membership.stop()
+        self.peers.hang_up()
+        await self._store.close()
+
+    # --- stop -----------------------------------------------------------------------------------
+
+    async def leave(self, timeout_s: float) -> None:
+        settings = self._broker.settings
+        self._broker.producer_ids.stop()
+        if settings.boolean("controlled.shutdown.enable"):
+            try:
+                async with asyncio.timeout(timeout_s * LEAVING_SHARE):
+                    await self._hand_over(
+                        settings.integer("controlled.shutdown.max.retries"),
+                        settings.integer("controlled.shutdown.retry.backoff.ms") / 1000,
+                    )
+            except TimeoutError:
+                log.warning("stops with partitions that nobody else leads")
+        await self.membership.stop()
+
+    async def _hand_over(self, attempts: int, pause_s: float) -> None:
+        request = LeaveClusterRequest(broker_id=self._broker.node_id)
+        for attempt in range(max(1, attempts)):
+            if attempt:
+                await asyncio.sleep(pause_s)
+            request.broker_epoch = self.broker_epoch
+            answer = await self.forwarding.to_controller(request, LeaveClusterResponse)
+            if answer is None or answer.error_code:
+                continue
+            while self.metadata.published_version < answer.version:
+                await self.metadata.next_news()
+            if not self._may_be_led_by_others(answer.remaining):
+                return
+
+    def _may_be_led_by_others(self, remaining: Sequence[RemainingPartition]) -> bool:
+        """Whether waiting may help: another live broker has a replica, and may catch up."""
+        image = self.metadata.image
+        others = live_ids(image) - {self._broker.node_id}
+        return any(
+            not others.isdisjoint(partition.replicas)
+            for each in remaining
+            if (partition := image.partition(each.topic, each.partition_index)) is not None
+        )
+
+    async def withdraw(self) -> None:
+        self.peers.hang_up()
+        self.metadata.stop()
+        with suppress(StorageError):  # the directory has said so
+            self._broker.logs.save_metadata_version(self.metadata.image.version)
+        try:
+            await self._store.close()
+        except StoreError as error:
+            log.warning("the store was not told", extra={"error": str(error)})
+
+    def crash(self) -> None:
+        if hasattr(self._broker, "producer_ids"):
+            self._broker.producer_ids.stop()
+        self.membership.crash()
+        self.metadata.stop()
+        self.peers.hang_up()
+
+    def close(self) -> None:
+        """All that needs closing was closed by those who waited for it."""

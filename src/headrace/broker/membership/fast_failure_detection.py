@@ -1,0 +1,126 @@
+"""What a member does about brokers that seem to have crashed.
+
+The controller fences them, others hold back what would send clients to them, and for a while after
+they are gone clients still find them listed.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from headrace.broker.membership.process_death_probe import has_crashed
+from headrace.broker.membership.suspected_brokers import SuspectedBrokers
+from headrace.broker.metadata.member_metadata import MemberMetadata
+from headrace.client.connection import Address
+from headrace.cluster.topology import BrokerRegistration
+from headrace.controller.active_controller import ActiveController
+
+JUST_GONE_S: Final = 10.0
+NEVER: Final = float("-inf")
+MISSING_AFTER_S: Final = 0.3
+"""A live broker has found a new controller by then; who has not is looked for."""
+
+
+class FastFailureDetection:
+    """Looks after every end of a connection between brokers, unless it is turned off."""
+
+    def __init__(
+        self,
+        metadata: MemberMetadata,
+        address_of: Callable[[int], Address | None],
+        *,
+        node_id: int,
+        enabled: bool,
+    ) -> None:
+        self.enabled = enabled
+        self.suspicions = SuspectedBrokers()
+        self._metadata = metadata
+        self._address_of = address_of
+        self._node_id = node_id
+        self._looks: dict[asyncio.Task[None], None] = {}
+        self._live: frozenset[int] = frozenset()
+        self._gone_at: dict[int, float] = {}
+        metadata.on_news(self._notice_gone)
+
+    def close(self) -> None:
+        self.suspicions.close()
+        for look in tuple(self._looks):
+            look.cancel()
+
+    # --- any member -----------------------------------------------------------------------------
+
+    def connection_lost(self, broker_id: int) -> None:
+        """A connection to this broker has ended: has its process, too?"""
+        address = self._address_of(broker_id)
+        if self.enabled and address is not None and self._is_live(broker_id):
+            self.suspicions.suspect(
+                broker_id, lambda: has_crashed(address, lambda: not self._is_live(broker_id))
+            )
+
+    async def is_dead(self, broker_id: int, has_returned: Callable[[], bool]) -> bool:
+        """Whether the process of this broker, whose connection has ended, is gone."""
+        address = self._address_of(broker_id)
+        return self.enabled and address is not None and await has_crashed(address, has_returned)
+
+    def just_gone(self) -> list[BrokerRegistration]:
+        """Brokers that were fenced a moment ago.
+
+        librdkafka (2.x) that hears in one answer of a new leader and that the old one is gone may
+        undo the first while it does away with the second, and asks again a second later.
+        """
+        since = asyncio.get_running_loop().time() - JUST_GONE_S
+        brokers = self._metadata.image.brokers
+        return [brokers[id_] for id_, at in self._gone_at.items() if at > since and id_ in brokers]
+
+    def _notice_gone(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for id_, broker in self._metadata.image.brokers.items():
+            if not broker.fenced:
+                self._gone_at.pop(id_, None)
+                continue
+            # Who was gone before this broker came is nobody's leader any more.
+            self._gone_at.setdefault(id_, now if id_ in self._live else NEVER)
+            self.suspicions.clear(id_)
+        self._live = self._metadata.image.live_ids
+
+    def _is_live(self, broker_id: int) -> bool:
+        known = self._metadata.image.brokers.get(broker_id)
+        return known is not None and not known.fenced
+
+    # --- the controller -------------------------------------------------------------------------
+
+    def polls_ended(self, broker_id: int, broker_epoch: int) -> None:
+        """The connection of a broker's polls has ended."""
+        office = self._metadata.office
+        if office is not None and self.enabled:
+            self.connection_lost(broker_id)
+            self._look(self._fence_if_dead(office, broker_id, broker_epoch))
+
+    def term_began(self, office: ActiveController) -> None:
+        if self.enabled:
+            self._look(self._fence_missing(office))
+
+    async def _fence_missing(self, office: ActiveController) -> None:
+        """Who died together with the last controller had no connection to this one."""
+        await asyncio.sleep(MISSING_AFTER_S)
+        for broker in self._metadata.image.live_brokers():
+            if broker.broker_id != self._node_id:
+                self._look(self._fence_if_dead(office, broker.broker_id, broker.epoch))
+
+    async def _fence_if_dead(
+        self, office: ActiveController, broker_id: int, broker_epoch: int
+    ) -> None:
+        known = self._metadata.image.brokers.get(broker_id)
+        if known is None or known.epoch != broker_epoch or known.fenced:
+            return
+
+        def has_returned() -> bool:
+            return office.is_over or office.polls.has_heard(broker_id, broker_epoch)
+
+        if not has_returned() and await self.is_dead(broker_id, has_returned):
+            await office.fence(broker_id, broker_epoch)
+
+    def _look(self, looking: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(looking)
+        self._looks[task] = None
+        task.add_done_callback(lambda done: self._looks.pop(done, None))

@@ -1,0 +1,207 @@
+"""Requests that only the controller can decide, sent on by whichever broker got them.
+
+A request that a peer has sent on is never sent on again: it is answered, or refused with
+NOT_CONTROLLER, and the broker that has the client's connection looks for the controller anew until
+its time is up.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from headrace.broker.membership.peers import CLIENT_ID_PREFIX
+from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, handler_of
+from headrace.broker.runtime.errors import NotController
+from headrace.client.connection import spec_of
+from headrace.client.errors import ClientError, code_of_number
+from headrace.cluster.store import TooLarge
+from headrace.controller.broker_registration import ProducerIdBlock
+from headrace.controller.result import ApiError
+from headrace.controller.topic_changes import CreatedTopic, NewTopic
+from headrace.protocol.api import ApiSpec
+from headrace.protocol.error_answers import error_answer
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from headrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from headrace.protocol.struct import Struct
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+R = TypeVar("R", bound=Struct)
+
+RETRY_S: Final = 0.05
+DEFAULT_TIMEOUT_S: Final = 30.0  # Kafka's request.timeout.ms
+ONE_TRY_S: Final = 10.0
+
+_PARTS: Final = (
+    "topics", "responses", "results", "replica_election_results", "partition_result",
+)  # fmt: skip
+"""Where answers carry their codes, if not at the top."""
+
+_NO_CONTROLLER: Final = "no controller has answered in time"
+_TOO_LARGE: Final = "this does not fit into the cluster's metadata store"
+
+
+class Forwarding:
+    """Finds out who decides, and gets an answer from there."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def wrap(self, spec: ApiSpec, handle: Handle) -> Handle:
+        """The handler of an API that the controller decides, for any broker."""
+
+        def either(broker: "Broker", context: Context, request: Struct) -> Reply:
+            return self._answer(spec, handle, context, request)
+
+        return either
+
+    async def _answer(
+        self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
+    ) -> Answer:
+        if context.client_id.startswith(CLIENT_ID_PREFIX):
+            try:
+                return await _settled(handle(self._broker, context, request))
+            except NotController:
+                return _refusal(spec, request, context.version, ErrorCode.NOT_CONTROLLER, None)
+            except TooLarge:
+                code = ErrorCode.POLICY_VIOLATION
+                return _refusal(spec, request, context.version, code, _TOO_LARGE)
+        return await self._ask(spec, handle, context, request)
+
+    async def _ask(
+        self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
+    ) -> Answer:
+        """The answer of whoever is controller, within the time that the client allows."""
+        timeout_ms = getattr(request, "timeout_ms", None) or 0
+        timeout_s = timeout_ms / 1000 if timeout_ms > 0 else DEFAULT_TIMEOUT_S
+        membership = self._broker.membership
+        assert membership is not None
+        try:
+            async with asyncio.timeout(min(timeout_s, DEFAULT_TIMEOUT_S)):
+                while True:
+                    try:
+                        if membership.office is not None:
+                            return await _settled(handle(self._broker, context, request))
+                        answer = await membership.ask(
+                            request, spec.response, timeout_s=timeout_s, version=context.version
+                        )
+                        if not _is_refused(answer):
+                            return answer
+                    except (ClientError, NotController):
+                        pass
+                    await asyncio.sleep(RETRY_S)
+        except TimeoutError:
+            code = ErrorCode.REQUEST_TIMED_OUT
+            return _refusal(spec, request, context.version, code, _NO_CONTROLLER)
+        except TooLarge:
+            code = ErrorCode.POLICY_VIOLATION
+            return _refusal(spec, request, context.version, code, _TOO_LARGE)
+
+    # --- what this broker asks for itself -------------------------------------------------------
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
+        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
+        answer = await self.to_controller(request, CreateTopicsResponse)
+        if answer is None:
+            error = ApiError(ErrorCode.REQUEST_TIMED_OUT, _NO_CONTROLLER)
+            return [CreatedTopic(topic.name, error) for topic in topics]
+        return [
+            CreatedTopic(
+                result.name,
+                ApiError(code_of_number(result.error_code), result.error_message),
+                result.topic_id,
+                result.num_partitions,
+                result.replication_factor,
+            )
+            for result in answer.topics
+        ]
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        membership = self._broker.membership
+        assert membership is not None
+        request = AllocateProducerIdsRequest(
+            broker_id=self._broker.node_id, broker_epoch=membership.broker_epoch
+        )
+        answer = await self.to_controller(request, AllocateProducerIdsResponse)
+        if answer is None:
+            error = ApiError(ErrorCode.REQUEST_TIMED_OUT, _NO_CONTROLLER)
+            return ProducerIdBlock(error=error)
+        error = ApiError(code_of_number(answer.error_code))
+        return ProducerIdBlock(answer.producer_id_start, answer.producer_id_len, error)
+
+    async def to_controller(
+        self, request: Struct, answer: type[R], *, timeout_s: float = ONE_TRY_S
+    ) -> R | None:
+        """The answer of whoever is controller; None if nobody answered in time."""
+        membership = self._broker.membership
+        assert membership is not None
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    try:
+                        found = await membership.ask_controller(
+                            request, answer, timeout_s=timeout_s
+                        )
+                        if not _is_refused(found):
+                            return found
+                    except ClientError:
+                        pass
+                    await asyncio.sleep(RETRY_S)
+        except TimeoutError:
+            return None
+
+    async def answer_here(self, request: Struct) -> Struct:
+        """The answer of this broker, which is in office, to a question of its own."""
+        spec = spec_of(request)
+        context = Context(None, spec.max_version, b"")
+        try:
+            answer = await _settled(handler_of(spec.key)(self._broker, context, request))
+        except NotController:
+            return _refusal(spec, request, spec.max_version, ErrorCode.NOT_CONTROLLER, None)
+        assert isinstance(answer, Struct)
+        return answer
+
+
+async def _settled(reply: Reply) -> Answer:
+    return await reply if isinstance(reply, Awaitable) else reply
+
+
+def _refusal(
+    spec: ApiSpec, request: Struct, version: int, code: ErrorCode, message: str | None
+) -> Struct:
+    return error_answer(spec, request, version, code, message) or spec.response()
+
+
+def _is_refused(answer: Struct) -> bool:
+    """Whether the broker that was asked is not the controller: nothing was decided."""
+    if getattr(answer, "error_code", None) == ErrorCode.NOT_CONTROLLER:
+        return True
+    for name in _PARTS:
+        parts: Sequence[Struct] | None = getattr(answer, name, None)
+        if parts:
+            return _is_refused(parts[0])  # it is said of all parts, or of none
+    return False
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(ids))
+            for index, ids in topic.assignments
+        ],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in topic.configs],
+    )

@@ -1,0 +1,69 @@
+"""A node on its own: it is its whole cluster, with its metadata in a file beside its logs."""
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.metadata.standalone_metadata import StandaloneMetadata
+from headrace.broker.partitions.import_kafka_logs import adopt
+from headrace.broker.runtime.errors import StartupError
+from headrace.cluster.store import MetadataStore
+from headrace.cluster.stores.sqlite import IN_MEMORY
+from headrace.controller.decisions import Decisions
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+METADATA_FILE: Final = "headrace-metadata.sqlite"
+
+
+class Standalone:
+    """Leads every partition and decides everything itself."""
+
+    broker_epoch = -1
+
+    def __init__(self, broker: "Broker", *, in_memory: bool) -> None:
+        self._broker = broker
+        self._in_memory = in_memory
+        self._store: MetadataStore | None = None
+
+    async def open(self) -> None:
+        broker = self._broker
+        directory = broker.settings.log_dirs[0]
+        place = IN_MEMORY if self._in_memory else f"{directory}/{METADATA_FILE}"
+        self._store = store = broker.world.metadata_store(place)
+        image = store.load()
+        broker.open_logs(image.cluster_id or None, image)
+        self._controller = Decisions(image, broker.settings.controller(), broker.random)
+        self.metadata = StandaloneMetadata(self._controller, store, broker.offload, broker.publish)
+        broker.host(image)
+
+    async def join(self) -> None:
+        broker = self._broker
+        is_new = not self.metadata.image.cluster_id
+        await self.metadata.record(self._controller.bootstrap(broker.logs.cluster_id))
+        if is_new:
+            await self.metadata.record(adopt(broker.logs, broker.node_id))
+        registered = await self.metadata.decide(
+            lambda controller: controller.register_broker(
+                broker.node_id,
+                broker.endpoints,
+                rack=broker.settings.string("broker.rack"),
+                incarnation_id=broker.random.randbytes(16),
+                clean_restart=all(home.was_clean for home in broker.logs.homes),
+            )
+        )
+        if registered[0].error.code:
+            raise StartupError(registered[0].error.message)
+
+    async def leave(self, timeout_s: float) -> None:
+        """There is nobody to hand anything over to."""
+
+    async def withdraw(self) -> None:
+        """There is nobody to tell."""
+
+    def crash(self) -> None:
+        """Nothing runs in the background."""
+
+    def close(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            store.close()

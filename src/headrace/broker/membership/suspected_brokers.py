@@ -1,0 +1,68 @@
+"""Brokers that may have crashed a moment ago: nobody is sent to them before that is known.
+
+A client that loses its leader asks for metadata within milliseconds, sooner than any election. One
+that is told of the dead leader then waits for as long as its own timers say, a second with
+librdkafka. So an answer that would name such a leader is held back, for a short while at most.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+MAX_SUSPICION_S: Final = 0.5
+"""An election takes some ten milliseconds; after this time the answer is given as it is."""
+
+
+class SuspectedBrokers:
+    """The brokers under suspicion, and whoever waits to know more."""
+
+    def __init__(self) -> None:
+        self._suspects: dict[int, asyncio.TimerHandle] = {}
+        self._looks: dict[int, asyncio.Task[None]] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._suspects)
+
+    def suspect(self, broker_id: int, has_crashed: Callable[[], Awaitable[bool]]) -> None:
+        """Its connections have ended. `has_crashed` finds out whether that was all."""
+        if broker_id in self._suspects:
+            return
+        loop = asyncio.get_running_loop()
+        self._suspects[broker_id] = loop.call_later(MAX_SUSPICION_S, self.clear, broker_id)
+        self._looks[broker_id] = loop.create_task(self._look(broker_id, has_crashed))
+
+    def clear(self, broker_id: int) -> None:
+        """It lives, or everybody knows that it does not."""
+        timer = self._suspects.pop(broker_id, None)
+        if timer is None:
+            return
+        timer.cancel()
+        look = self._looks.pop(broker_id, None)
+        if look is not None and look is not asyncio.current_task():
+            look.cancel()
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            if not each.done():
+                each.set_result(None)
+
+    def any_of(self, broker_ids: Iterable[int]) -> bool:
+        return any(id_ in self._suspects for id_ in broker_ids)
+
+    @property
+    def brokers(self) -> list[int]:
+        return list(self._suspects)
+
+    async def change(self) -> None:
+        """Returns when a suspicion has ended."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiting)
+        await waiting
+
+    def close(self) -> None:
+        for broker_id in self.brokers:
+            self.clear(broker_id)
+
+    async def _look(self, broker_id: int, has_crashed: Callable[[], Awaitable[bool]]) -> None:
+        if not await has_crashed():
+            self.clear(broker_id)

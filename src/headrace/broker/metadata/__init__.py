@@ -1,0 +1,1 @@
+"""The broker's view of the cluster metadata, on one node and in a cluster."""

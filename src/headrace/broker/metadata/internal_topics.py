@@ -1,0 +1,50 @@
+"""What the topics that a cluster keeps for itself look like, whoever asks for them first."""
+
+from headrace.cluster.settings import BrokerSettings
+from headrace.cluster.topology import (
+    GROUP_METADATA_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
+from headrace.controller.topic_changes import NewTopic
+
+_PREFIXES = {
+    GROUP_METADATA_TOPIC: "offsets.topic",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log",
+    SHARE_STATE_TOPIC: "share.coordinator.state.topic",
+}
+
+
+def new_topic(name: str, settings: BrokerSettings, live_brokers: int) -> NewTopic:
+    """A topic to create without a word from anybody; an internal one as its coordinator needs it.
+
+    The replication factor is what the settings ask for, but no more than there are brokers: a
+    node alone must be able to keep its groups.
+    """
+    prefix = _PREFIXES.get(name)
+    if prefix is None:
+        return NewTopic(name)
+    return NewTopic(
+        name,
+        settings.integer(f"{prefix}.num.partitions"),
+        min(settings.integer(f"{prefix}.replication.factor"), live_brokers),
+        configs=[
+            *_CONFIGS[name],
+            ("segment.bytes", str(settings.integer(f"{prefix}.segment.bytes"))),
+        ],
+    )
+
+
+_CONFIGS = {
+    GROUP_METADATA_TOPIC: [("cleanup.policy", "compact"), ("compression.type", "producer")],
+    TRANSACTION_STATE_TOPIC: [
+        ("cleanup.policy", "compact"),
+        ("compression.type", "uncompressed"),
+        ("unclean.leader.election.enable", "false"),
+    ],
+    SHARE_STATE_TOPIC: [
+        ("cleanup.policy", "delete"),
+        ("compression.type", "producer"),
+        ("retention.ms", "-1"),
+    ],
+}

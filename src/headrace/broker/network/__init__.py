@@ -1,0 +1,1 @@
+"""Sockets, frames, connections and dispatch: from bytes to handlers and back."""

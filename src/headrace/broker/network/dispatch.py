@@ -1,0 +1,304 @@
+"""From a frame to its handler and from the handler's answer to bytes.
+
+One table names the handler of each API; handlers and message classes are imported on first use,
+so that a broker starts without them. A version that this broker does not serve closes the
+connection, as Kafka does, except for ApiVersions, which is answered in version 0.
+"""
+
+import asyncio
+import struct
+from collections.abc import Callable, Coroutine, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, cast
+
+from headrace.broker.network.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+from headrace.coordinator.common.request_context import RequestContext
+from headrace.protocol.api import APIS, ApiKey, ApiSpec
+from headrace.protocol.errors import ProtocolError
+from headrace.protocol.header import read_request_header
+from headrace.protocol.struct import Reader, Struct
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+HANDLERS: Mapping[ApiKey, str] = {
+    ApiKey.PRODUCE: "produce",
+    ApiKey.FETCH: "fetch",
+    ApiKey.LIST_OFFSETS: "list_offsets",
+    ApiKey.METADATA: "metadata",
+    ApiKey.OFFSET_COMMIT: "offset_commit",
+    ApiKey.OFFSET_FETCH: "offset_fetch",
+    ApiKey.FIND_COORDINATOR: "find_coordinator",
+    ApiKey.JOIN_GROUP: "join_group",
+    ApiKey.HEARTBEAT: "heartbeat",
+    ApiKey.LEAVE_GROUP: "leave_group",
+    ApiKey.SYNC_GROUP: "sync_group",
+    ApiKey.DESCRIBE_GROUPS: "describe_groups",
+    ApiKey.LIST_GROUPS: "list_groups",
+    ApiKey.API_VERSIONS: "api_versions",
+    ApiKey.CREATE_TOPICS: "create_topics",
+    ApiKey.DELETE_TOPICS: "delete_topics",
+    ApiKey.DELETE_RECORDS: "delete_records",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.ADD_PARTITIONS_TO_TXN: "add_partitions_to_txn",
+    ApiKey.ADD_OFFSETS_TO_TXN: "add_offsets_to_txn",
+    ApiKey.END_TXN: "end_txn",
+    ApiKey.WRITE_TXN_MARKERS: "write_txn_markers",
+    ApiKey.DESCRIBE_TRANSACTIONS: "describe_transactions",
+    ApiKey.LIST_TRANSACTIONS: "list_transactions",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.TXN_OFFSET_COMMIT: "txn_offset_commit",
+    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKey.ALTER_CONFIGS: "alter_configs",
+    ApiKey.ALTER_REPLICA_LOG_DIRS: "alter_replica_log_dirs",
+    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.DELETE_GROUPS: "delete_groups",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ApiKey.OFFSET_DELETE: "offset_delete",
+    ApiKey.UPDATE_FEATURES: "update_features",
+    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.DESCRIBE_PRODUCERS: "describe_producers",
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
+    ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
+    ApiKey.LIST_CONFIG_RESOURCES: "list_config_resources",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ApiKey.SHARE_FETCH: "share_fetch",
+    ApiKey.SHARE_ACKNOWLEDGE: "share_acknowledge",
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: "initialize_share_group_state",
+    ApiKey.READ_SHARE_GROUP_STATE: "read_share_group_state",
+    ApiKey.WRITE_SHARE_GROUP_STATE: "write_share_group_state",
+    ApiKey.DELETE_SHARE_GROUP_STATE: "delete_share_group_state",
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: "read_share_group_state_summary",
+    ApiKey.SHARE_GROUP_HEARTBEAT: "share_group_heartbeat",
+    ApiKey.SHARE_GROUP_DESCRIBE: "share_group_describe",
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: "describe_share_group_offsets",
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: "alter_share_group_offsets",
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: "delete_share_group_offsets",
+    ApiKey.ELECT_LEADERS: "elect_leaders",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "alter_partition_reassignments",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "list_partition_reassignments",
+    ApiKey.UNREGISTER_BROKER: "unregister_broker",
+    ApiKey.ALTER_PARTITION: "alter_partition",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
+    ApiKey.CLUSTER_METADATA: "cluster_metadata",
+    ApiKey.LEAVE_CLUSTER: "leave_cluster",
+}
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UNREGISTER_BROKER,
+    }
+)
+"""What clients ask any broker and only the controller decides."""
+
+_HEAD = struct.Struct(">hhih")  # API key, version, correlation id, length of the client id
+_NO_TAGS = b"\0"
+_API_VERSIONS = ApiKey.API_VERSIONS
+_FETCH = ApiKey.FETCH
+_PREFIX = struct.Struct(">ii")
+_FLEXIBLE_PREFIX = struct.Struct(">iib")  # the tagged fields of the response header: none
+
+
+class UnsupportedRequest(ProtocolError):
+    """An API key or version that this broker does not serve."""
+
+
+class Context:
+    """What a handler may know of a request beside its body."""
+
+    __slots__ = ("_connection", "frame", "version")
+
+    def __init__(
+        self, connection: Connection | None, version: int, frame: bytes | memoryview
+    ) -> None:
+        self._connection = connection
+        self.version = version
+        self.frame = frame
+
+    @property
+    def connection(self) -> Connection:
+        """The client's. What the broker asks itself comes over none."""
+        assert self._connection is not None
+        return self._connection
+
+    @property
+    def client_id(self) -> str:
+        """What the client calls itself; empty if it does not."""
+        *_, size = _HEAD.unpack_from(self.frame)
+        return str(self.frame[_HEAD.size : _HEAD.size + max(0, size)], "utf-8", "replace")
+
+    @property
+    def client_host(self) -> str:
+        """The client's address as Kafka's tools show it: a slash in front."""
+        return f"/{self.connection.peer.rpartition(':')[0]}"
+
+    def request_context(self) -> RequestContext:
+        """What a coordinator's shard may know of the caller."""
+        return RequestContext(self.version, self.client_id, self.client_host)
+
+
+Answer = Struct | bytes | None
+Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
+Handle = Callable[["Broker", Context, Struct], Reply]
+
+
+class _Route:
+    """One API as this broker serves it."""
+
+    __slots__ = (
+        "flexible_since",
+        "handle",
+        "in_place",
+        "max_version",
+        "min_version",
+        "reader",
+        "readers",
+        "spec",
+    )
+
+    def __init__(self, spec: ApiSpec, handle: Handle) -> None:
+        self.spec = spec
+        self.min_version = spec.min_version
+        self.max_version = spec.max_version
+        self.flexible_since = spec.flexible_since
+        self.handle = handle
+        self.reader = spec.request.reader
+        self.readers: dict[int, Reader] = {}
+        # Produce appends its payload before it first waits, so it may read from the receive
+        # buffer; every other request gets its own copy of a small frame.
+        self.in_place = spec.key is ApiKey.PRODUCE
+
+
+class Dispatcher:
+    """Finds and runs the handlers of one broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._routes: dict[int, _Route] = {}
+
+    def dispatch(
+        self, connection: Connection, frame: memoryview
+    ) -> Parts | Pipelined | Serial | Held | None:
+        """Starts one request; raises ProtocolError for what cannot be answered."""
+        last = connection.remembered
+        if (
+            last is not None
+            and len(frame) == last.size_bytes
+            and not connection.waiting
+            and last.again(frame, 0)
+        ):
+            return HELD
+        if len(frame) < _HEAD.size:
+            msg = f"a request of {len(frame)} bytes has no header"
+            raise UnsupportedRequest(msg)
+        key, version, correlation_id, id_size = _HEAD.unpack_from(frame)
+        route = self._routes.get(key) or self._route(key)
+        if not route.min_version <= version <= route.max_version:
+            return self._unsupported(route.spec, version, correlation_id)
+        body: memoryview | bytes = frame if route.in_place else bytes(frame)
+        flexible = version >= route.flexible_since
+        pos = _HEAD.size + id_size
+        if id_size < 0 or pos > len(body) or (flexible and body[pos : pos + 1] != _NO_TAGS):
+            # No client id, or tagged fields after it, or nonsense: the long way.
+            _, pos = read_request_header(body, 0, len(body))
+        elif flexible:
+            pos += 1
+        # Bytes after the message are ignored, as Kafka does: librdkafka 2.16 sends three of
+        # them after a Metadata request for all topics.
+        read = route.readers.get(version)
+        if read is None:
+            read = route.readers[version] = route.reader(version)
+        request, _ = read(body, pos, len(body))
+        reply = route.handle(self._broker, Context(connection, version, body), request)
+        if reply is None:
+            return None
+        if isinstance(reply, bytes):  # an answer that the handler had nearly ready
+            return [_framed(flexible, correlation_id, reply)]
+        spec = route.spec
+        if isinstance(reply, Struct):
+            return encode(spec, version, correlation_id, reply)
+
+        def encode_later(answer: object) -> Parts | None:
+            if answer is None:
+                return None
+            if isinstance(answer, bytes):
+                return [_framed(flexible, correlation_id, answer)]
+            return encode(spec, version, correlation_id, cast("Struct", answer))
+
+        if isinstance(reply, asyncio.Future):
+            return Pipelined(cast("asyncio.Future[object]", reply), encode_later)
+        return Serial(reply, encode_later)
+
+    def _unsupported(self, spec: ApiSpec, version: int, correlation_id: int) -> Parts:
+        if spec.key is ApiKey.API_VERSIONS:
+            return encode(spec, 0, correlation_id, _unsupported_api_versions(self._broker))
+        served = f"{spec.min_version} to {spec.max_version}"
+        msg = f"{spec.name} version {version}; served are {served}"
+        raise UnsupportedRequest(msg)
+
+    def _route(self, key: int) -> _Route:
+        try:
+            api_key = ApiKey(key)
+            name = HANDLERS[api_key]
+        except (ValueError, KeyError):
+            msg = f"API key {key} is not served"
+            raise UnsupportedRequest(msg) from None
+        spec = APIS[api_key]
+        forwarding = self._broker.forwarding
+        if spec.for_members and forwarding is None:
+            msg = f"{spec.name} is for brokers of a cluster, and this node is on its own"
+            raise UnsupportedRequest(msg)
+        module = import_module(f"headrace.broker.handlers.{name}")
+        handle: Handle = module.handle
+        if api_key in FORWARDED:
+            if forwarding is not None:
+                handle = forwarding.wrap(spec, handle)
+            else:
+                refusals = import_module("headrace.broker.metadata.metadata_store_errors")
+                handle = refusals.wrap(spec, handle)
+        route = self._routes[key] = _Route(spec, handle)
+        return route
+
+
+def handler_of(key: ApiKey) -> Handle:
+    """The handler of an API, for requests that come from this broker itself."""
+    handle: Handle = import_module(f"headrace.broker.handlers.{HANDLERS[key]}").handle
+    return handle
+
+
+def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:
+    if flexible:
+        return _FLEXIBLE_PREFIX.pack(len(answer) + 5, correlation_id, 0) + answer
+    return _PREFIX.pack(len(answer) + 4, correlation_id) + answer
+
+
+def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> Parts:
+    """The whole response frame. Record payloads are not copied; all else is one buffer."""
+    parts: Parts = []
+    answer.write(version, parts)
+    if spec.key is not _FETCH:
+        parts = [b"".join(parts)]
+    size = sum(map(len, parts))
+    # ApiVersions always answers with the oldest header: the client does not know more yet.
+    if version >= spec.flexible_since and spec.key is not _API_VERSIONS:
+        prefix = _FLEXIBLE_PREFIX.pack(size + 5, correlation_id, 0)
+    else:
+        prefix = _PREFIX.pack(size + 4, correlation_id)
+    parts[0] = prefix + bytes(parts[0])
+    return parts
+
+
+def _unsupported_api_versions(broker: "Broker") -> Struct:
+    from headrace.broker.handlers.api_versions import unsupported
+
+    return unsupported(broker)

@@ -1,0 +1,148 @@
+"""Listeners and the connections they accept, within bounds.
+
+Kafka refuses connections past `max.connections` and `max.connections.per.ip`; so do we, before a
+byte is read. Idle connections end after `connections.max.idle.ms`.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.broker.network.connection import Connection
+from headrace.broker.network.dispatch import Dispatcher
+from headrace.clock import Clock
+
+log = logging.getLogger(__name__)
+
+RELEASE_MEMORY_AFTER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What a listener takes from the world."""
+
+    max_frame_bytes: int
+    max_in_flight: int
+    max_in_flight_bytes: int
+    max_connections: int
+    max_connections_per_ip: int
+    connections_per_ip_overrides: Mapping[str, int]
+    max_idle_s: float
+
+
+class Server:
+    """Owns the listening sockets and every open connection of one broker."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        dispatcher: Dispatcher,
+        limits: ServerLimits,
+    ) -> None:
+        self.limit(limits)
+        self.monotonic = clock.monotonic
+        self._loop = loop
+        self.dispatch = dispatcher.dispatch
+        self._listeners: list[asyncio.Server] = []
+        self._connections: dict[Connection, None] = {}
+        self._by_ip: Counter[str] = Counter()
+        self._refused = 0
+        self.unsent_bytes = 0  # of clients that do not read their answers
+        self._all_closed: asyncio.Event | None = None
+        self._closing = False
+
+    def limit(self, limits: ServerLimits) -> None:
+        """Takes effect for what comes from now on."""
+        self.max_frame_bytes = limits.max_frame_bytes
+        self.max_in_flight = limits.max_in_flight
+        self.max_in_flight_bytes = limits.max_in_flight_bytes
+        self._limits = limits
+
+    async def bind(self, listener: str, host: str, port: int, backlog: int) -> int:
+        """Binds without accepting yet; returns the port, which matters for port 0."""
+        server = await self._loop.create_server(
+            lambda: Connection(self, self._loop, listener),
+            host or None,
+            port,
+            backlog=backlog,
+            reuse_address=True,
+            start_serving=False,
+        )
+        self._listeners.append(server)
+        bound: int = server.sockets[0].getsockname()[1]
+        return bound
+
+    async def start(self) -> None:
+        for listener in self._listeners:
+            await listener.start_serving()
+
+    # --- what a connection asks of its owner ----------------------------------------------------
+
+    def opened(self, connection: Connection) -> bool:
+        if self._closing:  # accepted by the loop before its listener was closed
+            return False
+        ip = _ip(connection)
+        limits = self._limits
+        full = len(self._connections) >= limits.max_connections
+        allowed = limits.connections_per_ip_overrides.get(ip, limits.max_connections_per_ip)
+        if full or self._by_ip[ip] >= allowed:
+            self._refused += 1
+            if self._refused.bit_count() == 1:  # 1, 2, 4, 8 ...: a flood must not flood the log
+                name = "max.connections" if full else "max.connections.per.ip"
+                log.warning(
+                    "refused a connection",
+                    extra={"peer": connection.peer, "limit": name, "refused": self._refused},
+                )
+            return False
+        self._connections[connection] = None
+        self._by_ip[ip] += 1
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        if connection in self._connections:
+            del self._connections[connection]
+            ip = _ip(connection)
+            self._by_ip[ip] -= 1
+            if not self._by_ip[ip]:
+                del self._by_ip[ip]
+            if self._all_closed is not None and not self._connections:
+                self._all_closed.set()
+
+    # --- upkeep ---------------------------------------------------------------------------------
+
+    def sweep(self) -> None:
+        """Ends idle connections and takes back the memory of quiet ones."""
+        now = self.monotonic()
+        for connection in tuple(self._connections):
+            quiet_s = now - connection.last_active
+            if quiet_s > self._limits.max_idle_s and not connection.in_flight:
+                connection.close("idle for longer than connections.max.idle.ms")
+            elif quiet_s > RELEASE_MEMORY_AFTER_S:
+                connection.release_memory()
+
+    def close_listeners(self) -> None:
+        self._closing = True
+        for listener in self._listeners:
+            listener.close()
+
+    async def drain(self, timeout_s: float) -> None:
+        """Answers what was accepted; what is not answered in time is cut off."""
+        for connection in tuple(self._connections):
+            connection.drain()
+        if self._connections:
+            self._all_closed = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_closed.wait(), timeout_s)
+        self.abort()
+
+    def abort(self) -> None:
+        for connection in tuple(self._connections):
+            connection.close("the broker stops")
+
+
+def _ip(connection: Connection) -> str:
+    return connection.peer.rpartition(":")[0]

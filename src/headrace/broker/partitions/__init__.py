@@ -1,0 +1,1 @@
+"""The partitions of this broker: the table, replica roles, log configs, flushes."""

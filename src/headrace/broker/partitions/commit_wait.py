@@ -1,0 +1,32 @@
+"""Waiting until records are committed: on disk where that was promised, and on all in sync."""
+
+import asyncio
+
+from headrace.broker.partitions.flusher import Flusher
+from headrace.broker.runtime.error_codes import failure
+from headrace.protocol.errors import ErrorCode
+from headrace.replication.sole_leader import SoleLeader
+
+
+def when_committed(
+    loop: asyncio.AbstractEventLoop, flusher: Flusher, leader: SoleLeader, next_offset: int
+) -> "asyncio.Future[ErrorCode]":
+    """Done when all below `next_offset` is committed, or will not be here, with the reason."""
+    done: asyncio.Future[ErrorCode] = loop.create_future()
+
+    def tell(code: ErrorCode) -> None:
+        if not done.done():
+            done.set_result(code)
+
+    def flushed(flush: "asyncio.Future[None]") -> None:
+        error = flush.exception()
+        if error is not None:
+            leader.stop_waiting(tell)
+            tell(failure(error)[0])
+
+    leader.when_committed(next_offset, tell)
+    if not done.done() and leader.flush_pending:
+        flusher.flush(leader).add_done_callback(flushed)
+    # A caller that gives up is not told any more.
+    done.add_done_callback(lambda future: leader.stop_waiting(tell) if future.cancelled() else None)
+    return done

@@ -1,0 +1,76 @@
+"""Group commit: one fsync at a time for each log, shared by everyone who waits for it.
+
+An append that promised a flush is acknowledged, and becomes readable, only after an fsync that
+started after it. Appends that arrive while one fsync runs share the next.
+"""
+
+import asyncio
+
+from headrace.broker.runtime.offload import Offload
+from headrace.replication.replica import Replica
+
+
+class _Queue:
+    """Who waits for one replica's log."""
+
+    __slots__ = ("running", "waiting")
+
+    def __init__(self) -> None:
+        self.running = False
+        self.waiting: list[asyncio.Future[None]] = []
+
+
+class Flusher:
+    """Flushes logs off the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, offload: Offload) -> None:
+        self._loop = loop
+        self._offload = offload
+        self._queues: dict[Replica, _Queue] = {}
+
+    def flush(self, replica: Replica) -> "asyncio.Future[None]":
+        """Done when everything appended so far is on disk; fails with the log's error."""
+        queue = self._queues.setdefault(replica, _Queue())
+        future: asyncio.Future[None] = self._loop.create_future()
+        queue.waiting.append(future)
+        if not queue.running:
+            self._start(replica, queue)
+        return future
+
+    def is_flushing(self, replica: Replica) -> bool:
+        return replica in self._queues
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._queues)
+
+    def _start(self, replica: Replica, queue: _Queue) -> None:
+        queue.running = True
+        waiting, queue.waiting = queue.waiting, []
+        up_to = replica.log.log_end_offset
+        running = self._offload(replica.log.flush)
+        running.add_done_callback(lambda done: self._done(replica, queue, up_to, waiting, done))
+
+    def _done(
+        self,
+        replica: Replica,
+        queue: _Queue,
+        up_to: int,
+        waiting: list["asyncio.Future[None]"],
+        done: "asyncio.Future[None]",
+    ) -> None:
+        error = done.exception()
+        if error is None:
+            replica.flushed(up_to)
+        for future in waiting:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+        queue.running = False
+        if queue.waiting:
+            self._start(replica, queue)
+        else:
+            self._queues.pop(replica, None)

@@ -1,0 +1,162 @@
+"""Makes metadata real on this broker: roles and logs follow the image.
+
+The cost of a change is that of what it touches, however many partitions there are. Creating ten
+thousand of them takes seconds of disk work, so it yields to the loop between slices; other clients
+are served meanwhile.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from headrace.broker.partitions.partition_table import HostedTopic, PartitionTable
+from headrace.broker.partitions.replica_roles import ReplicaRoles, Role
+from headrace.broker.partitions.stray_partitions import put_aside
+from headrace.cluster.image import MetadataImage, Partition, Topic
+from headrace.cluster.records import (
+    ConfigChanged,
+    LeaderReturned,
+    MetadataRecord,
+    PartitionChanged,
+    PartitionsAdded,
+    TopicCreated,
+    TopicDeleted,
+)
+from headrace.cluster.resources import ResourceType
+from headrace.storage.directories.log_manager import LogManager
+from headrace.storage.errors import StorageError
+from headrace.storage.state.log_config import LogConfig
+
+log = logging.getLogger(__name__)
+
+PARTITIONS_PER_SLICE = 32  # a few milliseconds of directory work
+
+
+class MetadataPublisher:
+    """Applies committed records to the partition table and the log manager."""
+
+    def __init__(
+        self,
+        roles: ReplicaRoles,
+        table: PartitionTable,
+        logs: LogManager,
+        log_config: Callable[[MetadataImage, str], LogConfig],
+        broker_changed: Callable[[MetadataImage], None],
+    ) -> None:
+        self._roles = roles
+        self._table = table
+        self._logs = logs
+        self._log_config = log_config
+        self._broker_changed = broker_changed
+
+    def load(self, image: MetadataImage) -> None:
+        """The roles of a starting broker; their logs open on first use."""
+        for topic in image.topics.values():
+            hosted = self._table.add_topic(
+                topic.name, topic.topic_id, self._log_config(image, topic.name)
+            )
+            hosted.grow(len(topic.partitions))
+            for index, partition in enumerate(topic.partitions):
+                self._roles.take(hosted, index, partition)
+
+    async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+        """The image after these records."""
+        reconfigured: set[str] = set()
+        everything = False
+        for record in records:
+            match record:
+                case TopicCreated(_, topic_id) | PartitionsAdded(topic_id):
+                    topic = image.topics_by_id.get(topic_id)
+                    if topic is not None:  # else a later record deletes it
+                        await self._put(image, topic)
+                case PartitionChanged(topic_id, index, partition):
+                    hosted = self._table.by_id.get(topic_id)
+                    if hosted is not None:
+                        self._assign(hosted, index, partition)
+                case TopicDeleted(topic_id, inferred):
+                    self._delete(topic_id, keep_files=inferred)
+                    if inferred:  # its files are synced, and there may be many
+                        await asyncio.sleep(0)
+                case LeaderReturned():
+                    self._lead_anew(image)
+                case ConfigChanged(resource) if resource.type is ResourceType.TOPIC:
+                    reconfigured.add(resource.name)
+                case ConfigChanged(resource) if resource.type is ResourceType.BROKER:
+                    everything = True  # topics inherit from brokers
+        if everything:
+            self._broker_changed(image)
+        self._reconfigure(image, list(self._table.by_name) if everything else sorted(reconfigured))
+
+    def _reconfigure(self, image: MetadataImage, names: Sequence[str]) -> None:
+        for name in names:
+            hosted = self._table.by_name.get(name)
+            if hosted is not None:
+                self._table.reconfigure(hosted, self._log_config(image, name))
+
+    async def _put(self, image: MetadataImage, topic: Topic) -> None:
+        """The topic with all its partitions, as the image has them."""
+        hosted = self._table.by_id.get(topic.topic_id)
+        if hosted is None:
+            same_name = self._table.by_name.get(topic.name)
+            if same_name is not None:
+                self._delete(same_name.topic_id)
+            config = self._log_config(image, topic.name)
+            hosted = self._table.add_topic(topic.name, topic.topic_id, config)
+        known = len(hosted.leaders)
+        hosted.grow(len(topic.partitions))
+        made = 0
+        for index, partition in enumerate(topic.partitions):
+            if self._assign(hosted, index, partition, is_new=index >= known):
+                made += 1
+                if made % PARTITIONS_PER_SLICE == 0:
+                    await asyncio.sleep(0)
+
+    def _assign(
+        self, hosted: HostedTopic, index: int, partition: Partition, *, is_new: bool = False
+    ) -> bool:
+        """Takes the role that the partition has here; whether a log was made for it."""
+        before = hosted.replica(index)
+        after = self._roles.take(hosted, index, partition)
+        if before is None and after is not None:
+            self._make_log(hosted, after, is_new=is_new)
+            return True
+        if before is not None and after is None:
+            self._delete_log(before)
+        return False
+
+    def _make_log(self, hosted: HostedTopic, role: Role, *, is_new: bool) -> None:
+        try:
+            self._logs.get_or_create(
+                hosted.name, role.index, hosted.topic_id, hosted.config, is_new=is_new
+            )
+        except StorageError as error:
+            # The topic exists; this partition answers with its storage error.
+            log.error(
+                "a partition has no log",
+                extra={"topic": hosted.name, "partition": role.index, "error": str(error)},
+            )
+
+    def _lead_anew(self, image: MetadataImage) -> None:
+        for topic in image.topics.values():
+            hosted = self._table.by_id.get(topic.topic_id)
+            if hosted is not None:
+                for index, partition in enumerate(topic.partitions):
+                    self._assign(hosted, index, partition)
+
+    def _delete(self, topic_id: bytes, *, keep_files: bool = False) -> None:
+        hosted = self._table.remove_topic(topic_id)
+        for replica in list(hosted.replicas) if hosted is not None else ():
+            self._roles.tell(replica.topic, replica.index, replica, None)
+            if keep_files:
+                put_aside(self._logs, replica.topic, replica.index, "its topic is not stored")
+            else:
+                self._delete_log(replica)
+
+    def _delete_log(self, replica: Role) -> None:
+        try:
+            self._logs.delete(replica.topic, replica.index)
+        except StorageError as error:
+            log.error(
+                "a deleted partition's files remain",
+                extra={"topic": replica.topic, "partition": replica.index, "error": str(error)},
+            )

@@ -1,0 +1,136 @@
+"""Every topic of the cluster, and which of its partitions this broker leads or follows.
+
+Found by topic name or id in one look-up. A topic is here also where no replica of it is, so that
+a client that asks the wrong broker is sent on (NOT_LEADER_OR_FOLLOWER), not told that the topic is
+unknown.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from headrace.cluster.topology import INTERNAL_TOPICS
+from headrace.protocol.errors import ErrorCode
+from headrace.replication.follower import Follower
+from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.log.log import Log
+from headrace.storage.state.log_config import LogConfig
+
+if TYPE_CHECKING:
+    from headrace.broker.produce.response_template import ResponseTemplate
+
+NO_TOPIC_ID = bytes(16)
+# An attribute of an enum class costs ten times a global's look-up; these are read per request.
+UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class HostedTopic:
+    """One topic; `leaders` has a place for each partition, `None` where another broker leads."""
+
+    __slots__ = ("config", "followers", "internal", "leaders", "name", "topic_id", "usual_answers")
+
+    def __init__(self, name: str, topic_id: bytes, config: LogConfig) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.config = config
+        self.internal = name in INTERNAL_TOPICS
+        self.leaders: list[SoleLeader | None] = []
+        self.followers: dict[int, Follower] = {}
+        self.usual_answers: dict[int, ResponseTemplate] = {}  # to Produce, by version
+
+    def leader(self, index: int) -> SoleLeader | None:
+        if 0 <= index < len(self.leaders):
+            return self.leaders[index]
+        return None
+
+    def find(self, index: int) -> SoleLeader | ErrorCode:
+        """The partition's leader, or the error that a client gets instead."""
+        if 0 <= index < len(self.leaders):
+            return self.leaders[index] or NOT_LEADER_OR_FOLLOWER
+        return UNKNOWN_TOPIC_OR_PARTITION
+
+    def replica(self, index: int) -> SoleLeader | Follower | None:
+        """This broker's copy, whatever its role."""
+        return self.leader(index) or self.followers.get(index)
+
+    def grow(self, partitions: int) -> None:
+        """There are so many partitions now, led elsewhere until somebody says otherwise."""
+        self.leaders.extend([None] * (partitions - len(self.leaders)))
+
+    def put(self, index: int, role: SoleLeader | Follower | None) -> None:
+        """This broker's role in one partition from now on."""
+        self.grow(index + 1)
+        self.leaders[index] = role if isinstance(role, SoleLeader) else None
+        if isinstance(role, Follower):
+            self.followers[index] = role
+        else:
+            self.followers.pop(index, None)
+
+    @property
+    def replicas(self) -> Iterator[SoleLeader | Follower]:
+        """Every copy that this broker holds."""
+        for leader in self.leaders:
+            if leader is not None:
+                yield leader
+        yield from list(self.followers.values())
+
+
+class PartitionTable:
+    """All topics of the cluster."""
+
+    def __init__(self, open_log: Callable[[Replica, LogConfig], Log]) -> None:
+        self.by_name: dict[str, HostedTopic] = {}
+        self.by_id: dict[bytes, HostedTopic] = {}
+        self._open_log = open_log
+
+    def __iter__(self) -> Iterator[SoleLeader]:
+        for topic in self.by_name.values():
+            for leader in topic.leaders:
+                if leader is not None:
+                    yield leader
+
+    @property
+    def replicas(self) -> Iterator[SoleLeader | Follower]:
+        """Every copy that this broker holds, led or followed."""
+        for topic in self.by_name.values():
+            yield from topic.replicas
+
+    def add_topic(self, name: str, topic_id: bytes, config: LogConfig) -> HostedTopic:
+        topic = HostedTopic(name, topic_id, config)
+        self.by_name[name] = topic
+        self.by_id[topic_id] = topic
+        return topic
+
+    def remove_topic(self, topic_id: bytes) -> HostedTopic | None:
+        """Closes the replicas; whoever waits on them is told."""
+        topic = self.by_id.pop(topic_id, None)
+        if topic is not None:
+            if self.by_name.get(topic.name) is topic:
+                del self.by_name[topic.name]
+            for replica in topic.replicas:
+                replica.close()
+        return topic
+
+    def reconfigure(self, topic: HostedTopic, config: LogConfig) -> None:
+        topic.config = config
+        for replica in topic.replicas:
+            if replica.is_open:
+                replica.log.reconfigure(config)
+            if isinstance(replica, Leader):
+                replica.require_in_sync(config.min_insync_replicas)
+
+    def find(self, topic: str, index: int) -> SoleLeader | ErrorCode:
+        """The leader, or the error that a client gets instead."""
+        hosted = self.by_name.get(topic)
+        return hosted.find(index) if hosted is not None else UNKNOWN_TOPIC_OR_PARTITION
+
+    def replica(self, topic: str, index: int) -> SoleLeader | Follower | None:
+        """This broker's copy, whatever its role."""
+        hosted = self.by_name.get(topic)
+        return hosted.replica(index) if hosted is not None else None
+
+    def open(self, replica: Replica) -> Log:
+        """The log of a replica that needs it for the first time."""
+        return self._open_log(replica, self.by_id[replica.topic_id].config)

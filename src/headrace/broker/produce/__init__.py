@@ -1,0 +1,1 @@
+"""Produce: checks, record validation, delayed produces, responses."""

@@ -1,0 +1,104 @@
+"""When a Produce is answered: after promised flushes, and with acks=all after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.leader_hints import leader_hint, node_hints, topic_of
+from headrace.broker.produce.delayed_produce import DelayedProduce
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceLeaderIdAndEpoch,
+    ProduceNodeEndpoint,
+    ProduceRequest,
+    ProduceResponse,
+)
+from headrace.replication.sole_leader import SoleLeader
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+ACKS_ALL: Final = -1
+FIRST_VERSION_WITH_LEADERS: Final = 10
+NOT_LEADER_OR_FOLLOWER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class Appended(NamedTuple):
+    """Records that are in the log, and whose answer may have to wait."""
+
+    partition: PartitionProduceResponse
+    leader: SoleLeader
+    next_offset: int
+
+
+Appends = list[Appended]
+
+
+def answer_when_done(
+    broker: Broker,
+    context: Context,
+    request: ProduceRequest,
+    response: ProduceResponse,
+    appends: Appends,
+) -> ProduceResponse | asyncio.Future[ProduceResponse | bytes | None] | None:
+    """The response, once every promised flush is done and what must be committed is."""
+    acks = request.acks
+    if acks == 0:
+        _close_on_error(context, response)
+        return None
+    delayed: DelayedProduce | None = None
+    for partition, leader, next_offset in appends:
+        if leader.high_watermark >= next_offset:
+            continue
+        flush = leader.flush_pending
+        if not flush and acks != ACKS_ALL:
+            continue
+        if delayed is None:
+            delayed = DelayedProduce(
+                broker.loop, response, lambda done: name_leaders(broker, context, done)
+            )
+        if acks == ACKS_ALL:
+            delayed.wait_for_commit(partition, leader, next_offset)
+        if flush:
+            delayed.wait_for_flush(partition, broker.flusher.flush(leader))
+    if delayed is None:
+        name_leaders(broker, context, response)
+        return response
+    # The request's own bytes are gone when the loop goes on.
+    for data in request.topic_data:
+        for asked in data.partition_data:
+            asked.records = None
+    return delayed.start(max(0, request.timeout_ms) / 1000)
+
+
+def name_leaders(broker: Broker, context: Context, response: ProduceResponse) -> None:
+    """Tells clients who asked the wrong broker which one is right (KIP-951)."""
+    if context.version < FIRST_VERSION_WITH_LEADERS:
+        return
+    leaders: set[int] = set()
+    for data in response.responses:
+        for partition in data.partition_responses:
+            if partition.error_code == NOT_LEADER_OR_FOLLOWER:
+                topic = topic_of(broker, data.name, data.topic_id)
+                hint = leader_hint(topic, partition.index)
+                if hint is not None:
+                    partition.current_leader = ProduceLeaderIdAndEpoch(**hint._asdict())
+                    leaders.add(hint.leader_id)
+    if leaders:
+        response.node_endpoints = [
+            ProduceNodeEndpoint(**hint._asdict())
+            for hint in node_hints(broker, context.connection.listener, sorted(leaders))
+        ]
+
+
+def _close_on_error(context: Context, response: ProduceResponse) -> None:
+    """With acks=0 a closed connection is the only way to say that something went wrong."""
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            if partition.error_code:
+                where = f"{topic.name}-{partition.index}"
+                context.connection.close(f"acks=0 and error {partition.error_code} for {where}")
+                return

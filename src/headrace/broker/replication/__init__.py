@@ -1,0 +1,1 @@
+"""Replication between brokers: follower sessions, replica fetchers, ISR changes, throttles."""

@@ -1,0 +1,282 @@
+"""Keeps in-sync sets true: asks the controller for the changes that leaders propose.
+
+Guarantees: at most one change of a partition is under way; after an answer that leaves open whether
+it was done, the change stays under way and is asked for again, until the controller answers or the
+metadata tells. What many partitions propose goes in one request.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.runtime.timers import Timer
+from headrace.client.errors import ClientError, code_of_number
+from headrace.cluster.image import MetadataImage
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.alter_partition import (
+    AlteredPartition,
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionTopic,
+    BrokerState,
+)
+from headrace.replication.leader import IsrProposal, Leader
+from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+RETRY_S: Final = 0.05
+CHECKS_PER_LAG: Final = 2  # in replica.lag.time.max.ms
+
+AskController = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
+
+# The controller has certainly not done it: the set is what it was, and may be proposed again.
+_REFUSED: Final = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+# This leader is behind the metadata: what comes with it will end the change.
+_OVERTAKEN: Final = (
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.NEW_LEADER_ELECTED,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+
+class AlterPartitionManager:
+    """Watches the followers of every partition that this broker leads."""
+
+    def __init__(self, broker: "Broker", ask: AskController) -> None:
+        self._broker = broker
+        self._ask = ask
+        self._max_lag_s = broker.settings.integer("replica.lag.time.max.ms") / 1000
+        self._joining: dict[Leader, set[int]] = {}
+        self._again: Timer | None = None
+        self._proposed: dict[Leader, IsrProposal] = {}
+        self._known: tuple[MetadataImage, Mapping[int, int]] | None = None
+        self._timer: Timer | None = None
+        self._sending: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        self._timer = self._broker.timers.call_later(self._max_lag_s / CHECKS_PER_LAG, self._check)
+
+    def close(self) -> None:
+        self._closed = True
+        for timer in (self._timer, self._again):
+            if timer is not None:
+                timer.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def followers_fetched(self, replica_id: int, leaders: Iterable[Leader]) -> None:
+        """A follower that has caught up joins at once, and not at the next check."""
+        news = False
+        for leader in leaders:
+            if replica_id not in leader.partition.isr and leader.has_caught_up(replica_id):
+                self._joining.setdefault(leader, set()).add(replica_id)
+                news = True
+        if news:
+            self._join()
+
+    def _join(self) -> None:
+        """Proposes those who wait to join, where no other change is under way.
+
+        A follower that has everything says nothing more: it is remembered until it is in sync, has
+        fallen behind, or the metadata knows the life in which it fetched.
+        """
+        for leader, ids in list(self._joining.items()):
+            waiting = {
+                id_ for id_ in ids if id_ not in leader.partition.isr and leader.has_caught_up(id_)
+            }
+            if leader.closed or not waiting:
+                del self._joining[leader]
+                continue
+            self._joining[leader] = waiting
+            self._ask_for(leader, leader.propose_joining(waiting, self._live))
+        if self._joining and self._again is None and not self._closed:
+            self._again = self._broker.timers.call_later(RETRY_S, self._join_again)
+
+    def _join_again(self) -> None:
+        self._again = None
+        self._join()
+
+    def can_spare(self, leader: Leader) -> bool:
+        """Whether the other replicas in sync are enough without this one."""
+        return leader.can_spare_itself(self._live)
+
+    def resign(self, leader: Leader) -> None:
+        """Its log has failed here: another replica is to lead."""
+        self._ask_for(leader, leader.propose_resigning(self._live))
+
+    def _check(self) -> None:
+        for leader in self._broker.partitions:
+            if isinstance(leader, Leader):
+                self._propose(leader)
+                self._remember_silent(leader)
+        self._join()
+        self.start()
+
+    def _remember_silent(self, leader: Leader) -> None:
+        """Who fetched while it was in sync, and was put out of the set since, may join again.
+
+        The metadata that put it out may be older than its fetch, and where nothing is written no
+        fetch names the partition a second time.
+        """
+        partition = leader.partition
+        if len(partition.isr) == len(partition.replicas):
+            return
+        since = self._broker.clock.monotonic() - self._max_lag_s
+        key = (leader.topic_id, leader.index)
+        sessions = self._broker.replication.sessions
+        for id_, progress in leader.progress.items():
+            if (
+                id_ not in partition.isr
+                and leader.has_caught_up(id_)
+                and sessions.is_heard(id_, progress.broker_epoch, key, since)
+            ):
+                self._joining.setdefault(leader, set()).add(id_)
+
+    def _propose(self, leader: Leader) -> None:
+        try:
+            proposal = leader.propose(self._live, self._broker.clock.monotonic(), self._max_lag_s)
+        except StorageError:
+            return  # the log is offline and has said so
+        self._ask_for(leader, proposal)
+
+    def _ask_for(self, leader: Leader, proposal: IsrProposal | None) -> None:
+        if proposal is not None:
+            self._proposed[leader] = proposal
+            if self._sending is None and not self._closed:
+                self._sending = self._broker.loop.create_task(self._send())
+
+    @property
+    def _live(self) -> Mapping[int, int]:
+        """The brokers that may be in sync, with their epochs."""
+        image = self._broker.metadata.image
+        if self._known is None or self._known[0] is not image:
+            live = {each.broker_id: each.epoch for each in image.live_brokers() if not each.leaving}
+            self._known = (image, live)
+        return self._known[1]
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    async def _send(self) -> None:
+        """Asks until every change has been answered or overtaken."""
+        try:
+            while not self._closed:
+                self._proposed = {
+                    leader: proposal
+                    for leader, proposal in self._proposed.items()
+                    if leader.pending is proposal and not leader.closed
+                }
+                if not self._proposed:
+                    return
+                if not await self._ask_once(dict(self._proposed)):
+                    await self._pause()
+        finally:
+            self._sending = None
+
+    async def _ask_once(self, proposed: dict[Leader, IsrProposal]) -> bool:
+        """Whether the controller has answered; what it leaves open stays proposed."""
+        try:
+            answer = await self._ask(self._request(proposed))
+        except ClientError as error:
+            log.info("in-sync sets are not changed yet", extra={"error": str(error)})
+            return False
+        except Exception:
+            log.exception("in-sync sets are not changed yet")
+            return False
+        if answer.error_code:
+            name = code_of_number(answer.error_code).name
+            log.info("in-sync sets are not changed yet", extra={"error": name})
+            return False
+        answers = {
+            (topic.topic_id, each.partition_index): each
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+        clear = True
+        for leader, proposal in proposed.items():
+            found = answers.get((leader.topic_id, leader.index))
+            if found is None or not self._answered(leader, proposal, found):
+                clear = False
+        return clear
+
+    def _request(self, proposed: dict[Leader, IsrProposal]) -> AlterPartitionRequest:
+        topics: dict[bytes, AlterPartitionTopic] = {}
+        for leader, proposal in proposed.items():
+            topic = topics.setdefault(
+                leader.topic_id, AlterPartitionTopic(topic_id=leader.topic_id, partitions=[])
+            )
+            topic.partitions.append(
+                AlterPartitionData(
+                    partition_index=leader.index,
+                    leader_epoch=proposal.leader_epoch,
+                    new_isr_with_epochs=[
+                        BrokerState(broker_id=id_, broker_epoch=epoch)
+                        for id_, epoch in proposal.isr
+                    ],
+                    partition_epoch=proposal.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=self._broker.node_id,
+            broker_epoch=self._broker.broker_epoch,
+            topics=list(topics.values()),
+        )
+
+    def _answered(self, leader: Leader, proposal: IsrProposal, answer: AlteredPartition) -> bool:
+        """Whether there is nothing more to ask."""
+        if leader.pending is not proposal:
+            # The metadata was quicker. What is proposed by now may be the next change.
+            if self._proposed.get(leader) is proposal:
+                del self._proposed[leader]
+            return True
+        code = code_of_number(answer.error_code)
+        if code in _REFUSED:
+            leader.refused(proposal)
+        elif code is ErrorCode.NONE:
+            self._agreed(leader, proposal, answer)
+        elif code not in _OVERTAKEN:
+            return False
+        log.info(
+            "in-sync set",
+            extra={
+                "topic": leader.topic,
+                "partition": leader.index,
+                "isr": sorted(proposal.ids),
+                "answer": code.name,
+            },
+        )
+        del self._proposed[leader]
+        return True
+
+    def _agreed(self, leader: Leader, proposal: IsrProposal, answer: AlteredPartition) -> None:
+        if answer.leader_epoch != leader.epoch or answer.leader_id != self._broker.node_id:
+            return  # the metadata will say who leads
+        known = leader.partition
+        if not known.eligible_leaders and set(known.isr) <= set(answer.isr):
+            leader.partition_changed(
+                known._replace(isr=tuple(answer.isr), partition_epoch=answer.partition_epoch),
+                self._broker.clock.monotonic(),
+            )
+        # Else who may be elected has changed, too, and only the metadata says who that is now.
+        if leader.pending is proposal and answer.partition_epoch == proposal.partition_epoch:
+            leader.refused(proposal)  # it was so already
+
+    async def _pause(self) -> None:
+        over = self._broker.loop.create_future()
+        timer = self._broker.timers.call_later(
+            RETRY_S, lambda: None if over.done() else over.set_result(None)
+        )
+        try:
+            await over
+        finally:
+            timer.cancel()

@@ -1,0 +1,139 @@
+"""Fetch (key 1) as followers send it: only who holds a replica, up to the log's end.
+
+A fetch says how far the follower is, so it moves the high watermark and may bring it in sync. It
+waits for records; a watermark alone is told with what comes next, or when the wait is over. A
+second fetch of a session ends the wait of the first: a follower that has got more partitions need
+not wait for those it had.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.broker.replication.follower_fetch_session import Fetched, FollowerFetchSession, Key
+from headrace.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
+from headrace.protocol.struct import Struct
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+def handle(
+    broker: Broker, request: FetchRequest, replica_id: int, broker_epoch: int
+) -> FetchResponse | asyncio.Future[Struct | None]:
+    replication = broker.replication
+    session = replication.sessions.begin(
+        replica_id, broker_epoch, request.session_id, request.session_epoch
+    )
+    if not isinstance(session, FollowerFetchSession):
+        return FetchResponse(error_code=session, session_id=0, responses=[])
+    session.forget(_forgotten(request))
+    now = broker.clock.monotonic()
+    counted = session.ask(broker.partitions, _wanted(request), now)
+    replication.followers_fetched(replica_id, counted)
+    if request.max_wait_ms <= 0 or broker.stopping or session.is_due(broker.partitions, now):
+        return answer(broker, session, request.max_bytes)
+    return _Wait(broker, session, request).future
+
+
+def answer(broker: Broker, session: FollowerFetchSession, max_bytes: int) -> FetchResponse:
+    topics: dict[bytes, FetchableTopicResponse] = {}
+    now = broker.clock.monotonic()
+    for topic_id, data in session.answer(broker.partitions, max_bytes, now):
+        topic = topics.get(topic_id)
+        if topic is None:
+            topic = topics[topic_id] = FetchableTopicResponse(topic_id=topic_id, partitions=[])
+        topic.partitions.append(data)
+    return FetchResponse(session_id=session.session_id, responses=list(topics.values()))
+
+
+class _Wait:
+    """A fetch that waits for records, an error, or the end of its time."""
+
+    __slots__ = (
+        "_broker",
+        "_max_bytes",
+        "_pace_timer",
+        "_scheduled",
+        "_session",
+        "_timer",
+        "future",
+    )
+
+    def __init__(
+        self, broker: Broker, session: FollowerFetchSession, request: FetchRequest
+    ) -> None:
+        self.future: asyncio.Future[Struct | None] = broker.loop.create_future()
+        self._broker = broker
+        self._session = session
+        self._max_bytes = request.max_bytes
+        self._scheduled = False
+        self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self.finish)
+        self._pace_timer: asyncio.TimerHandle | None = None
+        session.waiting = self
+        broker.replication.waiting[self] = None
+        # A follower that goes away cancels the future.
+        self.future.add_done_callback(lambda _: self._forget())
+        self._await_pace()
+
+    def wake(self) -> None:
+        # In the loop's next turn: what else is appended in this one goes with it.
+        if not self._scheduled:
+            self._scheduled = True
+            self._broker.loop.call_soon(self._look)
+
+    def _await_pace(self) -> None:
+        """Looks again when a follower that lags behind may have more."""
+        held_s = self._session.held_s(self._broker.clock.monotonic())
+        if held_s is not None:
+            if self._pace_timer is not None:
+                self._pace_timer.cancel()
+            self._pace_timer = self._broker.loop.call_later(held_s, self.wake)
+
+    def _look(self) -> None:
+        self._scheduled = False
+        if self.future.done():
+            return
+        if self._session.is_due(self._broker.partitions, self._broker.clock.monotonic()):
+            self.finish()
+        else:
+            self._await_pace()
+
+    def finish(self) -> None:
+        if self.future.done():
+            return
+        self._forget()
+        try:
+            self.future.set_result(answer(self._broker, self._session, self._max_bytes))
+        except Exception as error:
+            self.future.set_exception(error)
+
+    def _forget(self) -> None:
+        self._timer.cancel()
+        if self._pace_timer is not None:
+            self._pace_timer.cancel()
+        self._broker.replication.waiting.pop(self, None)
+        if self._session.waiting is self:
+            self._session.waiting = None
+
+
+def _wanted(request: FetchRequest) -> Iterator[Fetched]:
+    for topic in request.topics:
+        for partition in topic.partitions:
+            yield Fetched(
+                topic.topic_id,
+                partition.partition,
+                partition.fetch_offset,
+                partition.last_fetched_epoch,
+                partition.current_leader_epoch,
+                partition.log_start_offset,
+                partition.partition_max_bytes,
+            )
+
+
+def _forgotten(request: FetchRequest) -> Iterator[Key]:
+    for topic in request.forgotten_topics_data:
+        for index in topic.partitions:
+            yield (topic.topic_id, index)

@@ -1,0 +1,478 @@
+"""What one follower wants of the partitions that this broker leads (KIP-227 among brokers).
+
+A follower's session lives between its fetches: it names a partition again only when its position
+has moved. So that a fetch over thousands of partitions costs what has changed, each position
+listens to its leader, and only those with news are looked at. Where a follower lags behind, it is
+sent turn after turn at a pace that leaves room for others. Pure: who waits is told by a call.
+
+Guarantees: a follower counts as far as its log is known to agree with the leader's: a position
+that diverges, or that another epoch asks for, is answered and never counted. No watermark is told
+before the leader has it.
+"""
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Final, NamedTuple, Protocol
+
+from headrace.broker.fetch.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_SESSION_ID
+from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
+from headrace.broker.replication.replication_slices import BATCH_COST, turns
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.fetch import FetchEpochEndOffset, FetchPartitionData
+from headrace.replication.leader import Leader
+from headrace.storage.errors import OffsetOutOfRange, StorageError
+
+UNKNOWN: Final = -1
+CATCH_UP_BYTES: Final = 256 * 1024  # read at once for a follower that lags; one batch at least
+MAX_EPOCH: Final = 2**31 - 1
+NONE: Final = ErrorCode.NONE
+
+Key = tuple[bytes, int]  # topic id, partition
+
+
+class SendThrottle(Protocol):
+    """Holds back what replicas that are being moved are sent."""
+
+    def holds_back(self, leader: Leader, replica_id: int) -> bool: ...
+
+    def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None: ...
+
+
+class WaitingFetch(Protocol):
+    """A fetch that waits for something to tell."""
+
+    def wake(self) -> None:
+        """There may be something now."""
+        ...
+
+    def finish(self) -> None:
+        """Answers with what there is."""
+        ...
+
+
+class Fetched(NamedTuple):
+    """A follower's position in one partition, as its fetch states it."""
+
+    topic_id: bytes
+    partition: int
+    offset: int
+    last_epoch: int
+    current_epoch: int
+    log_start: int
+    max_bytes: int
+
+
+class FollowerPosition:
+    """A follower's place in one partition; hears of every append there."""
+
+    __slots__ = ("leader", "session", "told_start", "told_watermark", "where")
+
+    def __init__(self, session: "FollowerFetchSession", where: Fetched) -> None:
+        self.session = session
+        self.where = where
+        self.leader: Leader | None = None
+        self.told_watermark = UNKNOWN
+        self.told_start = UNKNOWN
+
+    def advanced(self, size_bytes: int) -> None:
+        self.session.appended(self, size_bytes)
+
+    def interrupted(self) -> None:
+        """The log start moved, or this broker no longer leads: the follower must hear of it."""
+        self.session.has_news(self)
+
+    def listen(self, leader: Leader | None) -> None:
+        if leader is not self.leader:
+            if self.leader is not None:
+                self.leader.unwatch_end(self)
+            if leader is not None:
+                leader.watch_end(self)
+            self.leader = leader
+
+
+class FollowerFetchSession:
+    """One follower's positions, and which of them have something to be told."""
+
+    def __init__(
+        self,
+        session_id: int,
+        replica_id: int,
+        broker_epoch: int,
+        throttle: SendThrottle,
+        pace: CatchUpThrottle,
+    ) -> None:
+        self._throttle = throttle
+        self._pace = pace
+        self.session_id = session_id
+        self.replica_id = replica_id
+        self.broker_epoch = broker_epoch
+        self.epoch = 1  # of the next request
+        self.heard_at = float("-inf")
+        self._positions: dict[Key, FollowerPosition] = {}
+        self._ready: dict[FollowerPosition, None] = {}
+        # Where the follower lags behind, and must wait for its next share.
+        self._held: dict[FollowerPosition, None] = {}
+        self._turn: FollowerPosition | None = None  # the one of them that is next
+        # Told of records that were not committed then: they get a watermark with what comes next.
+        self._behind: dict[FollowerPosition, None] = {}
+        self.waiting: WaitingFetch | None = None  # the fetch that waits for news
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def next_epoch(self) -> None:
+        self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
+
+    def appended(self, position: FollowerPosition, size_bytes: int) -> None:
+        if position in self._held:
+            self._pace.appended(size_bytes + BATCH_COST)
+        else:
+            self.has_news(position)
+
+    def has_news(self, position: FollowerPosition) -> None:
+        self._held.pop(position, None)
+        self._ready[position] = None
+        if self.waiting is not None:
+            self.waiting.wake()
+
+    def has(self, key: Key) -> bool:
+        return key in self._positions
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            position = self._positions.pop(key, None)
+            if position is not None:
+                position.listen(None)
+                self._ready.pop(position, None)
+                self._held.pop(position, None)
+                self._behind.pop(position, None)
+
+    def finish(self) -> None:
+        """Answers the fetch that waits, e.g. because the follower has more to ask."""
+        waiting, self.waiting = self.waiting, None
+        if waiting is not None:
+            waiting.finish()
+
+    def close(self) -> None:
+        self.forget(list(self._positions))
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def ask(self, table: PartitionTable, wanted: Iterable[Fetched], now: float) -> list[Leader]:
+        """Takes the follower's positions; returns the leaders that count them."""
+        self.heard_at = now
+        counted = []
+        for where in wanted:
+            key = (where.topic_id, where.partition)
+            position = self._positions.get(key)
+            if position is None:
+                position = self._positions[key] = FollowerPosition(self, where)
+            else:
+                position.where = where
+            self._held.pop(position, None)
+            self._ready[position] = None
+            leader = self._count(table, position, now)
+            if leader is not None:
+                counted.append(leader)
+        return counted
+
+    def _count(
+        self, table: PartitionTable, position: FollowerPosition, now: float
+    ) -> Leader | None:
+        leader = _leader(table, position)
+        where = position.where
+        if not isinstance(leader, Leader):
+            return None
+        try:
+            log = leader.log
+            if (
+                leader.check_epoch(where.current_epoch) is NONE
+                and log.log_start_offset <= where.offset <= log.log_end_offset
+                and _divergence(leader, where) is None
+                and leader.fetched(
+                    self.replica_id, self.broker_epoch, where.offset, where.log_start, now
+                )
+            ):
+                return leader
+        except StorageError:
+            pass  # the answer will say so
+        return None
+
+    # --- answering ------------------------------------------------------------------------------
+
+    def held_s(self, now: float) -> float | None:
+        """In how long there may be something for a follower that lags behind; None if nothing."""
+        return self._pace.wait_s(now) if self._held else None
+
+    def _resume(self, now: float) -> None:
+        """The one that has waited longest is next, as soon as the pace allows one."""
+        if self._held and not self._pace.wait_s(now):
+            self._turn = position = next(iter(self._held))
+            del self._held[position]
+            self._ready[position] = None
+
+    def _must_wait(self, position: FollowerPosition, leader: Leader, now: float) -> bool:
+        """Whether the follower lags there and has had its share; it is set aside then."""
+        if leader.awaits(self.replica_id):
+            return False
+        is_next = position is self._turn or not self._held
+        if is_next and not self._pace.wait_s(now):
+            return False
+        del self._ready[position]
+        self._held[position] = None
+        return True
+
+    def is_due(self, table: PartitionTable, now: float) -> bool:
+        """Whether an answer now would hold records or an error, and not only watermarks."""
+        self._resume(now)
+        for position in list(self._ready):
+            leader = _leader(table, position)
+            if not isinstance(leader, Leader):
+                return True
+            where = position.where
+            try:
+                if (
+                    leader.check_epoch(where.current_epoch) is not NONE
+                    or self.replica_id not in leader.progress
+                    or _divergence(leader, where) is not None
+                ):
+                    return True
+                if where.offset != leader.log.log_end_offset:
+                    if self._throttle.holds_back(leader, self.replica_id):
+                        continue
+                    if self._must_wait(position, leader, now):
+                        continue
+                    return True
+            except StorageError:
+                return True
+            start = leader.log.log_start_offset
+            if position.told_start == start:
+                # Nothing to say. Its leader tells when there is.
+                self._quiet(position, leader)
+            elif start > where.log_start and position.told_start != UNKNOWN:
+                return True  # somebody may wait until the records are gone everywhere
+        return False
+
+    def _quiet(self, position: FollowerPosition, leader: Leader) -> None:
+        del self._ready[position]
+        if position.told_watermark != leader.log.log_end_offset:
+            self._behind[position] = None
+
+    def answer(
+        self, table: PartitionTable, max_bytes: int, now: float
+    ) -> list[tuple[bytes, FetchPartitionData]]:
+        """What the follower is told now, by topic id."""
+        self._resume(now)
+        told: list[tuple[bytes, FetchPartitionData]] = []
+        remaining = max_bytes
+        for position in list(self._ready):
+            if remaining <= 0:
+                break  # the rest is first in the next answer
+            leader = _leader(table, position)
+            if not isinstance(leader, Leader):
+                data = _failed(position, leader)
+            elif self._throttle.holds_back(leader, self.replica_id):
+                continue
+            else:
+                first = remaining == max_bytes
+                read = self._read(position, leader, remaining, now, first=first)
+                if read is None:
+                    continue
+                data = read
+            size = len(data.records or b"")
+            remaining -= size
+            if size and isinstance(leader, Leader):
+                self._throttle.sent(leader, self.replica_id, size)
+            if data.error_code or size or data.diverging_epoch.epoch != UNKNOWN:
+                self._ready.pop(position, None)
+            if size or data.error_code or self._has_changed(position, data):
+                told.append((position.where.topic_id, data))
+            self._remember(position, data)
+        for position in list(self._behind):
+            followed = position.leader
+            if position in self._ready or followed is None or followed.closed:
+                continue
+            if followed.high_watermark != position.told_watermark:
+                data = _watermark(position, followed)
+                told.append((position.where.topic_id, data))
+                self._remember(position, data)
+        return told
+
+    def _read(
+        self,
+        position: FollowerPosition,
+        leader: Leader,
+        remaining: int,
+        now: float,
+        *,
+        first: bool,
+    ) -> FetchPartitionData | None:
+        """None if the follower must wait for it."""
+        where = position.where
+        fenced = leader.check_epoch(where.current_epoch)
+        if fenced:
+            return _failed(position, fenced)
+        if self.replica_id not in leader.progress:
+            return _failed(position, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        try:
+            diverging = _divergence(leader, where)
+            data = _watermark(position, leader)
+            if diverging is not None:
+                data.diverging_epoch = diverging
+                return data
+            end = leader.log.log_end_offset
+            if where.offset == end:
+                self._ready.pop(position, None)
+            elif leader.awaits(self.replica_id):
+                read = leader.log.read(
+                    where.offset,
+                    max_bytes=max(0, min(where.max_bytes, remaining)),
+                    min_one_message=first,
+                )
+                data.records = read.data
+            elif self._must_wait(position, leader, now):
+                return None
+            else:
+                most = min(where.max_bytes, CATCH_UP_BYTES)
+                read = leader.log.read(where.offset, max_bytes=most, min_one_message=True)
+                turn = next(turns(read.data))
+                self._pace.spend(turn.cost, now)
+                data.records = turn.records
+        except StorageError as error:
+            return _failed(position, error.code)
+        position.listen(leader)
+        return data
+
+    @staticmethod
+    def _has_changed(position: FollowerPosition, data: FetchPartitionData) -> bool:
+        return (
+            data.high_watermark != position.told_watermark
+            or data.log_start_offset != position.told_start
+            or data.diverging_epoch.epoch != UNKNOWN
+        )
+
+    def _remember(self, position: FollowerPosition, data: FetchPartitionData) -> None:
+        position.told_watermark = data.high_watermark
+        position.told_start = data.log_start_offset
+        leader = position.leader
+        if (
+            leader is None
+            or data.error_code  # it hears of nothing until it is named again
+            or data.high_watermark == leader.log.log_end_offset
+        ):
+            self._behind.pop(position, None)
+        else:
+            self._behind[position] = None
+
+
+def _leader(table: PartitionTable, position: FollowerPosition) -> Leader | ErrorCode:
+    """The partition's leader, to which the position listens from now on."""
+    where = position.where
+    topic = table.by_id.get(where.topic_id)
+    if topic is None:
+        position.listen(None)
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    leader = topic.find(where.partition)
+    if isinstance(leader, Leader):
+        position.listen(leader)
+        return leader
+    position.listen(None)
+    # A partition that has no followers has none that may ask.
+    return leader if isinstance(leader, ErrorCode) else ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _divergence(leader: Leader, where: Fetched) -> FetchEpochEndOffset | None:
+    """Where the follower's log parts from the leader's, if it does."""
+    if where.last_epoch < 0:
+        return None
+    if where.last_epoch == leader.epoch and where.offset <= leader.log.log_end_offset:
+        return None  # nearly always: what this leader wrote itself
+    epoch, end_offset = leader.log.end_offset_for_epoch(where.last_epoch)
+    if epoch == UNKNOWN:
+        # The follower knows an epoch that this log never had: nothing can be compared.
+        log = leader.log
+        raise OffsetOutOfRange(log.name, where.offset, log.log_start_offset, log.log_end_offset)
+    if epoch < where.last_epoch or end_offset < where.offset:
+        return FetchEpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _watermark(position: FollowerPosition, leader: Leader) -> FetchPartitionData:
+    return FetchPartitionData(
+        partition_index=position.where.partition,
+        high_watermark=leader.high_watermark,
+        last_stable_offset=UNKNOWN,
+        log_start_offset=leader.log.log_start_offset,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+def _failed(position: FollowerPosition, error: ErrorCode) -> FetchPartitionData:
+    return FetchPartitionData(
+        partition_index=position.where.partition,
+        error_code=error,
+        high_watermark=UNKNOWN,
+        last_stable_offset=UNKNOWN,
+        log_start_offset=UNKNOWN,
+        aborted_transactions=None,
+        records=b"",
+    )
+
+
+class FollowerFetchSessions:
+    """The sessions of all followers: one for each, the one that it began last."""
+
+    def __init__(
+        self, random: Random, throttle: SendThrottle, new_pace: Callable[[], CatchUpThrottle]
+    ) -> None:
+        self._random = random
+        self._throttle = throttle
+        self._new_pace = new_pace
+        self._by_replica: dict[int, FollowerFetchSession] = {}
+
+    def begin(
+        self, replica_id: int, broker_epoch: int, session_id: int, epoch: int
+    ) -> FollowerFetchSession | ErrorCode:
+        """The session that a fetch belongs to; a new one for a first fetch.
+
+        A follower that has registered anew must name all its partitions again: leaders count only
+        what its present epoch has asked for, and an idle partition is not named otherwise.
+        """
+        known = self._by_replica.get(replica_id)
+        if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if known is not None:
+                self._end(known)
+            session_id = self._random.randint(1, MAX_SESSION_ID)
+            session = FollowerFetchSession(
+                session_id, replica_id, broker_epoch, self._throttle, self._new_pace()
+            )
+            if epoch == INITIAL_EPOCH:
+                self._by_replica[replica_id] = session
+            return session
+        if known is None or known.session_id != session_id or known.broker_epoch != broker_epoch:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if known.epoch != epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        known.finish()
+        known.next_epoch()
+        return known
+
+    def is_heard(self, replica_id: int, broker_epoch: int, key: Key, since: float) -> bool:
+        """Whether this life of a follower has asked since then, and this partition is part of it.
+
+        A partition in which nothing happens is named once, and no fetch names it again.
+        """
+        session = self._by_replica.get(replica_id)
+        return (
+            session is not None
+            and session.broker_epoch == broker_epoch
+            and session.heard_at >= since
+            and session.has(key)
+        )
+
+    def _end(self, session: FollowerFetchSession) -> None:
+        del self._by_replica[session.replica_id]
+        session.finish()
+        session.close()

@@ -1,0 +1,87 @@
+"""Takes this broker out of in-sync sets, and of eligible leaders, whose records it cannot keep.
+
+A follower on a failed disk fetches no more, and its leader would wait for it until it lags. The
+follower itself knows at once, so it asks the controller, as a leader does that resigns. Whoever
+calls asks again until the metadata says that it is done: nothing is kept here between two calls.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.broker.replication.alter_partition_manager import AskController
+from headrace.client.errors import ClientError, code_of_number
+from headrace.protocol.messages.alter_partition import (
+    AlterPartitionData,
+    AlterPartitionRequest,
+    AlterPartitionTopic,
+    BrokerState,
+)
+from headrace.replication.follower import Follower
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+
+class IsrResignation:
+    """At most one request is under way."""
+
+    def __init__(self, broker: "Broker", ask: AskController) -> None:
+        self._broker = broker
+        self._ask = ask
+        self._asking: asyncio.Task[None] | None = None
+
+    def close(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def leave(self, followers: Sequence[Follower]) -> None:
+        """Asks for those of which this broker still counts as one that misses nothing."""
+        request = self._request(followers)
+        if request.topics and self._asking is None:
+            self._asking = self._broker.loop.create_task(self._send(request))
+
+    def _request(self, followers: Sequence[Follower]) -> AlterPartitionRequest:
+        node_id, image = self._broker.node_id, self._broker.metadata.image
+        topics: dict[bytes, AlterPartitionTopic] = {}
+        for follower in followers:
+            known = image.topics_by_id.get(follower.topic_id)
+            partition = known.partition(follower.index) if known is not None else None
+            if partition is None or partition.leader == node_id:
+                continue
+            if node_id not in (*partition.isr, *partition.eligible_leaders):
+                continue
+            others = [id_ for id_ in partition.isr if id_ != node_id]
+            if not others:
+                continue  # nobody else has what was acknowledged
+            topic = topics.setdefault(
+                follower.topic_id, AlterPartitionTopic(topic_id=follower.topic_id, partitions=[])
+            )
+            topic.partitions.append(
+                AlterPartitionData(
+                    partition_index=follower.index,
+                    leader_epoch=partition.leader_epoch,
+                    # Of their present lives only their leader can speak.
+                    new_isr_with_epochs=[BrokerState(broker_id=id_) for id_ in others],
+                    partition_epoch=partition.partition_epoch,
+                )
+            )
+        return AlterPartitionRequest(
+            broker_id=node_id,
+            broker_epoch=self._broker.broker_epoch,
+            topics=list(topics.values()),
+        )
+
+    async def _send(self, request: AlterPartitionRequest) -> None:
+        partitions = sum(len(topic.partitions) for topic in request.topics)
+        try:
+            answer = await self._ask(request)
+            name = code_of_number(answer.error_code).name
+            log.info("left in-sync sets", extra={"partitions": partitions, "answer": name})
+        except ClientError as error:
+            log.info("in-sync sets are not left yet", extra={"error": str(error)})
+        finally:
+            self._asking = None

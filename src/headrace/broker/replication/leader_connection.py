@@ -1,0 +1,133 @@
+"""The connection over which a leader's partitions are copied: opened, watched, opened again.
+
+Guarantees: at most one connection at a time; after a failure another is tried, after pauses that
+grow up to the backoff. A leader that does not answer for too long is asked over a new one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NamedTuple, Protocol
+
+from headrace.broker.replication.fetch_backoff import longer_backoff_s
+from headrace.broker.runtime.timers import Timer, Timers
+from headrace.client.errors import ClientError
+from headrace.client.frames import Frame
+from headrace.clock import Clock
+from headrace.protocol.struct import Struct
+
+log = logging.getLogger(__name__)
+
+WATCH_S: Final = 1.0
+
+
+class LeaderLink(Protocol):
+    """An open connection to a leader."""
+
+    @property
+    def is_open(self) -> bool: ...
+
+    def start(self, request: Struct, *, version: int) -> "asyncio.Future[Frame]":
+        """Sends at once; the whole frame of the answer, or `ClientError`."""
+        ...
+
+    def abort(self) -> None: ...
+
+
+class LeaderConnectionHost(Protocol):
+    """What a line needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    timers: Timers
+
+
+class LeaderConnectionUser(NamedTuple):
+    """What is told to, and asked of, who uses the line."""
+
+    opened: Callable[[], None]
+    """There is a new connection: nothing is under way on it."""
+    try_again: Callable[[], None]
+    waits_since: Callable[[], float | None]
+    """Since when an answer is awaited; None if none is."""
+
+
+class LeaderConnection:
+    """The line to one broker."""
+
+    def __init__(
+        self,
+        host: LeaderConnectionHost,
+        leader_id: int,
+        connect: Callable[[], Coroutine[Any, Any, LeaderLink]],
+        user: LeaderConnectionUser,
+        *,
+        backoff_s: float,
+        timeout_s: float,
+    ) -> None:
+        self.current: LeaderLink | None = None
+        self._host = host
+        self._leader_id = leader_id
+        self._connect = connect
+        self._user = user
+        self._longest_backoff_s = backoff_s
+        self._timeout_s = timeout_s
+        self._backoff_s = 0.0
+        self._connecting: asyncio.Task[None] | None = None
+        self._watch: Timer | None = None
+        self._closed = False
+
+    def open(self) -> None:
+        """Connects, unless that is under way."""
+        if self._connecting is None and not self._closed:
+            self._connecting = self._host.loop.create_task(self._connect_once())
+
+    def works(self) -> None:
+        """An answer has come: the next failure is a first one."""
+        self._backoff_s = 0.0
+
+    def lost(self, line: LeaderLink, error: BaseException) -> None:
+        """Something is wrong with this connection; no news if it is not the current one."""
+        if line is self.current:
+            line.abort()
+            self.current = None
+            self._reconnect_later(error)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self.current is not None:
+            self.current.abort()
+
+    async def _connect_once(self) -> None:
+        try:
+            line = await self._connect()
+        except ClientError as error:
+            self._connecting = None
+            self._reconnect_later(error)
+            return
+        self._connecting = None
+        if self._closed:
+            line.abort()
+            return
+        self.current = line
+        self._user.opened()
+        if self._watch is None:
+            self._watch = self._host.timers.call_later(WATCH_S, self._look)
+
+    def _reconnect_later(self, error: BaseException) -> None:
+        self._backoff_s = longer_backoff_s(self._backoff_s, self._longest_backoff_s)
+        log.info("cannot fetch", extra={"leader": self._leader_id, "reason": str(error)})
+        if not self._closed:
+            self._host.timers.call_later(self._backoff_s, self._user.try_again)
+
+    def _look(self) -> None:
+        since = self._user.waits_since()
+        if self.current is not None and since is not None:
+            waited_s = self._host.clock.monotonic() - since
+            if waited_s > self._timeout_s:
+                self.lost(self.current, TimeoutError(f"no answer in {waited_s:.0f} s"))
+        self._watch = self._host.timers.call_later(WATCH_S, self._look)

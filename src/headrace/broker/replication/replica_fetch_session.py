@@ -1,0 +1,143 @@
+"""A follower's side of its fetch session with one leader (KIP-227): what is told next. Pure.
+
+A fetch names the partitions whose position has changed, and those that are not copied any more.
+Fetches are numbered, over all sessions: an answer counts for a partition only if no later fetch has
+named it, and if its session is not over.
+"""
+
+from typing import Final
+
+from headrace.broker.replication.partition_fetch_state import Key, PartitionFetchState
+from headrace.protocol.messages.fetch import FetchForgottenTopic
+from headrace.replication.follower import Follower
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+
+
+class ReplicaFetchSession:
+    """Everything that is copied from one broker, and what that broker knows of it."""
+
+    __slots__ = (
+        "_forgotten",
+        "_parting",
+        "began",
+        "due",
+        "epoch",
+        "number",
+        "session_id",
+        "states",
+    )
+
+    def __init__(self) -> None:
+        self.states: dict[Key, PartitionFetchState] = {}
+        self.due: dict[Key, PartitionFetchState] = {}  # those that the next fetch names
+        self.session_id = NO_SESSION
+        self.epoch = INITIAL_EPOCH  # of the next fetch in the session
+        self.number = 0  # of the last fetch
+        self.began = 0  # the number of the fetch that began the session
+        self._forgotten: list[Key] = []
+        # Those whose end the leader may not know yet, by the number of the fetch that tells it.
+        self._parting: dict[Key, int] = {}
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the leader does not know yet what is copied, and from where on."""
+        return bool(self.due or self._forgotten)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is anything to copy, or to tell."""
+        return bool(self.states or self._forgotten or self._parting)
+
+    # --- what is copied -------------------------------------------------------------------------
+
+    def add(self, follower: Follower) -> None:
+        """Copies this partition from now on, also if its epoch has changed."""
+        key = (follower.topic_id, follower.index)
+        state = self.states.get(key)
+        if state is None or state.follower is not follower:
+            if state is not None:
+                self._forget(state)
+            state = self.states[key] = PartitionFetchState(key, follower)
+        state.begin_epoch()
+        self.due[key] = state
+
+    def remove(self, follower: Follower) -> bool:
+        """Whether it was copied. What comes late is fenced by the epoch of its next leader."""
+        key = (follower.topic_id, follower.index)
+        self._parting.pop(key, None)
+        return self._remove(key, follower)
+
+    def part_from(self, follower: Follower) -> bool:
+        """Removes it; `has_parted_from` tells when its leader knows."""
+        key = (follower.topic_id, follower.index)
+        state = self.states.get(key)
+        if state is not None and state.in_session:
+            self._parting[key] = self.number + 1
+        return self._remove(key, follower)
+
+    def has_parted_from(self, key: Key) -> bool:
+        """Whether the leader counts no fetch of that partition any more, however late it comes.
+
+        An answer to a later fetch says so: fetches of a session come in order, and a new session
+        ends the one before.
+        """
+        state = self.states.get(key)
+        return key not in self._parting and (state is None or not state.in_session)
+
+    def _remove(self, key: Key, follower: Follower) -> bool:
+        state = self.states.get(key)
+        if state is None or state.follower is not follower:
+            return False
+        self.drop(state)
+        return True
+
+    def drop(self, state: PartitionFetchState) -> None:
+        """Copies it no more; no news if another has taken its place."""
+        if self.states.get(state.key) is state:
+            del self.states[state.key]
+            self._forget(state)
+
+    def _forget(self, state: PartitionFetchState) -> None:
+        state.gone = True
+        self.due.pop(state.key, None)
+        if state.in_session:
+            self._forgotten.append(state.key)
+
+    # --- the session ----------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """The leader does not know the session: everything is named again, in a new one."""
+        self.session_id = NO_SESSION
+        self.epoch = INITIAL_EPOCH
+        self.began = self.number + 1
+        self._forgotten.clear()
+        for state in self.states.values():
+            state.in_session = False
+            self.due[state.key] = state
+
+    def next_fetch(self) -> None:
+        """Another fetch is being made: what is named from now on is named in it."""
+        self.number += 1
+        if self.epoch == INITIAL_EPOCH:
+            self.began = self.number
+
+    def forgotten(self) -> list[FetchForgottenTopic]:
+        """What is not copied any more, and not again either."""
+        return [
+            FetchForgottenTopic(topic_id=topic_id, partitions=[index])
+            for topic_id, index in self._forgotten
+            if (topic_id, index) not in self.states
+        ]
+
+    def told(self) -> None:
+        """The fetch is made, and says all that there was to say."""
+        self._forgotten.clear()
+        self.epoch += 1
+
+    def answered(self, number: int, session_id: int) -> None:
+        """The leader has done what fetch `number` said, and all before it."""
+        self.session_id = session_id
+        if self._parting:
+            self._parting = {key: last for key, last in self._parting.items() if last > number}

@@ -1,0 +1,147 @@
+"""Which broker each followed partition is copied from, as roles change."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.membership.peers import REPLICATION, Peers
+from headrace.broker.partitions.replica_roles import Role
+from headrace.broker.replication.leader_connection import LeaderLink
+from headrace.broker.replication.partition_fetch_state import Key
+from headrace.broker.replication.replica_fetcher import FetchRules, FetchThrottle, ReplicaFetcher
+from headrace.client.errors import BadResponse, code_of_number
+from headrace.cluster.topology import NO_LEADER
+from headrace.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from headrace.replication.follower import Follower
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+ASK_TIMEOUT_S: Final = 5.0
+
+
+class ReplicaFetcherManager:
+    """One fetcher for each broker that leads something followed here."""
+
+    def __init__(self, broker: Broker, peers: Peers, throttle: FetchThrottle) -> None:
+        self._throttle = throttle
+        self._broker = broker
+        self._peers = peers
+        self._rules = fetch_rules(broker)
+        self._by_source: dict[int, ReplicaFetcher] = {}
+        self._source_of: dict[Key, int] = {}
+
+    def role_changed(
+        self, _topic: str, _index: int, before: Role | None, after: Role | None
+    ) -> None:
+        if isinstance(before, Follower) and before is not after:
+            self._stop(before)
+        if isinstance(after, Follower):
+            self.follow(after)
+
+    def follow(self, follower: Follower) -> None:
+        """Copies it from the leader that it has now."""
+        key = (follower.topic_id, follower.index)
+        source = follower.leader_id
+        if self._source_of.get(key, source) != source:
+            self._stop(follower)
+        if source != NO_LEADER:
+            self._source_of[key] = source
+            self._fetcher(source).add(follower)
+
+    def _stop(self, follower: Follower) -> None:
+        source = self._source_of.pop((follower.topic_id, follower.index), None)
+        if source is not None:
+            self._by_source[source].remove(follower)
+
+    def part_from(self, follower: Follower) -> None:
+        """Does not copy it until it is followed again."""
+        source = self._source_of.get((follower.topic_id, follower.index))
+        if source is not None:
+            self._by_source[source].part_from(follower)
+
+    def heard_at(self, follower: Follower) -> float:
+        """When its leader last answered; never where it has none."""
+        source = self._source_of.get((follower.topic_id, follower.index))
+        return float("-inf") if source is None else self._by_source[source].heard_at
+
+    def has_parted_from(self, follower: Follower) -> bool:
+        """Whether no broker that it was copied from will count a fetch that is under way."""
+        key = (follower.topic_id, follower.index)
+        return all(fetcher.has_parted_from(key) for fetcher in self._by_source.values())
+
+    def close(self) -> None:
+        for fetcher in self._by_source.values():
+            fetcher.close()
+
+    def _fetcher(self, source: int) -> ReplicaFetcher:
+        fetcher = self._by_source.get(source)
+        if fetcher is None:
+
+            async def connect() -> LeaderLink:
+                return await self._peers.connection(source, REPLICATION)
+
+            fetcher = self._by_source[source] = ReplicaFetcher(
+                self._broker, source, connect, self._find_range, self._rules, self._throttle
+            )
+        return fetcher
+
+    async def _find_range(self, follower: Follower) -> None:
+        """The leader has nothing at the follower's end: goes on where the leader's log is.
+
+        Past the leader's end, the rest was written by leaders that nobody follows any more;
+        before its start, retention has taken what comes next.
+        """
+        source, epoch = follower.leader_id, follower.epoch
+        end = await self._ask(source, follower, LATEST)
+        start = await self._ask(source, follower, EARLIEST)
+        if follower.closed or follower.epoch != epoch:
+            return  # another leader answers for the log now
+        ours = follower.log.log_end_offset
+        if end < ours:
+            follower.cut_to(max(end, 0))
+        elif start > ours:
+            follower.start_anew(start)
+
+    async def _ask(self, source: int, follower: Follower, timestamp: int) -> int:
+        request = ListOffsetsRequest(
+            replica_id=self._broker.node_id,
+            topics=[
+                ListOffsetsTopic(
+                    name=follower.topic,
+                    partitions=[
+                        ListOffsetsPartition(
+                            partition_index=follower.index,
+                            current_leader_epoch=follower.epoch,
+                            timestamp=timestamp,
+                        )
+                    ],
+                )
+            ],
+        )
+        answer = await self._peers.request(
+            source, request, ListOffsetsResponse, timeout_s=ASK_TIMEOUT_S
+        )
+        found = answer.topics[0].partitions[0]
+        if found.error_code:
+            raise BadResponse(f"its leader answers {code_of_number(found.error_code).name}")
+        return found.offset
+
+
+def fetch_rules(broker: Broker) -> FetchRules:
+    number = broker.settings.integer
+    return FetchRules(
+        fetch_max_bytes=number("replica.fetch.max.bytes"),
+        response_max_bytes=number("replica.fetch.response.max.bytes"),
+        fetch_min_bytes=number("replica.fetch.min.bytes"),
+        fetch_wait_max_ms=number("replica.fetch.wait.max.ms"),
+        fetch_backoff_s=number("replica.fetch.backoff.ms") / 1000,
+        socket_timeout_s=number("replica.socket.timeout.ms") / 1000,
+    )

@@ -1,0 +1,216 @@
+"""The copies of partitions on several brokers: what leaders and followers need of each other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from headrace.broker.membership.peers import Peers
+from headrace.broker.replication.alter_partition_manager import AlterPartitionManager, AskController
+from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
+from headrace.broker.replication.follower_fetch_session import FollowerFetchSessions, WaitingFetch
+from headrace.broker.replication.full_disk_detector import FullDiskDetector
+from headrace.broker.replication.isr_resignation import IsrResignation
+from headrace.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
+from headrace.broker.replication.replication_throttles import ReplicationThrottles
+from headrace.cluster.topology import INTERNAL_TOPICS, NO_LEADER, Partition
+from headrace.replication.follower import Follower
+from headrace.replication.leader import Leader
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+
+class ReplicaManager:
+    """The followers that fetch from here, and what is fetched from other brokers."""
+
+    def __init__(self, broker: Broker) -> None:
+        throttles = ReplicationThrottles(broker)
+        self.sessions = FollowerFetchSessions(broker.random, throttles, self._pace)
+        self.waiting: dict[WaitingFetch, None] = {}  # in the order in which they came
+        self._broker = broker
+        self._throttles = throttles
+        self._keeper: AlterPartitionManager | None = None
+        self._leaving: IsrResignation | None = None
+        self._fetchers: ReplicaFetcherManager | None = None
+        self._room = FullDiskDetector()
+
+    def start(self, peers: Peers, ask: AskController) -> None:
+        """This broker is a member of a cluster: it follows, and keeps in-sync sets."""
+        self._keeper = AlterPartitionManager(self._broker, ask)
+        self._keeper.start()
+        self._leaving = IsrResignation(self._broker, ask)
+        self._fetchers = fetchers = ReplicaFetcherManager(self._broker, peers, self._throttles)
+        self._broker.on_roles_changed(fetchers.role_changed)
+        for replica in self._broker.partitions.replicas:
+            if isinstance(replica, Follower):
+                fetchers.follow(replica)
+
+    def _pace(self) -> CatchUpThrottle:
+        rate = self._broker.effective.broker_value("headrace.replica.catch.up.rate")
+        assert isinstance(rate, int)
+        return CatchUpThrottle(rate)
+
+    def followers_fetched(self, replica_id: int, leaders: Sequence[Leader]) -> None:
+        """These leaders have heard how far a follower is."""
+        if self._keeper is not None:
+            self._keeper.followers_fetched(replica_id, leaders)
+
+    def is_current(self, follower: Follower) -> bool:
+        """Whether it is in sync, as far as is known here, and its leader is heard.
+
+        One that is cut off hears of nothing, not even that it is out of sync.
+        """
+        partition = self._partition(follower)
+        if partition is None or self._broker.node_id not in partition.isr:
+            return False
+        if self._fetchers is None:
+            return True
+        max_lag_s = self._broker.settings.integer("replica.lag.time.max.ms") / 1000
+        return self._broker.clock.monotonic() - self._fetchers.heard_at(follower) <= max_lag_s
+
+    def resign_from_failed(self) -> None:
+        """Gives up what is in a log directory that does not work any more, or in a damaged log.
+
+        Others are to lead what was led there, and nobody is to wait for what was copied there. A
+        damaged log is then cut back to what holds, and the rest is copied again.
+
+        What is on a full disk is given up only where enough others are in sync. It is copied
+        on when there is room.
+        """
+        keeper, leaving, fetchers = self._keeper, self._leaving, self._fetchers
+        if keeper is None or leaving is None or fetchers is None:
+            return
+        full = self._without_room()
+        homes = self._broker.logs.homes
+        if not full and all(home.is_online and not home.directory.damaged for home in homes):
+            return
+        for leader in self._broker.partitions:
+            if isinstance(leader, Leader):
+                if self._has_failed(leader, keeper):
+                    keeper.resign(leader)
+                elif f"{leader.topic}-{leader.index}" in full:
+                    self._hand_over(leader, keeper)
+        replicas = self._broker.partitions.replicas
+        followers = [each for each in replicas if isinstance(each, Follower)]
+        failed = [each for each in followers if self._cannot_be_kept(each, fetchers)]
+        leaving.leave([*failed, *(each for each in followers if self._has_no_room(each, full))])
+        for follower in failed:
+            self._copy_again_if_damaged(follower, fetchers)
+
+    def _without_room(self) -> set[str]:
+        """The names of the logs on disks that have had none for a while."""
+        refusals = {
+            home.path: {
+                name: home.logs[name].refusals
+                for name in tuple(home.directory.full)
+                if name in home.logs
+            }
+            for home in self._broker.logs.homes
+        }
+        return self._room.look(refusals, self._broker.clock.monotonic())
+
+    @staticmethod
+    def _hand_over(leader: Leader, keeper: AlterPartitionManager) -> None:
+        """Another replica is to lead what finds no room here, and this one to follow it.
+
+        Never in place of another change that may be under way: this leader still commits.
+        """
+        if leader.pending is None and keeper.can_spare(leader):
+            log.warning(
+                "a disk is full; another replica is to lead",
+                extra={"topic": leader.topic, "partition": leader.index},
+            )
+            keeper.resign(leader)
+
+    def _has_no_room(self, follower: Follower, full: set[str]) -> bool:
+        """Whether its leader need not wait until it lags."""
+        return f"{follower.topic}-{follower.index}" in full and self._can_be_spared(follower)
+
+    def _has_failed(self, leader: Leader, keeper: AlterPartitionManager) -> bool:
+        """One whose log is damaged has, as long as others can take over.
+
+        If they are gone before they did, what holds is served again: nobody else could do even
+        that, and it is what they catch up from when they are back.
+        """
+        found = self._broker.logs.get(leader.topic, leader.index)
+        if found is None or found.directory.failure is not None:
+            return True
+        if found.is_damaged:
+            if keeper.can_spare(leader):
+                # Before it asks: whoever has resigned commits nothing more.
+                found.take_damaged_offline()
+            elif leader.pending is None and found.serve_what_holds():
+                log.warning("a damaged log is in use again", extra={"log": found.name})
+                leader.resume()
+                if leader.topic in INTERNAL_TOPICS:  # a shard that did not load tries again
+                    self._broker.coordinators.role_changed(leader.topic, leader.index)
+        return found.failure is not None
+
+    def _cannot_be_kept(self, follower: Follower, fetchers: ReplicaFetcherManager) -> bool:
+        """One that has no log yet may get it on a disk that works.
+
+        A damaged log that was in use is not copied to any more, first of all: a fetch that reaches
+        its leader late would count it as in sync again, with records that are cut off by then.
+        """
+        found = self._broker.logs.get(follower.topic, follower.index)
+        if found is None or not (found.is_damaged or found.directory.failure is not None):
+            return False
+        if found.directory.failure is not None:
+            return True
+        if found.failure is None:
+            if not self._can_be_spared(follower):
+                return False
+            found.take_damaged_offline()
+            fetchers.part_from(follower)
+        return fetchers.has_parted_from(follower)
+
+    def _partition(self, follower: Follower) -> Partition | None:
+        topic = self._broker.metadata.image.topics_by_id.get(follower.topic_id)
+        return topic.partition(follower.index) if topic is not None else None
+
+    def _can_be_spared(self, follower: Follower) -> bool:
+        partition = self._partition(follower)
+        hosted = self._broker.partitions.by_id.get(follower.topic_id)
+        if partition is None or hosted is None:
+            return False
+        others = set(partition.isr) - {self._broker.node_id}
+        return len(others) >= max(1, hosted.config.min_insync_replicas)
+
+    def _copy_again_if_damaged(self, follower: Follower, fetchers: ReplicaFetcherManager) -> None:
+        """Only where another leads, and nobody counts on what is here: that is no loss."""
+        damaged = self._broker.logs.get(follower.topic, follower.index)
+        if damaged is None or not damaged.is_damaged or damaged.directory.failure is not None:
+            return
+        partition = self._partition(follower)
+        node_id = self._broker.node_id
+        if (
+            partition is None
+            or partition.leader in (NO_LEADER, node_id)
+            or node_id in partition.isr
+            or node_id in partition.eligible_leaders
+        ):
+            return
+        log.warning(
+            "a damaged log is cut back to what holds, and the rest is copied from its leader",
+            extra={"log": damaged.name, "leader": partition.leader},
+        )
+        damaged.give_up_damaged()
+        follower.high_watermark = min(follower.high_watermark, damaged.log_end_offset)
+        fetchers.follow(follower)
+
+    def finish_waits(self) -> None:
+        """Answers every follower that waits."""
+        for waiting in tuple(self.waiting):
+            waiting.finish()
+
+    def stop(self) -> None:
+        if self._fetchers is not None:
+            self._fetchers.close()
+        if self._keeper is not None:
+            self._keeper.close()
+        if self._leaving is not None:
+            self._leaving.close()

@@ -1,0 +1,199 @@
+"""Moves replicas between this broker's log directories (AlterReplicaLogDirs).
+
+A copy grows in the other directory while the original serves. When it has everything, it takes the
+original's place in one step, without a wait in between. A stop, also one by `kill -9`, interrupts a
+move: the next start goes on with what the copy holds (`storage/directories/future_logs.py`).
+
+While a replica moves it is not compacted. A move to a disk that is full is given up, and its room
+given back; one to a disk that has failed goes on when a later start finds the disk working.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from headrace.records.batch import whole_size
+from headrace.replication.replica import Replica
+from headrace.replication.sole_leader import SoleLeader
+from headrace.replication.throttle import ReplicationRate
+from headrace.storage.directories.future_logs import align, first_kept
+from headrace.storage.directories.log_directory_lock import LogDirectoryLock
+from headrace.storage.errors import DiskFull, StorageError
+from headrace.storage.log.log import Log
+from headrace.storage.state.producers import BatchOrigin
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+log = logging.getLogger(__name__)
+
+PIECE_BYTES: Final = 1024 * 1024
+LAST_PIECES: Final = 4
+"""So little may be left for the step in which the copy takes over."""
+RETRY_S: Final = 10.0  # an original that cannot be read now may be repaired
+CLEANING_LOOK_S: Final = 0.1
+
+Key = tuple[str, int]
+
+
+class ReplicaMover:
+    """All moves of one broker: the copies say which there are.
+
+    As many go on at once as `num.replica.alter.log.dirs.threads` says, or else one for each
+    directory; the others wait in the order in which they were asked for.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._futures = broker.logs.futures
+        self._rate = ReplicationRate()
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._failed: dict[Key, str] = {}  # to be tried again, and why
+        self._stopped = False
+
+    def move(self, replica: Replica, home: LogDirectoryLock) -> None:
+        """Begins, or goes elsewhere than was said before; there already is an end to it."""
+        key = replica.topic, replica.index
+        copy = self._futures.get(*key)
+        if copy is not None and copy.directory is not home.directory:
+            self._futures.drop(*key)
+            copy = None
+        current = self._broker.logs.get(*key)
+        if current is None or current.directory is home.directory:
+            return
+        if copy is None:
+            self._futures.begin(current, home, replica.topic_id)
+        self._failed.pop(key, None)
+        self.resume()
+
+    def resume(self) -> None:
+        """Goes on with the copies that are there, as many at once as may be."""
+        for copy in self._futures:
+            if self._stopped or len(self._tasks) >= self._most_at_once:
+                return
+            key = copy.topic, copy.partition
+            if key not in self._tasks and key not in self._failed:
+                task = self._tasks[key] = self._broker.loop.create_task(self._run(key))
+                task.add_done_callback(partial(self._ended, key))
+
+    def stop(self) -> None:
+        self._stopped = True
+        for task in self._tasks.values():
+            task.cancel()
+
+    @property
+    def _most_at_once(self) -> int:
+        value = self._broker.effective.broker_value("num.replica.alter.log.dirs.threads")
+        return max(1, value) if isinstance(value, int) else len(self._broker.logs.homes)
+
+    def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
+        del self._tasks[key]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._failed[key] = str(error)
+            log.error("a replica's move broke off", exc_info=error)
+        self.resume()
+
+    async def _run(self, key: Key) -> None:
+        try:
+            await self._move(key)
+        except StorageError as error:
+            copy = self._futures.get(*key)
+            if copy is None:
+                return  # it was given up while it was written to, or by who found no room
+            where = {"topic": key[0], "partition": key[1], "error": str(error)}
+            if isinstance(error, DiskFull) or copy.directory.failure is not None:
+                self._futures.drop(*key)
+                log.error("a replica was not moved", extra=where)
+                return
+            log.error("a replica cannot be moved now", extra=where)
+            self._failed[key] = str(error)
+            self._broker.loop.call_later(RETRY_S, self._retry, key)
+
+    def _retry(self, key: Key) -> None:
+        if self._failed.pop(key, None) is not None:
+            self.resume()
+
+    async def _move(self, key: Key) -> None:
+        """One step after the other; roles and logs may have changed after every wait."""
+        aligned: tuple[Log, Log, int] | None = None
+        while (copy := self._futures.get(*key)) is not None:
+            replica = self._broker.partitions.replica(*key)
+            if replica is None or replica.topic_id != copy.topic_id:
+                self._futures.drop(*key)
+                return
+            original = replica.log
+            if self._broker.cleaner.is_at(original):
+                await asyncio.sleep(CLEANING_LOOK_S)
+                continue
+            seen = copy, original, original.truncations
+            if seen != aligned:
+                # It is of an earlier life, or what was copied may have been taken back since.
+                align(copy, original)
+                aligned = seen
+            if self._copy_piece(original, copy):
+                if copy.flush_is_due(self._broker.clock.wall_ms()):
+                    await self._broker.offload(copy.flush)  # a start need not read it all again
+                await self._pause()
+                continue
+            await self._broker.offload(copy.flush)
+            is_same = self._futures.get(*key) is copy and original.truncations == seen[2]
+            if is_same and self._finish(replica, original, copy):
+                return
+            await self._pause()
+
+    def _copy_piece(self, original: Log, copy: Log) -> int:
+        """The bytes that were copied, 0 at the original's end."""
+        offset = copy.log_end_offset
+        if offset >= original.log_end_offset:
+            return 0
+        start = original.log_start_offset
+        if offset < start:
+            first = first_kept(original)
+            if offset < first:  # what comes next is gone
+                copy.truncate_fully_and_start_at(first)
+                return 1
+        data = original.read(max(offset, start), max_bytes=PIECE_BYTES).data
+        size = whole_size(data)
+        copy.append(
+            memoryview(data)[:size],
+            leader_epoch=original.latest_epoch,
+            now_ms=self._broker.clock.wall_ms(),
+            origin=BatchOrigin.REPLICATION,
+        )
+        self._limit_rate()
+        self._rate.spend(size, self._broker.clock.monotonic())
+        return size
+
+    def _finish(self, replica: Replica, original: Log, copy: Log) -> bool:
+        """Takes the place of the original, if that can be done now. Nothing waits in here."""
+        key = replica.topic, replica.index
+        if self._broker.partitions.replica(*key) is not replica or replica.log is not original:
+            return False
+        if self._broker.cleaner.is_at(original) or self._broker.flusher.is_flushing(replica):
+            return False
+        if isinstance(replica, SoleLeader) and replica.flush_pending:
+            return False  # somebody was promised that this very log is flushed
+        for _ in range(LAST_PIECES):
+            if not self._copy_piece(original, copy):
+                break
+        else:
+            return False
+        replica.moved_to(self._broker.logs.finish_move(original))
+        log.info(
+            "moved a replica",
+            extra={"topic": key[0], "partition": key[1], "to": copy.directory.path},
+        )
+        return True
+
+    async def _pause(self) -> None:
+        self._limit_rate()
+        await asyncio.sleep(self._rate.wait_s(self._broker.clock.monotonic()))
+
+    def _limit_rate(self) -> None:
+        rate = self._broker.effective.broker_value("replica.alter.log.dirs.io.max.bytes.per.second")
+        assert isinstance(rate, int)
+        self._rate.limit(rate)

@@ -1,0 +1,91 @@
+"""Which copies are held back now, and how fast they may be: the settings, as the image has them.
+
+A replica that is in sync is never held back: a commit waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from headrace.cluster.image import MetadataImage
+from headrace.replication.follower import Follower
+from headrace.replication.leader import Leader
+from headrace.replication.throttle import ReplicationRate, ThrottledReplicas
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+LEADER: Final = "leader.replication.throttled"
+FOLLOWER: Final = "follower.replication.throttled"
+
+
+class Throttle:
+    """One side of the copying: what this broker sends, or what it fetches."""
+
+    def __init__(self, broker: Broker, setting: str) -> None:
+        self._broker = broker
+        self._setting = setting
+        self._rate = ReplicationRate()
+        self._image: MetadataImage | None = None
+        self._topics: dict[str, ThrottledReplicas] = {}
+
+    def wait_s(self, topic: str, index: int, held_id: int, copy_id: int) -> float:
+        """How long `copy_id` gets nothing of the partition; `held_id` is the replica on this side.
+
+        0 where nothing holds it back.
+        """
+        self._refresh()
+        if not self._rate.is_limited or not self._holds(topic, index, held_id, copy_id):
+            return 0.0
+        return self._rate.wait_s(self._broker.clock.monotonic())
+
+    def spend(self, topic: str, index: int, held_id: int, copy_id: int, size_bytes: int) -> None:
+        self._refresh()
+        if self._rate.is_limited and self._holds(topic, index, held_id, copy_id):
+            self._rate.spend(size_bytes, self._broker.clock.monotonic())
+
+    def _holds(self, topic: str, index: int, held_id: int, copy_id: int) -> bool:
+        throttled = self._topics.get(topic)
+        if throttled is None:
+            values = self._broker.effective.topic_values(topic)
+            replicas = values[f"{self._setting}.replicas"]
+            assert isinstance(replicas, tuple)
+            throttled = self._topics[topic] = ThrottledReplicas(replicas)
+        if not throttled or not throttled.holds(index, held_id):
+            return False
+        partition = self._broker.metadata.image.partition(topic, index)
+        return partition is not None and copy_id not in partition.isr
+
+    def _refresh(self) -> None:
+        image = self._broker.metadata.image
+        if image is not self._image:
+            self._image = image
+            self._topics = {}
+            rate = self._broker.effective.broker_value(f"{self._setting}.rate")
+            assert isinstance(rate, int)
+            self._rate.limit(rate)
+
+
+class ReplicationThrottles:
+    """Both sides."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._node_id = broker.node_id
+        self._sending = Throttle(broker, LEADER)
+        self._fetching = Throttle(broker, FOLLOWER)
+
+    def holds_back(self, leader: Leader, replica_id: int) -> bool:
+        """Whether a follower gets nothing from this leader for the moment."""
+        return self._sending.wait_s(leader.topic, leader.index, self._node_id, replica_id) > 0
+
+    def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None:
+        self._sending.spend(leader.topic, leader.index, self._node_id, replica_id, size_bytes)
+
+    def fetch_wait_s(self, follower: Follower) -> float:
+        """How long this broker fetches nothing of the partition."""
+        me = self._node_id
+        return self._fetching.wait_s(follower.topic, follower.index, me, me)
+
+    def fetched(self, follower: Follower, size_bytes: int) -> None:
+        me = self._node_id
+        self._fetching.spend(follower.topic, follower.index, me, me, size_bytes)

@@ -1,0 +1,1 @@
+"""What every part of a broker runs on: environment, timers, threads, worker processes, errors."""

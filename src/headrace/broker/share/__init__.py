@@ -1,0 +1,1 @@
+"""Share groups on the leader: share partitions, acknowledgements, dead letters."""

@@ -1,0 +1,79 @@
+"""A share fetch that waits for records: woken by appends and by records that become free.
+
+It never polls: an append, a release, a lock that ends, or room in the window wakes it, and its time
+limit ends it with whatever there is.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from headrace.broker.share.share_fetch_reader import ShareRead, ShareWant, read_shares
+from headrace.broker.share.share_partition_runner import SharePartitionRunner
+from headrace.share.share_session import SharedPartition
+
+
+class DelayedShareFetch:
+    """Tries again whenever there is a reason to."""
+
+    __slots__ = ("_lives", "_loop", "_scheduled", "_timer", "_want", "future")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        lives: dict[SharedPartition, SharePartitionRunner],
+        want: ShareWant,
+        over: "Callable[[DelayedShareFetch], None]",
+    ) -> None:
+        self.future: asyncio.Future[ShareRead] = loop.create_future()
+        self._loop = loop
+        self._lives = lives
+        self._want = want
+        self._scheduled = False
+        for live in lives.values():
+            live.watch(self)
+            live.leader.watch(self)
+        self._timer = loop.call_later(want.max_wait_ms / 1000, self.finish)
+
+        # A client that goes away cancels the future: stop watching for it.
+        def done(_: "asyncio.Future[ShareRead]") -> None:
+            self._forget()
+            over(self)
+
+        self.future.add_done_callback(done)
+
+    def advanced(self, size_bytes: int) -> None:
+        self.changed()
+
+    def interrupted(self) -> None:
+        self.changed()
+
+    def changed(self) -> None:
+        # In the loop's next turn: what else happens in this one is seen with it.
+        if not self._scheduled and not self.future.done():
+            self._scheduled = True
+            self._loop.call_soon(self._look)
+
+    def _look(self) -> None:
+        self._scheduled = False
+        self._try(force=False)
+
+    def finish(self) -> None:
+        """The time is over, or the broker stops."""
+        self._try(force=True)
+
+    def _try(self, *, force: bool) -> None:
+        if self.future.done():
+            return
+        try:
+            read = read_shares(self._lives, self._want, force=force)
+        except Exception as error:
+            self.future.set_exception(error)
+            return
+        if read is not None:
+            self.future.set_result(read)
+
+    def _forget(self) -> None:
+        self._timer.cancel()
+        for live in self._lives.values():
+            live.unwatch(self)
+            live.leader.unwatch(self)

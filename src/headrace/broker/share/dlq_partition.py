@@ -1,0 +1,193 @@
+"""A partition of a dead-letter topic: on this broker, or on the one that leads it.
+
+Guarantees: what `append` has taken is committed, on all replicas in sync, when it returns.
+`NotWritten` says that it is not, or not for certain.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace.broker.partitions.commit_wait import when_committed
+from headrace.client.errors import ClientError, code_of_number
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from headrace.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from headrace.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.membership.peers import Peers
+    from headrace.broker.node import Broker
+
+CHANNEL: Final = "dead letters"  # of their own: a produce may wait for replicas
+READ_BYTES: Final = 1 << 20
+TIMEOUT_S: Final = 30.0
+ALL: Final = -1
+EARLIEST, LATEST = -2, -1
+# By the topic's name, not its id.
+PRODUCE_VERSION: Final = 12
+FETCH_VERSION: Final = 12
+
+
+class NotWritten(Exception):
+    """Why a dead letter could not be written this time."""
+
+
+class DlqPartition(Protocol):
+    """One partition."""
+
+    async def append(self, batch: bytes) -> None:
+        """Returns when the batch is committed; raises `NotWritten`."""
+        ...
+
+    async def bounds(self) -> tuple[int, int]:
+        """The first offset, and the one behind the last; raises `NotWritten`."""
+        ...
+
+    async def read(self, offset: int) -> bytes:
+        """Whole batches from there on, as many as are handy; raises `NotWritten`."""
+        ...
+
+
+def letter_log(broker: Broker, topic: str, index: int) -> DlqPartition:
+    """By who leads it now; raises `NotWritten`."""
+    known = broker.metadata.image.topics.get(topic)
+    partition = known.partition(index) if known is not None else None
+    if partition is not None and partition.leader == broker.node_id:
+        hosted = broker.partitions.by_name.get(topic)
+        leader = hosted.leader(index) if hosted is not None else None
+        if leader is not None:
+            return LocalDlqPartition(broker, leader)
+    elif partition is not None and partition.leader >= 0 and broker.peers is not None:
+        return RemoteDlqPartition(broker.peers, topic, index, partition.leader)
+    raise NotWritten(f"dead-letter topic {topic} has no leader")
+
+
+class LocalDlqPartition:
+    """This broker leads it."""
+
+    def __init__(self, broker: Broker, leader: SoleLeader) -> None:
+        self._broker = broker
+        self._leader = leader
+
+    async def append(self, batch: bytes) -> None:
+        broker, leader = self._broker, self._leader
+        try:
+            leader.append(memoryview(bytearray(batch)), broker.clock.wall_ms())
+            end = leader.log.log_end_offset
+        except StorageError as error:
+            raise NotWritten(f"dead-letter topic {leader.topic}: {error}") from error
+        code = await when_committed(broker.loop, broker.flusher, leader, end)
+        if code is not ErrorCode.NONE:
+            raise NotWritten(f"dead-letter topic {leader.topic}: {code.name}")
+
+    async def bounds(self) -> tuple[int, int]:
+        try:
+            return self._leader.log.log_start_offset, self._leader.log.log_end_offset
+        except StorageError as error:
+            raise NotWritten(f"dead-letter topic {self._leader.topic}: {error}") from error
+
+    async def read(self, offset: int) -> bytes:
+        try:
+            return bytes(self._leader.log.read(offset, max_bytes=READ_BYTES).data)
+        except StorageError as error:
+            raise NotWritten(f"dead-letter topic {self._leader.topic}: {error}") from error
+
+
+class RemoteDlqPartition:
+    """Another broker leads it."""
+
+    def __init__(self, peers: Peers, topic: str, index: int, leader_id: int) -> None:
+        self._peers = peers
+        self._topic = topic
+        self._index = index
+        self._leader_id = leader_id
+
+    async def append(self, batch: bytes) -> None:
+        data = PartitionProduceData(index=self._index, records=batch)
+        topic = TopicProduceData(name=self._topic, partition_data=[data])
+        request = ProduceRequest(acks=ALL, timeout_ms=int(TIMEOUT_S * 1000), topic_data=[topic])
+        try:
+            answer = await self._peers.request(
+                self._leader_id,
+                request,
+                ProduceResponse,
+                timeout_s=TIMEOUT_S,
+                channel=CHANNEL,
+                version=PRODUCE_VERSION,
+            )
+        except ClientError as error:
+            raise self._failed(str(error)) from error
+        self._check(answer.responses[0].partition_responses[0].error_code)
+
+    async def bounds(self) -> tuple[int, int]:
+        first, last = [await self._offset(at) for at in (EARLIEST, LATEST)]
+        return first, last
+
+    async def _offset(self, timestamp: int) -> int:
+        wanted = ListOffsetsPartition(partition_index=self._index, timestamp=timestamp)
+        topic = ListOffsetsTopic(name=self._topic, partitions=[wanted])
+        try:
+            answer = await self._peers.request(
+                self._leader_id,
+                ListOffsetsRequest(topics=[topic]),
+                ListOffsetsResponse,
+                timeout_s=TIMEOUT_S,
+                channel=CHANNEL,
+            )
+        except ClientError as error:
+            raise self._failed(str(error)) from error
+        found = answer.topics[0].partitions[0]
+        self._check(found.error_code)
+        return found.offset
+
+    async def read(self, offset: int) -> bytes:
+        wanted = FetchPartition(
+            partition=self._index, fetch_offset=offset, partition_max_bytes=READ_BYTES
+        )
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=READ_BYTES,
+            session_epoch=-1,
+            topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
+        )
+        try:
+            answer = await self._peers.request(
+                self._leader_id,
+                request,
+                FetchResponse,
+                timeout_s=TIMEOUT_S,
+                channel=CHANNEL,
+                version=FETCH_VERSION,
+            )
+        except ClientError as error:
+            raise self._failed(str(error)) from error
+        self._check(answer.error_code)
+        found = answer.responses[0].partitions[0]
+        self._check(found.error_code)
+        return bytes(found.records or b"")
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise self._failed(code_of_number(code).name)
+
+    def _failed(self, reason: str) -> NotWritten:
+        return NotWritten(f"dead-letter topic {self._topic} on broker {self._leader_id}: {reason}")

@@ -1,0 +1,116 @@
+"""What ShareFetch and ShareAcknowledge have in common: acknowledgements, partition by partition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from headrace.broker.share.share_fetch_reader import ShareRead
+from headrace.broker.share.share_partition_runner import (
+    DONE,
+    AcknowledgeOutcome,
+    SharePartitionRunner,
+)
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.share_acknowledge import AcknowledgeTopic
+from headrace.protocol.messages.share_fetch import ShareFetchFetchTopic
+from headrace.protocol.struct import Struct
+from headrace.share.acknowledgements import read_acknowledgements
+from headrace.share.errors import AcknowledgeError
+from headrace.share.share_session import SessionKey, SharedPartition, ShareSessionError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+MAX_MEMBER_ID_CHARS: Final = 36  # clients choose it: a UUID
+
+Acknowledged = dict[SharedPartition, "AcknowledgeOutcome | asyncio.Future[AcknowledgeOutcome]"]
+A = TypeVar("A", bound=Struct)
+
+
+def checked_session_key(group_id: str | None, member_id: str | None) -> SessionKey:
+    """Who asks; raises ShareSessionError for names that nobody can have."""
+    if group_id is None:
+        raise ShareSessionError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
+    if not member_id or len(member_id) > MAX_MEMBER_ID_CHARS:
+        raise ShareSessionError(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
+    return SessionKey(group_id, member_id)
+
+
+def acknowledge_partitions(
+    broker: Broker,
+    key: SessionKey,
+    topics: Iterable[ShareFetchFetchTopic] | Iterable[AcknowledgeTopic],
+    *,
+    renews: bool,
+) -> Acknowledged:
+    """One outcome for each partition that is named, now or when it is stored."""
+    acknowledged: Acknowledged = {}
+    for topic in topics:
+        for named in topic.partitions:
+            partition = bytes(topic.topic_id), named.partition_index
+            try:
+                said = read_acknowledgements(named.acknowledgement_batches, renews=renews)
+            except AcknowledgeError as error:
+                acknowledged[partition] = AcknowledgeOutcome(error.code, error.message)
+                continue
+            live = broker.shares.known(key.group_id, partition)
+            if not said:
+                unknown = not isinstance(live, SharePartitionRunner) and live.code
+                acknowledged[partition] = (
+                    AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
+                    if unknown is ErrorCode.UNKNOWN_TOPIC_ID
+                    else DONE
+                )
+            elif isinstance(live, SharePartitionRunner):
+                acknowledged[partition] = live.acknowledge(key.member_id, said)
+            else:
+                acknowledged[partition] = live
+    return acknowledged
+
+
+def when_all(
+    loop: asyncio.AbstractEventLoop,
+    reading: ShareRead | asyncio.Future[ShareRead],
+    acknowledged: Acknowledged,
+    answer: Callable[[ShareRead, dict[SharedPartition, AcknowledgeOutcome]], A],
+) -> A | asyncio.Future[Struct | None]:
+    """The answer as soon as everything in it is known: often at once."""
+    waiting: list[asyncio.Future[AcknowledgeOutcome] | asyncio.Future[ShareRead]] = [
+        outcome for outcome in acknowledged.values() if isinstance(outcome, asyncio.Future)
+    ]
+    if isinstance(reading, asyncio.Future):
+        waiting.append(reading)
+
+    def build() -> A:
+        read = reading.result() if isinstance(reading, asyncio.Future) else reading
+        outcomes = {
+            partition: outcome.result() if isinstance(outcome, asyncio.Future) else outcome
+            for partition, outcome in acknowledged.items()
+        }
+        return answer(read, outcomes)
+
+    if not waiting:
+        return build()
+    future: asyncio.Future[Struct | None] = loop.create_future()
+    left = len(waiting)
+
+    def one_more(_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left or future.done():
+            return
+        try:
+            future.set_result(build())
+        except Exception as error:
+            future.set_exception(error)
+
+    def given_up(done: asyncio.Future[Struct | None]) -> None:
+        if done.cancelled() and isinstance(reading, asyncio.Future):
+            reading.cancel()  # the client has gone; what it acknowledged is stored all the same
+
+    future.add_done_callback(given_up)
+    for part in waiting:
+        part.add_done_callback(one_more)
+    return future

@@ -1,0 +1,231 @@
+"""Writes the dead letters of share groups (KIP-1191).
+
+Guarantees: a record is archived only after its dead letter is committed in the dead-letter topic,
+whichever broker leads that; what cannot be written is tried again until it can, and the reason is
+logged. Whoever finds records that wait for a letter, after a crash or another leader, looks whether
+it is there already: a letter comes once. If the group gives its dead-letter topic up, the records
+that wait are archived without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from headrace.broker.share.dlq_dedup import last_written
+from headrace.broker.share.dlq_partition import DlqPartition, NotWritten, letter_log
+from headrace.controller.topic_changes import NewTopic
+from headrace.protocol.errors import ErrorCode
+from headrace.records.errors import RecordError
+from headrace.records.record import iter_records
+from headrace.share.dead_letter import Original, RecordOrigin, first_batch, topic_problem
+from headrace.share.fetched_batches import whole_batches
+from headrace.share.record_state import RejectedRecord
+from headrace.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+    from headrace.broker.share.share_partition_runner import SharePartitionRunner
+
+log = logging.getLogger(__name__)
+
+ENABLE: Final = "errors.deadletterqueue.group.enable"
+PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
+AUTO_CREATE: Final = "errors.deadletterqueue.auto.create.topics.enable"
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+READ_BYTES: Final = 1 << 20  # of the source log at a time
+MAX_DECOMPRESSED_BYTES: Final = 16 << 20  # of one source batch; larger ones are not copied
+
+
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 30.0
+
+
+class DeadLetterQueue:
+    """The dead letters of one share partition, written one after the other."""
+
+    def __init__(self, broker: Broker, live: SharePartitionRunner) -> None:
+        self._broker = broker
+        self._live = live
+        self._waiting: deque[RejectedRecord] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._in_doubt = False
+        self._written: frozenset[int] = frozenset()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._task is not None
+
+    def add(self, letters: Iterable[RejectedRecord], *, in_doubt: bool = False) -> None:
+        """`in_doubt`: they were found so, and may have been written already."""
+        before = len(self._waiting)
+        self._waiting.extend(letters)
+        self._in_doubt |= in_doubt and len(self._waiting) > before
+        if self._waiting and self._task is None:
+            self._task = self._broker.loop.create_task(self._run())
+            self._task.add_done_callback(self._ended)
+
+    def stop(self) -> None:
+        """What is not written is found in the stored state by the next leader."""
+        self._waiting.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if task.cancelled():
+            return
+        if task.exception() is not None:
+            log.error("dead letters are not written any more", exc_info=task.exception())
+        else:
+            self.add(())  # what came after the last look
+
+    async def _run(self) -> None:
+        writer = ShareDeadLetters(self._broker)
+        pause_s = FIRST_PAUSE_S
+        while self._waiting:
+            letter = self._waiting[0]
+            try:
+                if self._in_doubt:
+                    self._written = await writer.written(self._live)
+                    self._in_doubt = False
+                known = _known(letter, self._written)
+                last = known if known is not None else await self._write(writer, letter)
+                await self._archive(letter.first, last)
+            except NotWritten as error:
+                log.warning(
+                    "a dead letter waits",
+                    extra={"group": self._live.key.group_id, "reason": str(error)},
+                )
+                await self._pause(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                continue
+            pause_s = FIRST_PAUSE_S
+            self._waiting.popleft()
+            if last < letter.last:
+                self._waiting.appendleft(letter._replace(first=last + 1))
+        self._written = frozenset()  # what is given up from now on was not written before
+
+    async def _write(self, writer: ShareDeadLetters, letter: RejectedRecord) -> int:
+        behind = min((at for at in self._written if at > letter.first), default=letter.last + 1)
+        self._in_doubt = True  # until the answer is here
+        last = await writer.write(self._live, letter._replace(last=min(letter.last, behind - 1)))
+        self._in_doubt = False
+        return last
+
+    async def _archive(self, first: int, last: int) -> None:
+        """Until it is stored: the letter must not be written again."""
+        pause_s = FIRST_PAUSE_S
+        while not await self._live.archive(first, last):
+            await self._pause(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _pause(self, delay_s: float) -> None:
+        over: asyncio.Future[None] = self._broker.loop.create_future()
+        timer = self._broker.timers.call_later(
+            delay_s, lambda: None if over.done() else over.set_result(None)
+        )
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+
+def _known(letter: RejectedRecord, written: frozenset[int]) -> int | None:
+    """The last of its first offsets that are written; None if the first one is not."""
+    last = letter.first - 1
+    while last < letter.last and last + 1 in written:
+        last += 1
+    return last if last >= letter.first else None
+
+
+class ShareDeadLetters:
+    """The way from a share partition to the dead-letter topic of its group."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    async def write(self, live: SharePartitionRunner, letter: RejectedRecord) -> int:
+        """Writes as many of the letters as fit in one batch; the offset of the last one.
+
+        Returns when they are safe, or not wanted any more; raises NotWritten.
+        """
+        name = live.config.share_dead_letter_topic
+        if not name:
+            return letter.last
+        destination = await self._destination(name, live.key.partition)
+        now_ms = self._broker.clock.wall_ms()
+        limit = self._broker.effective.topic_values(name)[MAX_MESSAGE_BYTES]
+        assert isinstance(limit, int)
+        try:
+            originals = self._originals(live, letter)
+        except StorageError as error:
+            raise NotWritten(f"{live.leader.topic}: {error}") from error
+        last, batch = first_batch(_origin(live), letter, originals, now_ms=now_ms, max_bytes=limit)
+        await destination.append(batch)
+        return last
+
+    async def written(self, live: SharePartitionRunner) -> frozenset[int]:
+        """The offsets of the letters that this share partition wrote last; raises NotWritten."""
+        name = live.config.share_dead_letter_topic
+        if not name or name not in self._broker.metadata.image.topics:
+            return frozenset()
+        return await last_written(await self._destination(name, live.key.partition), _origin(live))
+
+    async def _destination(self, name: str, source_partition: int) -> DlqPartition:
+        effective = self._broker.effective
+        topics = self._broker.metadata.image.topics
+        exists = name in topics
+        enabled = exists and effective.topic_values(name)[ENABLE] is True
+        prefix = str(effective.broker_value(PREFIX) or "")
+        problem = topic_problem(name, prefix, exists=exists, enabled=enabled)
+        if problem is not None:
+            raise NotWritten(problem)
+        if not exists:
+            if effective.broker_value(AUTO_CREATE) is not True:
+                raise NotWritten(f"dead-letter topic {name} does not exist: create it")
+            await self._create(name)
+        topic = self._broker.metadata.image.topics.get(name)
+        if topic is None:
+            raise NotWritten(f"dead-letter topic {name} is being made")
+        return letter_log(self._broker, name, source_partition % len(topic.partitions))
+
+    async def _create(self, name: str) -> None:
+        new = NewTopic(name, configs=[(ENABLE, "true")])
+        results = await self._broker.metadata.create_topics([new])
+        error = results[0].error
+        if error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise NotWritten(f"dead-letter topic {name} was not created: {error.message}")
+
+    def _originals(self, live: SharePartitionRunner, letter: RejectedRecord) -> dict[int, Original]:
+        """The next records themselves, as far as the group wants them and the log has them."""
+        if not live.config.share_dead_letter_copies:
+            return {}
+        found: dict[int, Original] = {}
+        stored = live.leader.log
+        offset = max(letter.first, stored.log_start_offset)
+        if offset <= letter.last:
+            data = memoryview(stored.read(offset, max_bytes=READ_BYTES).data)
+            for at, header in whole_batches(data):
+                if header.base_offset <= letter.last and not header.is_control:
+                    found.update(_records(data[at : at + header.size], letter))
+        return found
+
+
+def _origin(live: SharePartitionRunner) -> RecordOrigin:
+    return RecordOrigin(live.key.group_id, live.leader.topic, live.key.partition)
+
+
+def _records(batch: memoryview, letter: RejectedRecord) -> dict[int, Original]:
+    try:
+        return {
+            record.offset: Original(record.key, record.value)
+            for record in iter_records(batch, max_bytes=MAX_DECOMPRESSED_BYTES)
+            if letter.first <= record.offset <= letter.last
+        }
+    except RecordError as error:
+        log.warning("a record was not copied to its dead letter", extra={"error": str(error)})
+        return {}

@@ -1,0 +1,163 @@
+"""Reading partitions for one share fetch: what is free is acquired, within the request's limits.
+
+Guarantees: nothing at or past the reader's bound (high watermark, or last stable offset under
+`share.isolation.level=read_committed`) is handed out; only the acquired batches are sent; a
+partition's error never touches the others.
+"""
+
+from dataclasses import dataclass, field
+
+from headrace.broker.share.share_partition_runner import AcknowledgeOutcome, SharePartitionRunner
+from headrace.share.batch_size import BatchLimit
+from headrace.share.fetched_batches import (
+    AbortedTransaction,
+    FetchedBatch,
+    aborted_ranges,
+    offset_ranges,
+    slice_acquired,
+    whole_batches,
+)
+from headrace.share.record_state import Acquired
+from headrace.share.share_partition import SharePartition
+from headrace.share.share_session import SharedPartition
+from headrace.storage.errors import StorageError
+
+
+@dataclass(frozen=True, slots=True)
+class ShareWant:
+    """What one request asks for."""
+
+    member: str
+    take: BatchLimit
+    max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    read_committed: bool
+
+
+@dataclass(slots=True)
+class SharedRecords:
+    """What a member gets of one partition."""
+
+    records: memoryview
+    acquired: list[Acquired]
+
+
+@dataclass(slots=True)
+class ShareRead:
+    """One pass over the wanted partitions."""
+
+    found: dict[SharedPartition, SharedRecords] = field(default_factory=dict)
+    failed: dict[SharedPartition, AcknowledgeOutcome] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Look:
+    """A partition that has something free, and what its log has there."""
+
+    partition: SharedPartition
+    live: SharePartitionRunner
+    window: SharePartition
+    offset: int
+    bound: int
+    records: memoryview = field(default_factory=lambda: memoryview(b""))
+
+
+def read_shares(
+    lives: dict[SharedPartition, SharePartitionRunner], want: ShareWant, *, force: bool
+) -> ShareRead | None:
+    """Acquires and reads. None if there is less than the reader wants to wait for, unless `force`.
+
+    An error is worth an answer at once.
+    """
+    while True:
+        read = ShareRead()
+        looks = [look for key, live in lives.items() if (look := _look(key, live, want, read))]
+        size_bytes = _read_logs(looks, want, read)
+        if not (force or read.failed or size_bytes >= max(1, want.min_bytes)):
+            return None
+        moved = _acquire(looks, want, read)
+        if read.found or read.failed:
+            return read
+        if not moved:
+            return read if force else None
+        # Everything that was read belongs to aborted transactions: what comes after it?
+
+
+def _look(
+    key: SharedPartition, live: SharePartitionRunner, want: ShareWant, read: ShareRead
+) -> _Look | None:
+    if live.failure is not None:
+        read.failed[key] = live.failure
+        return None
+    window = live.window
+    if window is None:
+        return None  # it is loading
+    leader = live.leader
+    try:
+        window.move_start(leader.log.log_start_offset)
+        if not window.can_acquire():
+            return None
+        bound = leader.last_stable_offset if want.read_committed else leader.high_watermark
+    except StorageError as error:
+        read.failed[key] = AcknowledgeOutcome(error.code, str(error))
+        return None
+    offset = window.next_fetch_offset()
+    return _Look(key, live, window, offset, bound) if offset < bound else None
+
+
+def _read_logs(looks: list[_Look], want: ShareWant, read: ShareRead) -> int:
+    """Reads an equal share of `max_bytes` of each log, so that none starves the others."""
+    total = 0
+    for look in looks:
+        try:
+            result = look.live.leader.log.read(
+                look.offset,
+                max_bytes=want.max_bytes // len(looks),
+                max_offset=look.bound,
+                min_one_message=total == 0,
+            )
+        except StorageError as error:
+            read.failed[look.partition] = AcknowledgeOutcome(error.code, str(error))
+            continue
+        look.records = memoryview(result.data)
+        total += len(look.records)
+    return total
+
+
+def _acquire(looks: list[_Look], want: ShareWant, read: ShareRead) -> bool:
+    """Hands out what was read; True if some window moved on, with or without a record for us."""
+    left = want.take.max_records
+    moved = False
+    for look in looks:
+        batches = whole_batches(look.records)
+        if left <= 0 or not batches:
+            continue
+        acquired = look.window.acquire(
+            want.member,
+            look.offset,
+            offset_ranges(batches),
+            want.take._replace(max_records=left),
+            look.live.now_ms(),
+        )
+        if want.read_committed and acquired:
+            acquired = _without_aborted(look, want.member, batches, acquired)
+        moved = moved or look.window.next_fetch_offset() != look.offset
+        if acquired:
+            look.live.arm()
+            left -= sum(last - first + 1 for first, last, _ in acquired)
+            records = slice_acquired(look.records, batches, acquired)
+            read.found[look.partition] = SharedRecords(records, acquired)
+    return moved
+
+
+def _without_aborted(
+    look: _Look, member: str, batches: list[FetchedBatch], acquired: list[Acquired]
+) -> list[Acquired]:
+    aborted = [
+        AbortedTransaction(entry.producer_id, entry.first_offset)
+        for entry in look.live.leader.log.aborted_transactions(look.offset, look.bound)
+    ]
+    if not aborted:
+        return acquired
+    return look.window.archive_aborted(member, acquired, aborted_ranges(batches, aborted))

@@ -1,0 +1,136 @@
+"""The share partitions and share sessions of one broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from headrace.broker.network.connection import Connection
+from headrace.broker.share.delayed_share_fetch import DelayedShareFetch
+from headrace.broker.share.share_fetch_reader import ShareRead, ShareWant, read_shares
+from headrace.broker.share.share_partition_runner import AcknowledgeOutcome, SharePartitionRunner
+from headrace.coordinator.share_state.stored_state import SharePartitionKey
+from headrace.protocol.errors import ErrorCode
+from headrace.replication.sole_leader import SoleLeader
+from headrace.share.share_session import SessionKey, SharedPartition, ShareSessions
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+
+class SharePartitionManager:
+    """Finds share partitions, reads them, and cleans up behind members that leave."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.sessions = ShareSessions()
+        self._broker = broker
+        self._live: dict[SharePartitionKey, SharePartitionRunner] = {}
+        self._delayed: dict[DelayedShareFetch, None] = {}
+
+    # --- partitions -----------------------------------------------------------------------------
+
+    def find(
+        self, group_id: str, partition: SharedPartition
+    ) -> SharePartitionRunner | AcknowledgeOutcome:
+        """The share partition, which may still be loading, or why there is none."""
+        topic_id, index = partition
+        key = SharePartitionKey(group_id, topic_id, index)
+        live = self._live.get(key)
+        if live is not None:
+            return live
+        topic = self._broker.partitions.by_id.get(topic_id)
+        if topic is None:
+            return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
+        if topic.internal:
+            return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        leader = topic.find(index)
+        if not isinstance(leader, SoleLeader):
+            return AcknowledgeOutcome(leader)
+        live = self._live[key] = SharePartitionRunner(self._broker, key, leader, self._gone)
+        live.load()
+        return live
+
+    def known(
+        self, group_id: str, partition: SharedPartition
+    ) -> SharePartitionRunner | AcknowledgeOutcome:
+        """As `find`, but what nobody reads from has nothing to be acknowledged."""
+        live = self._live.get(SharePartitionKey(group_id, *partition))
+        if live is not None:
+            return live
+        topic = self._broker.partitions.by_id.get(partition[0])
+        if topic is None:
+            return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
+        leader = topic.find(partition[1])
+        if not isinstance(leader, SoleLeader):
+            return AcknowledgeOutcome(leader)
+        return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def _gone(self, live: SharePartitionRunner) -> None:
+        self._live.pop(live.key, None)
+
+    # --- fetches --------------------------------------------------------------------------------
+
+    def fetch(
+        self, group_id: str, partitions: Iterable[SharedPartition], want: ShareWant
+    ) -> ShareRead | asyncio.Future[ShareRead]:
+        """Records for a member, at once or when there are some."""
+        lives: dict[SharedPartition, SharePartitionRunner] = {}
+        failed: dict[SharedPartition, AcknowledgeOutcome] = {}
+        for partition in partitions:
+            found = self.find(group_id, partition)
+            if isinstance(found, SharePartitionRunner):
+                lives[partition] = found
+            else:
+                failed[partition] = found
+        now = bool(failed) or not lives or want.max_wait_ms <= 0 or self._broker.stopping
+        read = read_shares(lives, want, force=now)
+        if read is not None:
+            read.failed.update(failed)
+            return read
+        delayed = DelayedShareFetch(self._broker.loop, lives, want, self._forget)
+        self._delayed[delayed] = None
+        return delayed.future
+
+    def _forget(self, delayed: DelayedShareFetch) -> None:
+        self._delayed.pop(delayed, None)
+
+    # --- members --------------------------------------------------------------------------------
+
+    def bind(self, connection: Connection, key: SessionKey) -> None:
+        """The session lives as long as the connection that opened it."""
+        session = self.sessions.find(key)
+
+        def lost() -> None:
+            if session is not None and self.sessions.find(key) is session:
+                self.close_session(key)
+
+        connection.on_close(key, lost)
+
+    def close_session(self, key: SessionKey) -> None:
+        """The member has gone: what it holds goes to others."""
+        if self.sessions.close(key) is None:
+            return
+        for live in self._of_group(key.group_id):
+            live.release(key.member_id)
+        if not self.sessions.has_group(key.group_id):
+            for live in self._of_group(key.group_id):
+                if not live.is_busy:  # else its dead letters would be written twice
+                    live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def forget_group(self, group_id: str) -> None:
+        """Whoever reads next loads the stored state: somebody is changing it."""
+        for live in self._of_group(group_id):
+            live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def _of_group(self, group_id: str) -> list[SharePartitionRunner]:
+        return [live for live in self._live.values() if live.key.group_id == group_id]
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Answers everyone who waits."""
+        for delayed in tuple(self._delayed):
+            delayed.finish()
+        for live in tuple(self._live.values()):
+            live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))

@@ -1,0 +1,221 @@
+"""The stored state of share partitions, wherever the broker is that keeps it.
+
+Every call is one turn in the shard of the partition's key: on this broker, or by a request to the
+one that leads the shard's partition. Errors are `CoordinatorError`s in both cases; a broker that is
+not reached counts as a coordinator that is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from headrace.client.errors import ClientError, code_of_number
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import CoordinatorResult
+from headrace.coordinator.share_state.share_state_shard import (
+    NO_EPOCH,
+    ReadState,
+    ShareStateShard,
+    StateChange,
+    StateSummary,
+)
+from headrace.coordinator.share_state.stored_state import SharePartitionKey
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages import delete_share_group_state as deleting
+from headrace.protocol.messages import initialize_share_group_state as initializing
+from headrace.protocol.messages import read_share_group_state as reading
+from headrace.protocol.messages import read_share_group_state_summary as summarizing
+from headrace.protocol.messages import write_share_group_state as writing
+from headrace.protocol.struct import Struct
+from headrace.share.record_state import RecordState, StateBatch
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+A = TypeVar("A", bound=Struct)
+R = TypeVar("R")
+P_co = TypeVar("P_co", covariant=True)
+
+REQUEST_TIMEOUT_S: Final = 10.0
+
+
+class _Result(Protocol):
+    """What every answer says of a partition."""
+
+    @property
+    def error_code(self) -> int: ...
+
+    @property
+    def error_message(self) -> str | None: ...
+
+
+P = TypeVar("P", bound=_Result)
+
+
+class _Topic(Protocol[P_co]):
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+class ShareStatePersister:
+    """Starts, reads, writes and ends stored state."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def initialize(
+        self, key: SharePartitionKey, state_epoch: int, start_offset: int
+    ) -> asyncio.Future[bool]:
+        async def remotely(host: int) -> bool:
+            data = initializing.InitializeShareGroupStatePartitionData(
+                partition=key.partition, state_epoch=state_epoch, start_offset=start_offset
+            )
+            topic = initializing.InitializeStateData(topic_id=key.topic_id, partitions=[data])
+            request = initializing.InitializeShareGroupStateRequest(
+                group_id=key.group_id, topics=[topic]
+            )
+            answer = await self._ask(host, request, initializing.InitializeShareGroupStateResponse)
+            _only(answer.results)
+            return True
+
+        return self._run(
+            key,
+            lambda shard, now_ms: shard.initialize(key, state_epoch, start_offset, now_ms),
+            remotely,
+        )
+
+    def read(self, key: SharePartitionKey, leader_epoch: int) -> asyncio.Future[ReadState]:
+        async def remotely(host: int) -> ReadState:
+            data = reading.ReadShareGroupStatePartitionData(
+                partition=key.partition, leader_epoch=leader_epoch
+            )
+            topic = reading.ReadStateData(topic_id=key.topic_id, partitions=[data])
+            request = reading.ReadShareGroupStateRequest(group_id=key.group_id, topics=[topic])
+            answer = await self._ask(host, request, reading.ReadShareGroupStateResponse)
+            state = _only(answer.results)
+            batches = tuple(
+                StateBatch(
+                    batch.first_offset,
+                    batch.last_offset,
+                    RecordState(batch.delivery_state),
+                    batch.delivery_count,
+                )
+                for batch in state.state_batches
+            )
+            return ReadState(state.state_epoch, state.start_offset, batches)
+
+        return self._run(key, lambda shard, now_ms: shard.read(key, leader_epoch, now_ms), remotely)
+
+    def write(
+        self,
+        key: SharePartitionKey,
+        change: StateChange,
+        refuse: Callable[[CoordinatorError], bool],
+    ) -> bool | asyncio.Future[bool]:
+        """The answer at once if it is there; errors become answers through `refuse`."""
+        coordinator = self._broker.share_state
+        host = coordinator.elsewhere(key.coordinator_key)
+        if host is None:
+            return coordinator.answer(
+                key.coordinator_key, lambda shard, now_ms: shard.write(key, change, now_ms), refuse
+            )
+        return self._broker.loop.create_task(self._write_remotely(host, key, change, refuse))
+
+    async def _write_remotely(
+        self,
+        host: int,
+        key: SharePartitionKey,
+        change: StateChange,
+        refuse: Callable[[CoordinatorError], bool],
+    ) -> bool:
+        data = writing.WriteShareGroupStatePartitionData(
+            partition=key.partition,
+            state_epoch=change.state_epoch,
+            leader_epoch=change.leader_epoch,
+            start_offset=change.start_offset,
+            delivery_complete_count=change.complete_count,
+            state_batches=[
+                writing.WriteShareGroupStateStateBatch(
+                    first_offset=batch.first,
+                    last_offset=batch.last,
+                    delivery_state=batch.state,
+                    delivery_count=batch.deliveries,
+                )
+                for batch in change.batches
+            ],
+        )
+        topic = writing.WriteStateData(topic_id=key.topic_id, partitions=[data])
+        request = writing.WriteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
+        try:
+            answer = await self._ask(host, request, writing.WriteShareGroupStateResponse)
+            _only(answer.results)
+        except CoordinatorError as error:
+            return refuse(error)
+        return True
+
+    def delete(self, key: SharePartitionKey) -> asyncio.Future[bool]:
+        async def remotely(host: int) -> bool:
+            data = deleting.DeleteShareGroupStatePartitionData(partition=key.partition)
+            topic = deleting.DeleteStateData(topic_id=key.topic_id, partitions=[data])
+            request = deleting.DeleteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
+            answer = await self._ask(host, request, deleting.DeleteShareGroupStateResponse)
+            _only(answer.results)
+            return True
+
+        return self._run(key, lambda shard, _: shard.delete(key), remotely)
+
+    def summary(self, key: SharePartitionKey) -> asyncio.Future[StateSummary]:
+        async def remotely(host: int) -> StateSummary:
+            data = summarizing.ReadShareGroupStateSummaryPartitionData(
+                partition=key.partition, leader_epoch=NO_EPOCH
+            )
+            topic = summarizing.ReadStateSummaryData(topic_id=key.topic_id, partitions=[data])
+            request = summarizing.ReadShareGroupStateSummaryRequest(
+                group_id=key.group_id, topics=[topic]
+            )
+            answer = await self._ask(host, request, summarizing.ReadShareGroupStateSummaryResponse)
+            state = _only(answer.results)
+            return StateSummary(
+                state.state_epoch,
+                state.leader_epoch,
+                state.start_offset,
+                state.delivery_complete_count,
+            )
+
+        return self._run(key, lambda shard, _: shard.summary(key), remotely)
+
+    # --- inside ---------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        key: SharePartitionKey,
+        here: Callable[[ShareStateShard, int], CoordinatorResult[R]],
+        remotely: Callable[[int], Coroutine[object, object, R]],
+    ) -> asyncio.Future[R]:
+        coordinator = self._broker.share_state
+        host = coordinator.elsewhere(key.coordinator_key)
+        if host is None:
+            return coordinator.run(key.coordinator_key, here)
+        return self._broker.loop.create_task(remotely(host))
+
+    async def _ask(self, host: int, request: Struct, answer: type[A]) -> A:
+        peers = self._broker.peers
+        assert peers is not None  # somebody else leads the shard's partition
+        try:
+            return await peers.request(host, request, answer, timeout_s=REQUEST_TIMEOUT_S)
+        except ClientError as error:
+            raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from error
+
+
+def _only(results: Sequence[_Topic[P]]) -> P:
+    """The one partition that was asked about; raises its error."""
+    partitions = [one for topic in results for one in topic.partitions]
+    if not partitions:
+        raise CoordinatorError(ErrorCode.UNKNOWN_SERVER_ERROR, "an answer without the partition")
+    if partitions[0].error_code:
+        raise CoordinatorError(
+            code_of_number(partitions[0].error_code), partitions[0].error_message or ""
+        )
+    return partitions[0]

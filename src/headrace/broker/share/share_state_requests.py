@@ -1,0 +1,111 @@
+"""Requests to the coordinator of share state: each partition is one turn in its own shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import CoordinatorResult
+from headrace.coordinator.share_state.stored_state import SharePartitionKey
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+    from headrace.coordinator.share_state.share_state_shard import ShareStateShard
+
+
+class NamedPartition(Protocol):
+    """A partition of a request."""
+
+    partition: int
+
+
+P = TypeVar("P", bound=NamedPartition)
+P_co = TypeVar("P_co", bound=NamedPartition, covariant=True)
+
+
+class NamedTopic(Protocol[P_co]):
+    """A topic of a request."""
+
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+class PartitionResult(Protocol):
+    """What every answer says of a partition."""
+
+    partition: int
+    error_code: int
+    error_message: str | None
+
+
+R = TypeVar("R")
+T = TypeVar("T", bound=PartitionResult)
+Decide = Callable[["ShareStateShard", SharePartitionKey, P, int], CoordinatorResult[R]]
+
+
+async def each_topic(
+    broker: Broker,
+    group_id: str,
+    topics: Iterable[NamedTopic[P]],
+    decide: Decide[P, R],
+    result: Callable[[], T],
+    fill: Callable[[T, R], None] | None = None,
+) -> list[tuple[bytes, list[T]]]:
+    """The results of each topic, in the order of the request; none for a request without a group.
+
+    `fill` puts what the turn has answered into the result; a turn that was refused puts its error
+    there.
+    """
+    if not group_id:
+        return []
+    return [
+        (
+            topic.topic_id,
+            [
+                _result(index, outcome, result, fill)
+                for index, outcome in await _each_partition(broker, group_id, topic, decide)
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _result(
+    index: int,
+    outcome: R | CoordinatorError,
+    result: Callable[[], T],
+    fill: Callable[[T, R], None] | None,
+) -> T:
+    filled = result()
+    filled.partition = index
+    if isinstance(outcome, CoordinatorError):
+        filled.error_code, filled.error_message = outcome.code, str(outcome)
+    elif fill is not None:
+        fill(filled, outcome)
+    return filled
+
+
+async def _each_partition(
+    broker: Broker, group_id: str, topic: NamedTopic[P], decide: Decide[P, R]
+) -> list[tuple[int, R | CoordinatorError]]:
+    started = []
+    for partition in topic.partitions:
+        key = SharePartitionKey(group_id, bytes(topic.topic_id), partition.partition)
+
+        def one(
+            shard: ShareStateShard, now_ms: int, key: SharePartitionKey = key, asked: P = partition
+        ) -> CoordinatorResult[R]:
+            return decide(shard, key, asked, now_ms)
+
+        started.append((partition.partition, broker.share_state.run(key.coordinator_key, one)))
+    outcomes: list[tuple[int, R | CoordinatorError]] = []
+    for index, running in started:
+        try:
+            outcomes.append((index, await running))
+        except CoordinatorError as error:
+            outcomes.append((index, error))
+    return outcomes

@@ -1,0 +1,1 @@
+"""Transactions in partitions: verification of writes, markers."""

@@ -1,0 +1,112 @@
+"""The markers that another broker is to write: one request at a time, with all that has come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from headrace.client.errors import ClientError, code_of_number
+from headrace.coordinator.transaction.marker_request import WriteMarkers
+from headrace.coordinator.transaction.transaction import Partition
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+    from headrace.broker.transactions.txn_markers import MarkerJob
+
+REQUEST_TIMEOUT_S: Final = 30.0  # an answer means that the marker is committed: that may take
+MAX_MARKERS: Final = 1_000  # of one request
+
+
+class _Entry(NamedTuple):
+    job: MarkerJob
+    partitions: list[Partition]
+    coordinator_epoch: int
+
+    @property
+    def wanted(self) -> WriteMarkers:
+        return self.job.wanted
+
+
+class MarkerSender(Protocol):
+    """Whoever is told what became of the markers."""
+
+    def answered(self, job: MarkerJob, partition: Partition, code: ErrorCode) -> None: ...
+
+    def superseded(self, job: MarkerJob) -> bool: ...
+
+
+class MarkerChannel:
+    """What one broker is to write."""
+
+    def __init__(self, broker: Broker, receiver: int, sender: MarkerSender) -> None:
+        self._broker = broker
+        self._receiver = receiver
+        self._sender = sender
+        self._waiting: list[_Entry] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    def put(self, job: MarkerJob, partitions: list[Partition], coordinator_epoch: int) -> None:
+        self._waiting.append(_Entry(job, partitions, coordinator_epoch))
+        if self._sending is None:
+            self._sending = self._broker.loop.create_task(self._send())
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting and not self._broker.stopping:
+                entries = self._waiting[:MAX_MARKERS]
+                self._waiting = self._waiting[MAX_MARKERS:]
+                entries = [entry for entry in entries if not self._sender.superseded(entry.job)]
+                if entries:
+                    await self._exchange(entries)
+        finally:
+            self._sending = None
+
+    async def _exchange(self, entries: list[_Entry]) -> None:
+        request = WriteTxnMarkersRequest(markers=[_marker(entry) for entry in entries])
+        peers = self._broker.peers
+        assert peers is not None  # somebody else leads the partitions
+        try:
+            answer = await peers.request(
+                self._receiver, request, WriteTxnMarkersResponse, timeout_s=REQUEST_TIMEOUT_S
+            )
+        except ClientError:
+            codes: list[dict[Partition, ErrorCode]] = [{} for _ in entries]
+        else:
+            codes = [
+                {
+                    (topic.name, one.partition_index): code_of_number(one.error_code)
+                    for topic in marker.topics
+                    for one in topic.partitions
+                }
+                for marker in answer.markers
+            ]
+            codes += [{} for _ in entries[len(codes) :]]
+        for entry, results in zip(entries, codes, strict=False):
+            for partition in entry.partitions:
+                # No answer is no marker: it is asked for again, also of a new leader.
+                code = results.get(partition, ErrorCode.NETWORK_EXCEPTION)
+                self._sender.answered(entry.job, partition, code)
+
+
+def _marker(entry: _Entry) -> WritableTxnMarker:
+    topics: dict[str, list[int]] = {}
+    for name, index in entry.partitions:
+        topics.setdefault(name, []).append(index)
+    return WritableTxnMarker(
+        producer_id=entry.wanted.producer_id,
+        producer_epoch=entry.wanted.epoch,
+        transaction_result=entry.wanted.commit,
+        topics=[
+            WritableTxnMarkerTopic(name=name, partition_indexes=indexes)
+            for name, indexes in topics.items()
+        ],
+        coordinator_epoch=entry.coordinator_epoch,
+        transaction_version=entry.wanted.version,
+    )

@@ -1,0 +1,282 @@
+"""Whether a producer may write to a partition in its transaction (KIP-890).
+
+A partition that gets a transactional record and is not in the transaction would never get the
+marker that ends it, and its readers would wait for ever. So the first write of a transaction to a
+partition asks the coordinator: a producer of version 1 must have added the partition, for one of
+version 2 the coordinator adds it now. Later writes are recognised by the partition itself, which
+has the transaction open in that epoch.
+
+Nothing may come between an admission and the append that it allows: who had to wait asks again, or
+where the coordinator is another broker's, looks whether a marker has come meanwhile.
+
+A producer may write as soon as its last transaction is decided, while that one's markers are on
+their way. The broker itself asks again for a moment, as Kafka's does, before it says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headrace.client.errors import ClientError, code_of_number
+from headrace.cluster.topology import GROUP_METADATA_TOPIC
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import ProducerIdentity
+from headrace.coordinator.transaction.transaction import V2, Partition
+from headrace.protocol.errors import ErrorCode
+from headrace.records.batch import HEADER_SIZE, TRANSACTIONAL_FLAG
+from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.errors import StorageError
+from headrace.storage.state.producers import NO_OFFSET
+
+if TYPE_CHECKING:
+    from headrace.broker.node import Broker
+
+# Of a batch: attributes, producer id and epoch, base sequence.
+_GLANCE: Final = struct.Struct(">21xH20xqhi")
+
+NONE = ErrorCode.NONE
+ASKING_TIMEOUT_S: Final = 10.0  # producers wait for 30 s, and ask again
+
+_STILL_ENDING: Final = ErrorCode.CONCURRENT_TRANSACTIONS
+
+# The coordinator is not there at the moment. Clients retry this one, also old ones, and do not ask
+# for new metadata because of it.
+_TRY_AGAIN: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class Write(NamedTuple):
+    """What a transactional batch says of itself, and where it wants to go."""
+
+    leader: SoleLeader
+    producer: ProducerIdentity
+    sequence: int
+    markers: int  # that the partition had seen for this producer when the batch came
+
+    def was_overtaken(self, *, adds: bool) -> bool:
+        """Whether its transaction has ended here since then."""
+        return self.leader.closed or has_ended(self.leader, self.producer, self.markers, adds=adds)
+
+
+def transactional_write(leader: SoleLeader, records: memoryview) -> Write | None:
+    """None if the batch is not part of a transaction."""
+    if len(records) < HEADER_SIZE:
+        return None
+    attributes, producer_id, epoch, sequence = _GLANCE.unpack_from(records)
+    if not attributes & TRANSACTIONAL_FLAG or producer_id < 0:
+        return None
+    producer = ProducerIdentity(producer_id, epoch)
+    return Write(leader, producer, sequence, markers_of(leader, producer))
+
+
+def markers_of(leader: SoleLeader, producer: ProducerIdentity) -> int:
+    """How many ends of the producer's transactions the partition has seen."""
+    known = leader.log.producers.get(producer.producer_id)
+    return 0 if known is None else known.markers
+
+
+def has_ended(leader: SoleLeader, producer: ProducerIdentity, markers: int, *, adds: bool) -> bool:
+    """Whether the producer's transaction has ended since the partition had seen `markers`.
+
+    Of version 2 (`adds`) each transaction has an epoch of its own, and its marker a higher one: the
+    late marker of the transaction before does not end it, as it would by counting (KAFKA-18575).
+    """
+    known = leader.log.producers.get(producer.producer_id)
+    if adds:
+        return known is not None and known.epoch > producer.epoch
+    return markers_of(leader, producer) != markers
+
+
+def is_open(leader: SoleLeader, producer: ProducerIdentity) -> bool:
+    """Whether the producer's transaction already has records in the partition."""
+    known = leader.log.producers.get(producer.producer_id)
+    return (
+        known is not None and known.txn_first_offset != NO_OFFSET and known.epoch == producer.epoch
+    )
+
+
+def admit(
+    broker: Broker,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    partitions: Iterable[Partition],
+    *,
+    adds: bool,
+) -> ErrorCode | asyncio.Future[ErrorCode]:
+    """The partitions are in the producer's open transaction, added to it if `adds`."""
+    wanted = frozenset(partitions)
+    verdict = _admit_now(broker, transactional_id, producer, wanted, adds=adds)
+    if not adds or (isinstance(verdict, ErrorCode) and verdict is not _STILL_ENDING):
+        return verdict
+    return broker.loop.create_task(_admit_soon(broker, transactional_id, producer, wanted, verdict))
+
+
+async def _admit_soon(
+    broker: Broker,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    wanted: frozenset[Partition],
+    verdict: ErrorCode | asyncio.Future[ErrorCode],
+) -> ErrorCode:
+    """Waits for the markers of the producer's last transaction, but not for long."""
+    limits = broker.limits
+    until = broker.loop.time() + limits.adding_retry_max_s
+    while True:
+        code = verdict if isinstance(verdict, ErrorCode) else await verdict
+        if code is not _STILL_ENDING or broker.loop.time() >= until:
+            return code
+        await asyncio.sleep(limits.adding_retry_s)
+        verdict = _admit_now(broker, transactional_id, producer, wanted, adds=True)
+
+
+def _admit_now(
+    broker: Broker,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    wanted: frozenset[Partition],
+    *,
+    adds: bool,
+) -> ErrorCode | asyncio.Future[ErrorCode]:
+    host = broker.transactions.elsewhere(transactional_id)
+    if host is not None:
+        return broker.loop.create_task(
+            _ask(broker, host, transactional_id, producer, wanted, verify_only=not adds)
+        )
+    if adds:
+        return broker.transactions.answer(
+            transactional_id,
+            lambda shard, now_ms: shard.add_partitions(
+                transactional_id, producer, wanted, V2, NONE, now_ms
+            ),
+            lambda error: error.code,
+        )
+    return verify(broker, transactional_id, producer, wanted)
+
+
+async def _ask(
+    broker: Broker,
+    host: int,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    partitions: frozenset[Partition],
+    *,
+    verify_only: bool,
+) -> ErrorCode:
+    """Asks the broker that has the transaction."""
+    from headrace.protocol.messages import add_partitions_to_txn as messages
+
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        topics.setdefault(topic, []).append(index)
+    transaction = messages.AddPartitionsToTxnTransaction(
+        transactional_id=transactional_id,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        verify_only=verify_only,
+        topics=[
+            messages.AddPartitionsToTxnTopic(name=name, partitions=indexes)
+            for name, indexes in topics.items()
+        ],
+    )
+    peers = broker.peers
+    assert peers is not None  # somebody else leads the coordinator's partition
+    try:
+        answer = await peers.request(
+            host,
+            messages.AddPartitionsToTxnRequest(transactions=[transaction]),
+            messages.AddPartitionsToTxnResponse,
+            timeout_s=ASKING_TIMEOUT_S,
+        )
+    except ClientError:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    codes = [
+        answer.error_code,
+        *(
+            one.partition_error_code
+            for result in answer.results_by_transaction
+            for topic in result.topic_results
+            for one in topic.results_by_partition
+        ),
+    ]
+    return code_of_number(next((code for code in codes if code), NONE))
+
+
+def verify(
+    broker: Broker,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    partitions: frozenset[Partition],
+) -> ErrorCode:
+    """The first thing that speaks against writing to the partitions now."""
+    try:
+        verdicts = broker.transactions.read(
+            transactional_id,
+            lambda shard, _: shard.verify_partitions(transactional_id, producer, partitions),
+        )
+    except CoordinatorError as error:
+        return error.code
+    return next((code for code in verdicts.values() if code), NONE)
+
+
+def admit_group(
+    broker: Broker, transactional_id: str, producer: ProducerIdentity, group_id: str, *, adds: bool
+) -> ErrorCode | asyncio.Future[ErrorCode]:
+    """As `admit`, for the offsets of a group; the error is one for TxnOffsetCommit."""
+    try:
+        partition = (GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
+    except CoordinatorError as error:
+        return error.code
+    leader = broker.partitions.find(*partition)
+    if isinstance(leader, SoleLeader) and is_open(leader, producer):
+        return NONE
+    if not adds and not broker.limits.transaction_verification:
+        return NONE
+    return admit(broker, transactional_id, producer, [partition], adds=adds)
+
+
+def group_markers(broker: Broker, group_id: str, producer: ProducerIdentity) -> int:
+    """How many ends of the producer's transactions the partition of the group has seen."""
+    try:
+        leader = _group_leader(broker, group_id)
+        return 0 if leader is None else markers_of(leader, producer)
+    except (CoordinatorError, StorageError):
+        return 0  # who goes on is told what is wrong
+
+
+def has_group_ended(
+    broker: Broker, group_id: str, producer: ProducerIdentity, markers: int, *, adds: bool
+) -> bool:
+    """As `has_ended`, for the partition of the group."""
+    try:
+        leader = _group_leader(broker, group_id)
+        if leader is None:
+            return markers != 0
+        return has_ended(leader, producer, markers, adds=adds)
+    except (CoordinatorError, StorageError):
+        return markers != 0
+
+
+def _group_leader(broker: Broker, group_id: str) -> SoleLeader | None:
+    leader = broker.partitions.find(GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
+    return leader if isinstance(leader, SoleLeader) else None
+
+
+def produce_error(code: ErrorCode, *, adds: bool, knows_abortable: bool) -> ErrorCode:
+    """The coordinator's error as a producer should see it, who asked no coordinator."""
+    if code in _TRY_AGAIN:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS:
+        return code if adds else ErrorCode.NOT_ENOUGH_REPLICAS
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

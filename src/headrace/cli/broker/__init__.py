@@ -1,0 +1,1 @@
+"""`headrace up` and `headrace broker start`."""

@@ -1,0 +1,83 @@
+"""A broker as a process of its own, for a command that needs one and keeps it."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+ADDRESS: Final = re.compile(r"clients connect to +(\S+)")
+LAST_LINE: Final = "Ctrl-C stops it."
+STOP_S: Final = 60.0
+
+
+class BrokerEnded(Exception):
+    """It does not run; what it had to say is on stderr."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"the broker has ended with exit code {code}")
+        self.code = code
+
+
+class ChildBroker:
+    """`headrace up` with these options, stopped in order at the end of the block."""
+
+    def __init__(self, options: Sequence[str]) -> None:
+        self._options = options
+        self._process: subprocess.Popen[str] | None = None
+        self.servers = ""
+
+    def __enter__(self) -> Self:
+        # A group of its own: Ctrl-C is for the command, which still needs its broker to end well.
+        self._process = process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "headrace", "up", *self._options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        try:
+            self.servers = self._address(process)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def wait(self) -> int:
+        """Until the broker ends by itself: its exit code."""
+        assert self._process is not None
+        return self._process.wait()
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+    def _address(self, process: "subprocess.Popen[str]") -> str:
+        """Where it listens, from the screen that it shows once it does."""
+        assert process.stdout is not None
+        servers = ""
+        for line in process.stdout:
+            found = ADDRESS.search(line)
+            servers = found[1] if found else servers
+            if line.startswith(LAST_LINE):
+                return servers
+        raise BrokerEnded(process.wait())

@@ -1,0 +1,1 @@
+"""`headrace cluster`: local clusters, status, reassignment."""

@@ -1,0 +1,96 @@
+"""What `cluster up` knows at one moment, and what changed since the last. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from headrace.cli.cluster.status import Overview
+
+STARTING = "starting"
+UP = "up"
+FENCED = "fenced"
+ELSEWHERE = "up, started elsewhere"
+STOPPED = "stopped"
+DEAD = "dead"
+
+
+class BrokerView(NamedTuple):
+    """One broker: its process, and its place in the cluster."""
+
+    id: int
+    address: str
+    pid: int | None
+    state: str
+    ended: str = ""
+    """How its process ended, if it did."""
+    log: str = ""
+    last_lines: tuple[str, ...] = ()
+    leads: int = 0
+    replicas: int = 0
+    out_of_sync: int = 0
+
+
+class ClusterView(NamedTuple):
+    """All brokers; `overview` is None while nobody answers."""
+
+    brokers: tuple[BrokerView, ...]
+    overview: Overview | None = None
+    zookeeper_runs: bool = True
+
+    @property
+    def controller(self) -> int | None:
+        return None if self.overview is None else self.overview.controller
+
+    @property
+    def is_up(self) -> bool:
+        """Whether every broker serves and somebody is controller."""
+        return self.controller is not None and all(
+            broker.state in (UP, ELSEWHERE) for broker in self.brokers
+        )
+
+
+def state_of(*, runs: bool, exit_code: int | None, live: bool, known: bool) -> str:
+    """One word for a process and what the cluster says of it."""
+    if runs:
+        return UP if live else FENCED if known else STARTING
+    if live:
+        return ELSEWHERE
+    if exit_code is None:
+        return STARTING
+    return STOPPED if exit_code == 0 else DEAD
+
+
+Event = Mapping[str, object]
+
+
+def changes(before: ClusterView | None, now: ClusterView) -> Iterator[Event]:
+    """What a line of output is worth, each as its facts."""
+    known = {broker.id: broker for broker in before.brokers} if before is not None else {}
+    for broker in now.brokers:
+        was = known.get(broker.id)
+        if was is not None and (was.state, was.pid) == (broker.state, broker.pid):
+            continue
+        event: dict[str, object] = {"event": "broker", "broker": broker.id, "state": broker.state}
+        if broker.pid is not None:
+            event["pid"] = broker.pid
+        if broker.ended:
+            event |= {"ended": broker.ended, "log": broker.log, "lines": list(broker.last_lines)}
+        yield event
+    if before is not None and before.zookeeper_runs and not now.zookeeper_runs:
+        yield {"event": "zookeeper", "state": DEAD}
+    if now.controller != (before.controller if before is not None else None):
+        yield {"event": "controller", "controller": now.controller}
+    health = _health(now)
+    if health is not None and health != (_health(before) if before is not None else None):
+        yield {"event": "partitions", **health}
+    if now.is_up and not (before is not None and before.is_up):
+        yield {"event": "up"}
+
+
+def _health(view: ClusterView) -> dict[str, int] | None:
+    if view.overview is None:
+        return None
+    return {
+        "partitions": sum(len(topic.partitions) for topic in view.overview.topics),
+        "under_replicated": len(view.overview.under_replicated),
+        "without_leader": len(view.overview.without_leader),
+    }

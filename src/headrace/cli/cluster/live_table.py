@@ -1,0 +1,197 @@
+"""How `cluster up` shows a cluster: a live table on a terminal, lines of JSON elsewhere."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headrace import __version__
+from headrace.cli.broker.banner import program_name
+from headrace.cli.cluster.cluster_state import DEAD, STARTING, UP, BrokerView, ClusterView, changes
+from headrace.cli.cluster.status import Overview
+from headrace.cli.output import cell, write
+from headrace.client.metadata import PartitionInfo
+from headrace.client.results import TopicPartition
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table
+
+REFRESHES_PER_SECOND: Final = 4
+COLORS: Final = {UP: "green", DEAD: "red", STARTING: "yellow"}
+FEWEST_PARTITIONS: Final = 3
+FIXED_LINES: Final = 12
+"""Of the screen, beside one line a broker, the lines of dead ones and the partitions."""
+
+
+class Screen(Protocol):
+    """Somebody looks on."""
+
+    def show(self, view: ClusterView) -> None: ...
+
+    def say(self, text: str, event: Mapping[str, object]) -> None:
+        """Something beside the state of the cluster: a sentence, or its facts."""
+        ...
+
+
+class Lines:
+    """A line of JSON for each change."""
+
+    def __init__(self) -> None:
+        self._last: ClusterView | None = None
+
+    def show(self, view: ClusterView) -> None:
+        for event in changes(self._last, view):
+            self._write(event)
+        self._last = view
+
+    def say(self, text: str, event: Mapping[str, object]) -> None:
+        self._write(event)
+
+    def _write(self, event: Mapping[str, object]) -> None:
+        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        write(json.dumps({"time": time, **event}, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+
+class _Live:
+    """The screen that is drawn again and again; drawn by rich's own thread."""
+
+    def __init__(self, servers: str, zookeeper: Callable[[], str], folder: str) -> None:
+        self._servers = servers
+        self._zookeeper = zookeeper
+        self._folder = folder
+        self._view = ClusterView(())
+        self._note = "starting"
+
+    def show(self, view: ClusterView) -> None:
+        self._view = view
+        if view.is_up and self._note == "starting":
+            self._note = ""
+
+    def say(self, text: str, event: Mapping[str, object]) -> None:
+        self._note = text
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "RenderResult":
+        from rich.text import Text
+
+        view = self._view
+        yield Text(f"Headrace {__version__}, {len(view.brokers)} brokers", style="bold")
+        yield from self._heading()
+        yield Text()
+        yield _brokers(view)
+        for broker in view.brokers:
+            if broker.state == DEAD:
+                yield Text(f"\nbroker {broker.id} {broker.ended}; {broker.log} ends with", "red")
+                for line in broker.last_lines[-3:] or ("nothing",):
+                    yield Text(f"  {line}", overflow="ellipsis", no_wrap=True)
+        if not view.zookeeper_runs:
+            yield Text("\nZooKeeper is dead: leaders serve on, nothing can be changed", "red")
+        yield Text()
+        yield from _partitions(view, self._room(options.max_height))
+        yield Text(self._note or "Ctrl-C stops it.", style="yellow" if self._note else "")
+
+    def _heading(self) -> "Iterator[RenderableType]":
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2))
+        table.add_row("clients connect to", self._servers)
+        table.add_row("ZooKeeper", self._zookeeper())
+        table.add_row("kept in", self._folder)
+        first = self._servers.partition(",")[0]
+        table.add_row("try", f"{program_name()} cluster status -b {first}")
+        yield table
+
+    def _room(self, height: int) -> int:
+        """For partitions."""
+        dead = sum(broker.state == DEAD for broker in self._view.brokers)
+        used = FIXED_LINES + len(self._view.brokers) + 5 * dead
+        return max(FEWEST_PARTITIONS, height - used)
+
+
+def _brokers(view: ClusterView) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for header in ("BROKER", "STATE", "ADDRESS", "PID"):
+        table.add_column(header)
+    for header in ("LEADS", "REPLICAS", "OUT-OF-SYNC"):
+        table.add_column(header, justify="right")
+    for broker in view.brokers:
+        table.add_row(
+            str(broker.id),
+            Text(_words(broker, view.controller), COLORS.get(broker.state, "yellow")),
+            broker.address,
+            cell(broker.pid),
+            str(broker.leads),
+            str(broker.replicas),
+            Text(str(broker.out_of_sync), "red" if broker.out_of_sync else ""),
+        )
+    return table
+
+
+def _words(broker: BrokerView, controller: int | None) -> str:
+    if broker.id == controller:
+        return f"{broker.state}, controller"
+    return broker.state
+
+
+def _partitions(view: ClusterView, room: int) -> "Iterator[RenderableType]":
+    from rich.table import Table
+    from rich.text import Text
+
+    if view.overview is None:
+        return
+    lagging = view.overview.under_replicated
+    shown = _worth_showing(view.overview)
+    total = sum(len(topic.partitions) for topic in view.overview.topics)
+    without = len(view.overview.without_leader)
+    words = f"{total} partitions, {len(lagging)} under-replicated, {without} without a leader"
+    yield Text(words, "red" if without else "yellow" if lagging else "")
+    if not shown:
+        return
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for header in ("TOPIC", "PARTITION", "LEADER", "REPLICAS", "ISR"):
+        table.add_column(header)
+    for each, info in list(shown.items())[:room]:
+        table.add_row(
+            each.topic,
+            str(each.partition),
+            cell(info.leader) if info.leader >= 0 else Text("none", "red"),
+            cell(info.replicas),
+            Text(cell(info.isr), "yellow" if len(info.isr) < len(info.replicas) else ""),
+        )
+    yield table
+    if len(shown) > room:
+        yield Text(f"... and {len(shown) - room} more")
+
+
+def _worth_showing(overview: Overview) -> dict[TopicPartition, PartitionInfo]:
+    """The topics of people first, and of the internal ones only what is not well."""
+    internal = {topic.name for topic in overview.topics if topic.is_internal}
+    lagging = overview.under_replicated
+    own = {each: info for each, info in overview.partitions() if each.topic not in internal}
+    first = {each: info for each, info in lagging.items() if each in own}
+    return {**first, **own, **lagging}
+
+
+def is_live_terminal() -> bool:
+    """Whether a screen can be drawn and drawn again where output goes."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+@contextmanager
+def open_screen(servers: str, zookeeper: Callable[[], str], folder: str) -> Iterator[Screen]:
+    """A live screen where there is a terminal, lines elsewhere."""
+    if not is_live_terminal():
+        yield Lines()
+        return
+    from rich.live import Live
+
+    screen = _Live(servers, zookeeper, folder)
+    with Live(screen, refresh_per_second=REFRESHES_PER_SECOND):
+        yield screen

@@ -1,0 +1,253 @@
+"""`headrace cluster reassign`: move partitions between brokers; plan, do, watch, cancel."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli import completion
+from headrace.cli.cluster.reassign_plan import (
+    PlannedMove,
+    balanced,
+    changes_of,
+    copied,
+    leaders_of,
+    parse_brokers,
+    parse_rate,
+    replicas_of,
+)
+from headrace.cli.cluster.reassign_progress import ReassignJob
+from headrace.cli.cluster.reassignment_file import Plan, read_plan, write_plan
+from headrace.cli.cluster.status import Overview, take_overview
+from headrace.cli.command import command
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, sentence, usage
+from headrace.cli.output import Table, code_of, remark, report
+from headrace.cli.session import Session, find_topics
+from headrace.cli.topic.topic_commands import Yes, confirm
+from headrace.client.brokers import describe_cluster
+from headrace.client.client import ClusterClient
+from headrace.client.configs import Resource
+from headrace.client.reassignments import Move, alter_reassignments, list_reassignments
+from headrace.client.results import Refusal, TopicPartition
+from headrace.client.throttles import clear_throttle, find_throttled
+
+Topics = Annotated[
+    list[str],
+    typer.Option(
+        "--topic",
+        metavar="TOPIC",
+        help="Only this topic; may be repeated.",
+        autocompletion=completion.topics,
+        show_default="all",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    command(app, "reassign")(reassign)
+
+
+def reassign(
+    session: Session,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="1,2,4-6",
+            help="Spread partitions evenly over these brokers.",
+            show_default="all live brokers",
+        ),
+    ] = None,
+    topic: Topics = [],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", metavar="FILE", help="Follow a plan in the form of kafka-reassign-partitions."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the plan to a file.")
+    ] = None,
+    save_current: Annotated[
+        Path | None,
+        typer.Option("--save-current", metavar="FILE", help="Write the way back to a file."),
+    ] = None,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it; without this, show what would change.")
+    ] = False,
+    throttle: Annotated[
+        str | None,
+        typer.Option("--throttle", metavar="RATE", help="Copy at most so much a second, as 50M."),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Stay until all has been moved.")
+    ] = True,
+    status: Annotated[bool, typer.Option("--status", help="Show what is moving now.")] = False,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Bring back what is moving now.")
+    ] = False,
+    unthrottle: Annotated[
+        bool, typer.Option("--unthrottle", help="Take away limits that --throttle left behind.")
+    ] = False,
+    yes: Yes = False,
+) -> ExitCode | None:
+    """Move partitions to other brokers. Shows before and after; --execute does it."""
+    if sum((status, cancel, execute, unthrottle)) > 1:
+        raise usage("choose one of --execute, --status, --cancel and --unthrottle")
+    if plan is not None and (to is not None or topic):
+        raise usage("a --plan says itself what goes where: leave out --to and --topic")
+    if status:
+        _status(session, topic)
+        return None
+    if unthrottle:
+        return _unthrottle(session)
+    if cancel:
+        return _cancel(session, topic, yes)
+    rate, brokers = parse_rate(throttle), parse_brokers(to)
+    read = None if plan is None else read_plan(plan)
+    job = ReassignJob(session, rate, wait)
+
+    async def work(client: ClusterClient) -> ExitCode:
+        overview = await take_overview(client, timeout_s=session.timeout_s)
+        under_way = await list_reassignments(client, timeout_s=session.timeout_s)
+        chosen = _of_topics(overview, topic)
+        now = replicas_of(overview, under_way)
+        if read is not None:
+            _refuse_strangers(read, overview)
+        wanted = read if read is not None else balanced(chosen, under_way, brokers)
+        changes = changes_of(now, wanted)
+        if save is not None:
+            write_plan(save, {each.partition: each.after for each in changes})
+        if save_current is not None:
+            write_plan(save_current, {each.partition: each.before for each in changes})
+        if execute and changes:
+            _refuse_overlap(changes, under_way)
+            return await job.carry_out(client, overview, now, changes)
+        await job.show(client, overview, now, changes, executed=False)
+        return ExitCode.OK
+
+    try:
+        return session.run(work)
+    except KeyboardInterrupt:
+        if job.begun:
+            job.say_that_it_goes_on()
+        raise
+
+
+def _of_topics(overview: Overview, names: Sequence[str]) -> Overview:
+    known = {topic.name: topic for topic in overview.topics}
+    for name in names:
+        if name not in known:
+            raise not_found("topic", name, known)
+    topics = tuple(known[name] for name in names) if names else overview.topics
+    return Overview(overview.cluster, topics)
+
+
+def _refuse_strangers(plan: Plan, overview: Overview) -> None:
+    """A broker that nobody knows is a slip of the pen, and better said before anything is done."""
+    known = overview.loads
+    for broker in dict.fromkeys(broker for replicas in plan.values() for broker in replicas):
+        if broker not in known:
+            there_are = ", ".join(map(str, known))
+            raise CommandFailed(
+                f"the plan names broker {broker}, which the cluster does not know (there are: "
+                f"{there_are})",
+                ExitCode.NOT_FOUND,
+            )
+
+
+def _refuse_overlap(
+    changes: Sequence[PlannedMove], under_way: Mapping[TopicPartition, Move]
+) -> None:
+    moving = [each.partition for each in changes if each.partition in under_way]
+    if moving:
+        raise CommandFailed(
+            f"{moving[0]} is moving already ({len(moving)} of these partitions are); wait for it "
+            "(--status) or bring it back (--cancel)"
+        )
+
+
+def _status(session: Session, topics: Sequence[str]) -> None:
+    async def work(client: ClusterClient) -> list[dict[str, object]]:
+        moves = await _under_way(client, session, topics)
+        await client.refresh(sorted({each.topic for each in moves}), timeout_s=session.timeout_s)
+        leaders = leaders_of(client, moves)
+        adding = {each: move.adding for each, move in moves.items()}
+        progress = await copied(client, adding, leaders, timeout_s=session.timeout_s)
+        return [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "replicas": list(move.replicas),
+                "adding": list(move.adding),
+                "removing": list(move.removing),
+                "bytes_copied": progress[each].bytes,
+                "bytes": progress[each].of,
+                "percent": progress[each].percent,
+            }
+            for each, move in sorted(moves.items())
+        ]
+
+    facts = session.run(work)
+    headers = ("TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING", "COPIED", "OF", "%")
+    rows = [tuple(each.values()) for each in facts]
+    session.output.show(facts, Table(headers, rows) if rows else "nothing is moving")
+
+
+async def _under_way(
+    client: ClusterClient, session: Session, topics: Sequence[str]
+) -> dict[TopicPartition, Move]:
+    await find_topics(client, topics, timeout_s=session.timeout_s)
+    moves = await list_reassignments(client, timeout_s=session.timeout_s)
+    return {each: move for each, move in moves.items() if not topics or each.topic in topics}
+
+
+def _cancel(session: Session, topics: Sequence[str], yes: bool) -> ExitCode:
+    async def look(client: ClusterClient) -> dict[TopicPartition, Move]:
+        return await _under_way(client, session, topics)
+
+    moves = session.run(look)
+    if moves:
+        confirm(f"Bring back {len(moves)} partitions that are moving?", yes)
+
+    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
+        done = await alter_reassignments(client, dict.fromkeys(moves), timeout_s=session.timeout_s)
+        brokers = {broker for move in moves.values() for broker in move.replicas}
+        names = {each.topic for each in moves}
+        # Those that have just died are among the brokers that clients are told of.
+        cluster = await describe_cluster(client, timeout_s=session.timeout_s)
+        live = sorted(brokers & {broker.id for broker in cluster.live})
+        await clear_throttle(client, live, sorted(names), timeout_s=session.timeout_s)
+        return done
+
+    outcomes = session.run(work) if moves else {}
+    cancelled = sorted(each for each, why in outcomes.items() if why is None)
+    failed = {each: why for each, why in outcomes.items() if why is not None}
+    facts = [
+        {"topic": each.topic, "partition": each.partition, "status": "cancelled"}
+        for each in cancelled
+    ]
+    said = "\n".join(f"cancelled the move of {each}" for each in cancelled)
+    session.output.show(facts, said or "nothing is moving")
+    for each, why in failed.items():
+        remark(f"{each}: {sentence(why)}")
+    return code_of(len(outcomes), list(failed.values()))
+
+
+def _unthrottle(session: Session) -> ExitCode:
+    async def work(client: ClusterClient) -> dict[Resource, Refusal | None]:
+        overview = await take_overview(client, timeout_s=session.timeout_s)
+        brokers, topics = await find_throttled(
+            client,
+            [broker.id for broker in overview.cluster.live],
+            [topic.name for topic in overview.topics],
+            timeout_s=session.timeout_s,
+        )
+        return await clear_throttle(client, brokers, topics, timeout_s=session.timeout_s)
+
+    done = {f"{each.kind.name.lower()} {each.name}": why for each, why in session.run(work).items()}
+    if not done:
+        session.output.show([], "no limit is set")
+        return ExitCode.OK
+    return report(session.output, "the limit of", "took away", done)

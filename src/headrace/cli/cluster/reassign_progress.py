@@ -1,0 +1,233 @@
+"""One reassignment on its way: shown, begun, watched to its end."""
+
+import asyncio
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from headrace.cli.cluster.reassign_plan import (
+    PlannedMove,
+    Replicas,
+    broker_totals,
+    copied,
+    counted,
+    human,
+    leaders_of,
+)
+from headrace.cli.cluster.reassignment_file import plan_facts
+from headrace.cli.cluster.status import Overview
+from headrace.cli.exits import CommandFailed, ExitCode, sentence
+from headrace.cli.output import Block, Format, Table, code_of, remark
+from headrace.cli.session import Session
+from headrace.client.client import ClusterClient
+from headrace.client.elections import Election, elect_leaders
+from headrace.client.reassignments import Move, alter_reassignments, list_reassignments
+from headrace.client.results import TopicPartition
+from headrace.client.throttles import clear_throttle, set_throttle
+from headrace.protocol.errors import ErrorCode
+
+POLL_S: Final = 0.5
+REMARK_S: Final = 10.0  # between two sentences on progress where there is no terminal
+STILL_MOVING: Final = (
+    "the partitions go on moving; headrace cluster reassign --status shows how far they are, "
+    "--cancel brings them back"
+)
+
+
+class ReassignJob:
+    """One plan on its way: shown, begun, watched."""
+
+    def __init__(self, session: Session, rate: int | None, wait: bool) -> None:
+        self._session = session
+        self._timeout_s = session.timeout_s
+        self._rate = rate
+        self._wait = wait
+        self.begun = False
+
+    async def show(
+        self,
+        client: ClusterClient,
+        overview: Overview,
+        now: Mapping[TopicPartition, Replicas],
+        changes: Sequence[PlannedMove],
+        *,
+        executed: bool,
+    ) -> None:
+        sizes = await self._sizes(client, overview, changes)
+        to_copy = sum(len(each.copies) * sizes[each.partition] for each in changes)
+        after = {**now, **{each.partition: each.after for each in changes}}
+        facts = {
+            "executed": executed,
+            "bytes_to_copy": to_copy,
+            "moves": [_change_facts(each) for each in changes],
+            "brokers": _broker_facts(overview, now, after),
+            "plan": plan_facts({each.partition: each.after for each in changes}),
+        }
+        self._session.output.show(facts, *_plan_blocks(facts, changes, to_copy, executed))
+
+    async def _sizes(
+        self, client: ClusterClient, overview: Overview, changes: Sequence[PlannedMove]
+    ) -> dict[TopicPartition, int]:
+        moving = {each.partition: () for each in changes if each.copies}
+        leaders = {each: info.leader for each, info in overview.partitions()}
+        found = await copied(client, moving, leaders, timeout_s=self._timeout_s)
+        return {each.partition: 0 for each in changes} | {e: of.of for e, of in found.items()}
+
+    async def carry_out(
+        self,
+        client: ClusterClient,
+        overview: Overview,
+        now: Mapping[TopicPartition, Replicas],
+        changes: Sequence[PlannedMove],
+    ) -> ExitCode:
+        await self.show(client, overview, now, changes, executed=True)
+        if self._rate is not None:
+            await self._throttle(client, changes)
+        self.begun = True
+        outcomes = await alter_reassignments(
+            client, {each.partition: each.after for each in changes}, timeout_s=self._timeout_s
+        )
+        failed = {each: why for each, why in outcomes.items() if why is not None}
+        for each, why in failed.items():
+            remark(f"{each}: {sentence(why)}")
+        started = [each for each in changes if each.partition not in failed]
+        if self._wait and started:
+            await self._watch(client, started)
+            await self._finish(client, started)
+        elif started:
+            self.say_that_it_goes_on()
+        return code_of(len(changes), list(failed.values()))
+
+    def say_that_it_goes_on(self) -> None:
+        limit = "; --unthrottle takes the limit away when they are there"
+        remark(STILL_MOVING + (limit if self._rate is not None else ""))
+
+    async def _throttle(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
+        assert self._rate is not None
+        moves = {each.partition: (each.before, each.after) for each in changes}
+        done = await set_throttle(client, moves, self._rate, timeout_s=self._timeout_s)
+        for resource, why in done.items():
+            if why is not None:
+                raise CommandFailed(
+                    f"no limit could be set on {resource.name}: {sentence(why)}; nothing was moved"
+                )
+
+    async def _watch(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
+        """Returns when none of them is under way any more."""
+        total = len(changes)
+        loop = asyncio.get_running_loop()
+        said = loop.time()
+        copying = {each.partition: each.copies for each in changes}
+        with _bar(total, shown=self._session.output.form is Format.TEXT) as tell:
+            while True:
+                left = await list_reassignments(client, list(copying), timeout_s=self._timeout_s)
+                text = f"{total - len(left)} of {total} partitions moved"
+                if left:
+                    await client.refresh(sorted({e.topic for e in left}), timeout_s=self._timeout_s)
+                    text += f", {await self._percent(client, left)} % copied"
+                if not tell(total - len(left), text) and loop.time() - said > REMARK_S:
+                    said = loop.time()
+                    remark(text)
+                if not left:
+                    return
+                await asyncio.sleep(POLL_S)
+
+    async def _percent(self, client: ClusterClient, left: Mapping[TopicPartition, Move]) -> int:
+        moves = {each: move.adding for each, move in left.items()}
+        leaders = leaders_of(client, left)
+        progress = await copied(client, moves, leaders, timeout_s=self._timeout_s)
+        whole = sum(each.of for each in progress.values())
+        return 100 if not whole else sum(each.bytes for each in progress.values()) * 100 // whole
+
+    async def _finish(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
+        """The preferred replicas lead, as the plan has it; limits are for the time of the move."""
+        if self._rate is not None:
+            brokers = {broker for each in changes for broker in (*each.before, *each.after)}
+            topics = {each.partition.topic for each in changes}
+            await clear_throttle(client, sorted(brokers), sorted(topics), timeout_s=self._timeout_s)
+        moved = [each.partition for each in changes]
+        outcomes = await elect_leaders(client, Election.PREFERRED, moved, timeout_s=self._timeout_s)
+        for each, why in outcomes.items():
+            if why is not None and why.code is not ErrorCode.ELECTION_NOT_NEEDED:
+                remark(f"{each} is not led by its preferred replica yet: {sentence(why)}")
+        remark(f"moved {counted(len(changes), 'partition')}")
+
+
+def _change_facts(change: PlannedMove) -> dict[str, object]:
+    return {
+        "topic": change.partition.topic,
+        "partition": change.partition.partition,
+        "before": list(change.before),
+        "after": list(change.after),
+        "copies_to": list(change.copies),
+    }
+
+
+def _broker_facts(
+    overview: Overview,
+    now: Mapping[TopicPartition, Replicas],
+    after: Mapping[TopicPartition, Replicas],
+) -> list[dict[str, object]]:
+    held_now, led_now = broker_totals(now)
+    held_after, led_after = broker_totals(after)
+    known = {broker.id for broker in overview.cluster.brokers}
+    return [
+        {
+            "id": broker,
+            "replicas_before": held_now[broker],
+            "replicas_after": held_after[broker],
+            "preferred_before": led_now[broker],
+            "preferred_after": led_after[broker],
+        }
+        for broker in sorted(known | held_now.keys() | held_after.keys())
+    ]
+
+
+def _plan_blocks(
+    facts: Mapping[str, object], changes: Sequence[PlannedMove], to_copy: int, executed: bool
+) -> list[Block]:
+    if not changes:
+        return ["nothing to move: the partitions are where they should be"]
+    brokers = facts["brokers"]
+    assert isinstance(brokers, list)
+    copies = sum(len(each.copies) for each in changes)
+    summary = (
+        f"{counted(len(changes), 'partition')} to change, "
+        f"{counted(copies, 'replica')} to copy ({human(to_copy)})."
+    )
+    return [
+        Table(
+            ("TOPIC", "PARTITION", "BEFORE", "AFTER", "COPIED TO"),
+            [(*each.partition, each.before, each.after, each.copies) for each in changes],
+        ),
+        Table(
+            ("BROKER", "REPLICAS", "AFTER", "PREFERRED LEADER", "AFTER"),
+            [tuple(each.values()) for each in brokers],
+        ),
+        summary if executed else f"{summary}\nNothing was changed: --execute does it.",
+    ]
+
+
+Tell = Callable[[int, str], bool]
+"""Says how many are done; whether anybody saw it."""
+
+
+@contextmanager
+def _bar(total: int, *, shown: bool) -> Iterator[Tell]:
+    """A bar on stderr while the block runs, on a terminal."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda done, text: False
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=total)
+
+        def tell(done: int, text: str) -> bool:
+            bar.update(task, completed=done, description=text)
+            return True
+
+        yield tell

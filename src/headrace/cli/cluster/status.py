@@ -1,0 +1,84 @@
+"""What a cluster looks like at one moment, as numbers: for `cluster status` and the live table."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from headrace.client.brokers import ClusterInfo, describe_cluster
+from headrace.client.client import ClusterClient
+from headrace.client.metadata import NO_BROKER, PartitionInfo, TopicInfo
+from headrace.client.results import TopicPartition
+from headrace.client.topics import list_topics
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoad:
+    """What one broker carries."""
+
+    leads: int
+    preferred: int
+    """How many it leads when every first replica leads."""
+    replicas: int
+    out_of_sync: int
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Brokers and partitions; everything else follows from them."""
+
+    cluster: ClusterInfo
+    topics: tuple[TopicInfo, ...]
+
+    def partitions(self) -> Iterator[tuple[TopicPartition, PartitionInfo]]:
+        for topic in self.topics:
+            for index in sorted(topic.partitions):
+                yield TopicPartition(topic.name, index), topic.partitions[index]
+
+    @cached_property
+    def loads(self) -> dict[int, BrokerLoad]:
+        """By broker id, of every broker that is known or holds a replica."""
+        leads, preferred = Counter[int](), Counter[int]()
+        replicas, out_of_sync = Counter[int](), Counter[int]()
+        for _, info in self.partitions():
+            leads[info.leader] += 1
+            preferred[info.replicas[0] if info.replicas else NO_BROKER] += 1
+            replicas.update(info.replicas)
+            out_of_sync.update(set(info.replicas) - set(info.isr))
+        known = {broker.id for broker in self.cluster.brokers} | replicas.keys()
+        return {
+            id_: BrokerLoad(leads[id_], preferred[id_], replicas[id_], out_of_sync[id_])
+            for id_ in sorted(known)
+        }
+
+    @cached_property
+    def under_replicated(self) -> dict[TopicPartition, PartitionInfo]:
+        """Partitions of which a replica is not in sync."""
+        return {
+            each: info for each, info in self.partitions() if len(info.isr) < len(info.replicas)
+        }
+
+    @cached_property
+    def without_leader(self) -> dict[TopicPartition, PartitionInfo]:
+        return {each: info for each, info in self.partitions() if info.leader == NO_BROKER}
+
+    @cached_property
+    def not_preferred(self) -> dict[TopicPartition, PartitionInfo]:
+        """Partitions that another than their first replica leads."""
+        return {
+            each: info
+            for each, info in self.partitions()
+            if info.replicas and info.leader not in (NO_BROKER, info.replicas[0])
+        }
+
+    @property
+    def controller(self) -> int | None:
+        id_ = self.cluster.controller_id
+        return None if id_ == NO_BROKER else id_
+
+
+async def take_overview(client: ClusterClient, *, timeout_s: float) -> Overview:
+    """Two requests, whatever the size of the cluster."""
+    cluster = await describe_cluster(client, timeout_s=timeout_s)
+    topics = await list_topics(client, timeout_s=timeout_s)
+    return Overview(cluster, tuple(topics))

@@ -1,0 +1,380 @@
+"""`headrace cluster up`: a real local cluster in the foreground; `cluster shutdown` ends it.
+
+Ctrl-C or SIGTERM stops the brokers one after the other, the controller last, then ZooKeeper; the
+exit code is 0. A second signal kills them. A broker that dies stays dead and is shown so, or with
+`--restart` comes back, later each time it does not stay up. Where none comes up at all the command
+ends with exit code 1 and what the first of them said.
+"""
+
+import asyncio
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import SystemRandom
+from typing import Annotated, Final
+
+import typer
+
+from headrace.cli import command
+from headrace.cli.broker.options import DEFAULT_PORT, MAX_PORT
+from headrace.cli.broker.up import data_folder
+from headrace.cli.cluster.cluster_state import BrokerView, ClusterView, state_of
+from headrace.cli.cluster.live_table import Screen, open_screen
+from headrace.cli.cluster.local_broker import LocalBroker, how_it_ended
+from headrace.cli.cluster.local_cluster import (
+    EMBEDDED,
+    LocalCluster,
+    LocalClusterPlan,
+    find_running,
+)
+from headrace.cli.cluster.process_reaper import lives
+from headrace.cli.cluster.status import Overview, take_overview
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.output import remark
+from headrace.cli.session import parse_assignments
+from headrace.client.client import ClusterClient
+from headrace.client.errors import ClientError
+from headrace.clock import SystemClock
+from headrace.cluster.settings import BrokerSettings, InvalidSetting
+
+LOOK_S: Final = 0.5
+LOOK_TIMEOUT_S: Final = 2.0
+STOP_S: Final = 30.0
+POLL_S: Final = 0.02
+MAX_BROKERS: Final = 64
+FIRST_RESTART_S: Final = 0.5
+MAX_RESTART_S: Final = 30.0
+NOTICED_S: Final = 5.0
+"""By then the cluster knows that a broker has ended; who is live there was started elsewhere."""
+STAYED_UP_S: Final = 60.0
+"""A broker that ran for so long is restarted at once again."""
+CLIENT_ID: Final = "headrace-cluster-up"
+FOLDER: Final = "cluster"
+
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        help="The cluster's directory; it is made if it is missing.",
+        show_default="your data folder",
+    ),
+]
+
+
+def default_folder() -> Path:
+    return data_folder() / FOLDER
+
+
+def up(
+    brokers: Annotated[
+        int, typer.Option("--brokers", "-n", metavar="N", min=1, max=MAX_BROKERS)
+    ] = 3,
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port",
+            metavar="PORT",
+            min=0,
+            max=MAX_PORT,
+            help="Of the first broker, the others take the next ones; 0 takes free ones.",
+        ),
+    ] = DEFAULT_PORT,
+    data: Data = None,
+    ephemeral: Annotated[
+        bool, typer.Option("--ephemeral", help="Keep nothing: a temporary directory.")
+    ] = False,
+    zookeeper: Annotated[
+        str,
+        typer.Option(
+            "--zookeeper",
+            metavar="embedded|HOST:PORT,...",
+            help="A ZooKeeper that runs, with a chroot if you like; embedded starts one here.",
+        ),
+    ] = EMBEDDED,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Start a broker again when it dies.")
+    ] = False,
+    settings: Annotated[
+        list[str],
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting of all brokers; repeatable."),
+    ] = [],
+) -> None:
+    """Start a cluster on this machine: some brokers, each a process, and a ZooKeeper."""
+
+    def work() -> ExitCode:
+        if ephemeral and data is not None:
+            raise usage("--ephemeral keeps nothing, so it takes no --data")
+        if port and port + brokers - 1 > MAX_PORT:
+            raise usage(f"{brokers} brokers from port {port} on need ports above {MAX_PORT}")
+        given = parse_assignments(settings, "--set")
+        _check(given)
+        kept = data or default_folder()
+        folder = Path(tempfile.mkdtemp(prefix="headrace-")) if ephemeral else kept
+        plan = LocalClusterPlan(folder.absolute(), brokers, port, zookeeper, given, ephemeral)
+        return _run(LocalCluster(plan), restart=restart)
+
+    raise typer.Exit(command.guard(work))
+
+
+def _check(settings: Mapping[str, str]) -> None:
+    for name in ("node.id", "broker.id", "listeners", "log.dirs", "log.dir", "zookeeper.connect"):
+        if name in settings:
+            raise usage(f"--set {name}: `cluster up` chooses it for each broker")
+    try:
+        BrokerSettings.parse(settings)
+    except InvalidSetting as error:
+        raise usage(str(error)) from error
+
+
+def _run(cluster: LocalCluster, *, restart: bool) -> ExitCode:
+    cluster.check()
+    cluster.lock()
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(_Supervisor(cluster, restart=restart).run())
+    finally:
+        cluster.close()
+
+
+class _Supervisor:
+    """Watches the processes and shows what it sees until it is told to stop."""
+
+    def __init__(self, cluster: LocalCluster, *, restart: bool) -> None:
+        self._cluster = cluster
+        self._restarts = {broker.id: _Restarts() for broker in cluster.brokers} if restart else {}
+        self._overview: Overview | None = None
+        self._was_up = False
+        self._ended: dict[int, float] = {}
+
+    async def run(self) -> ExitCode:
+        stopping = asyncio.Event()
+        self._listen(stopping)
+        cluster = self._cluster
+        folder = "nowhere (--ephemeral)" if cluster.plan.ephemeral else str(cluster.folder)
+        with open_screen(cluster.bootstrap_servers, lambda: cluster.zookeeper, folder) as screen:
+            servers = cluster.bootstrap_servers
+            screen.say(
+                "starting",
+                {"event": "starting", "bootstrap_servers": servers, "folder": str(cluster.folder)},
+            )
+            await self._start(screen)
+            looking = asyncio.create_task(self._look())
+            try:
+                while not stopping.is_set():
+                    self._revive()
+                    screen.show(self._view())
+                    if self._came_to_nothing():
+                        break
+                    await _wait(stopping, LOOK_S)
+                await self._stop(screen)
+            finally:
+                looking.cancel()
+        if not stopping.is_set():
+            raise self._failure()
+        return ExitCode.OK
+
+    def _came_to_nothing(self) -> bool:
+        """Whether every broker has failed, and the cluster has never answered."""
+        return (
+            not self._was_up
+            and not self._restarts
+            and all(broker.exit_code for broker in self._cluster.brokers)
+        )
+
+    def _failure(self) -> CommandFailed:
+        first = self._cluster.brokers[0]
+        words = (first.last_lines() or ["it said nothing"])[-1].removeprefix("headrace: ")
+        return CommandFailed(
+            f"no broker came up; broker {first.id}: {words} (its log: {first.log})"
+        )
+
+    async def _start(self, screen: Screen) -> None:
+        # A signal waits for this: what was half started could not be told from what was not.
+        starting = asyncio.create_task(asyncio.to_thread(self._cluster.start))
+        while not starting.done():
+            screen.show(self._view())
+            await asyncio.wait([starting], timeout=LOOK_S)
+        await starting
+
+    def _listen(self, stopping: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+
+        def first() -> None:
+            for number in signals:
+                loop.remove_signal_handler(number)
+                signal.signal(number, second)
+            stopping.set()
+
+        def second(number: int, _: object) -> None:
+            self._cluster.close()
+            os._exit(128 + number)
+
+        signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        for number in signals:
+            loop.add_signal_handler(number, first)
+
+    async def _look(self) -> None:
+        """Asks the cluster again and again; while nobody answers, nothing is known."""
+        client = ClusterClient(
+            self._cluster.bootstrap_servers,
+            client_id=CLIENT_ID,
+            clock=SystemClock(),
+            random=SystemRandom(),
+            request_timeout_s=LOOK_TIMEOUT_S,
+            connect_timeout_s=LOOK_TIMEOUT_S,
+        )
+        async with client:
+            while True:
+                try:
+                    self._overview = await take_overview(client, timeout_s=LOOK_TIMEOUT_S)
+                    self._was_up = True
+                except ClientError:
+                    self._overview = None
+                await asyncio.sleep(LOOK_S)
+
+    def _revive(self) -> None:
+        for broker in self._cluster.brokers:
+            restarts = self._restarts.get(broker.id)
+            if restarts is not None and broker.exit_code not in (None, 0) and restarts.is_due():
+                restarts.started()
+                self._cluster.start_broker(broker)
+
+    def _view(self) -> ClusterView:
+        self._cluster.write_state()
+        return ClusterView(
+            tuple(self._broker_view(broker) for broker in self._cluster.brokers),
+            self._overview,
+            self._cluster.zookeeper_runs,
+        )
+
+    def _broker_view(self, broker: LocalBroker) -> BrokerView:
+        overview = self._overview
+        known = overview.cluster.brokers if overview is not None else ()
+        code = broker.exit_code
+        live = any(each.id == broker.id and not each.fenced for each in known)
+        state = state_of(
+            runs=broker.runs,
+            exit_code=code,
+            live=live and not self._has_just_ended(broker),
+            known=any(each.id == broker.id for each in known),
+        )
+        load = overview.loads.get(broker.id) if overview is not None else None
+        ended = code is not None
+        return BrokerView(
+            broker.id,
+            f"127.0.0.1:{broker.port}",
+            broker.pid if broker.runs else None,
+            state,
+            how_it_ended(code) if code is not None else "",
+            str(broker.log),
+            tuple(broker.last_lines()) if ended else (),
+            *((load.leads, load.replicas, load.out_of_sync) if load is not None else ()),
+        )
+
+    def _has_just_ended(self, broker: LocalBroker) -> bool:
+        """Whether the cluster may not have noticed yet."""
+        if broker.runs:
+            self._ended.pop(broker.id, None)
+            return False
+        now = time.monotonic()
+        return now - self._ended.setdefault(broker.id, now) < NOTICED_S
+
+    async def _stop(self, screen: Screen) -> None:
+        """One after the other, so that each can hand over what it leads; the controller last."""
+        last = self._overview.controller if self._overview is not None else None
+        order = sorted(self._cluster.brokers, key=lambda broker: (broker.id == last, broker.id))
+        for broker in order:
+            if not broker.runs:
+                continue
+            note = f"stopping broker {broker.id}; Ctrl-C once more kills them all"
+            screen.say(note, {"event": "stopping", "broker": broker.id})
+            broker.ask_to_stop()
+            await asyncio.to_thread(broker.wait_or_kill, STOP_S)
+            screen.show(self._view())
+        screen.say("stopping ZooKeeper", {"event": "stopping", "zookeeper": True})
+        await asyncio.to_thread(self._cluster.stop_zookeeper)
+        screen.say("stopped", {"event": "stopped"})
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return
+
+
+class _Restarts:
+    """When a broker may be started again."""
+
+    def __init__(self) -> None:
+        self._pause_s = FIRST_RESTART_S
+        self._last = time.monotonic()
+        self._died: float | None = None
+
+    def is_due(self) -> bool:
+        now = time.monotonic()
+        if self._died is None:
+            self._died = now
+            if now - self._last > STAYED_UP_S:
+                self._pause_s = FIRST_RESTART_S
+        return now - self._died >= self._pause_s
+
+    def started(self) -> None:
+        self._last = time.monotonic()
+        self._died = None
+        self._pause_s = min(MAX_RESTART_S, self._pause_s * 2)
+
+
+def shutdown(
+    data: Data = None,
+    broker: Annotated[
+        int | None,
+        typer.Option("--broker", metavar="ID", help="Only this one; the others take over."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")
+    ] = 60.0,
+) -> None:
+    """Stop a cluster that `cluster up` started on this machine, or one of its brokers."""
+
+    def work() -> ExitCode:
+        folder = (data or default_folder()).absolute()
+        running = find_running(folder)
+        if running is None:
+            raise CommandFailed(
+                f"no cluster of `headrace cluster up` runs in {folder}", ExitCode.NOT_FOUND
+            )
+        if broker is None:
+            # By its lock: a process that its parent has not waited for yet looks alive.
+            _end(running.pid, lambda: find_running(folder) is None, timeout)
+            remark("stopped the cluster")
+            return ExitCode.OK
+        if broker not in running.brokers:
+            raise not_found("broker", str(broker), map(str, running.brokers))
+        pid = running.brokers[broker]
+        if pid is None:
+            raise CommandFailed(f"broker {broker} does not run")
+        _end(pid, lambda: not lives(pid), timeout)
+        remark(f"stopped broker {broker}")
+        return ExitCode.OK
+
+    raise typer.Exit(command.guard(work))
+
+
+def _end(pid: int, has_ended: Callable[[], bool], timeout_s: float) -> None:
+    give_up = time.monotonic() + timeout_s
+    os.kill(pid, signal.SIGTERM)
+    while not has_ended():
+        if time.monotonic() > give_up:
+            raise CommandFailed(f"process {pid} has not ended within {timeout_s:g} s")
+        time.sleep(POLL_S)
+
+
+def register(app: typer.Typer) -> None:
+    app.command("up")(up)
+    app.command("shutdown")(shutdown)

@@ -1,0 +1,172 @@
+"""What every command has in common: the options of the connection, and a decent end.
+
+`@command(app, "name")` adds those options to a function whose first argument is the `Session`. All
+that goes wrong becomes one sentence on stderr and an exit code; nothing ends in a traceback.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import Parameter, signature
+from typing import Annotated, Final, TypeAlias
+
+import typer
+
+from headrace.cli.exits import ExitCode, explain
+from headrace.cli.output import Format, Output, remark
+from headrace.cli.profiles import client_settings, parse_overrides
+from headrace.cli.session import DEFAULT_TIMEOUT_S, Session
+from headrace.cli.sigterm import Terminated
+
+Body: TypeAlias = Callable[..., ExitCode | None]
+"""A command: a session and its own options in, an exit code out; None is success."""
+
+DEBUG_VARIABLE: Final = "HEADRACE_DEBUG"  # set: errors that nobody expected come with a traceback
+_CONNECTION: Final = "Connection"
+
+Servers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "--bootstrap-servers",
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT,...",
+        help="Brokers to ask first.",
+        show_default="the profile's, else 127.0.0.1:9092",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        help="Use this profile of the configuration file.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+Overrides = Annotated[
+    list[str],
+    typer.Option(
+        "-X",
+        metavar="NAME=VALUE",
+        help="Set a client setting, as -X security.protocol=SSL; may be repeated.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0.1,
+        help="How long to wait for the cluster.",
+        rich_help_panel=_CONNECTION,
+    ),
+]
+Form = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
+
+_SHARED: Final[tuple[tuple[str, object, object], ...]] = (
+    ("format", Form, Format.TEXT),
+    ("bootstrap_server", Servers, None),
+    ("profile", Profile, None),
+    ("overrides", Overrides, []),
+    ("timeout", Timeout, DEFAULT_TIMEOUT_S),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    """Options that were given before the command's name, as `headrace --profile p topic list`."""
+
+    bootstrap_server: str | None = None
+    profile: str | None = None
+
+
+def command(app: typer.Typer, name: str, *, own_format: bool = False) -> Callable[[Body], Body]:
+    """Makes a function a command of `app`; with `own_format` it reads --format by itself."""
+
+    def register(body: Body) -> Body:
+        own = [each for each in signature(body).parameters.values() if each.name != "session"]
+        shared = [row for row in _SHARED if not (own_format and row[0] == "format")]
+
+        def run(ctx: typer.Context, **values: object) -> None:
+            given = {each[0]: values.pop(each[0]) for each in shared}
+            outer = ctx.find_root().obj or Outer()
+
+            def work() -> ExitCode | None:
+                session = _session(outer, **given)  # type: ignore[arg-type]  # typer checked them
+                return body(session, **values)
+
+            raise typer.Exit(guard(work))
+
+        added = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for name, annotation, default in shared
+        ]
+        context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        keyword_only = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own]
+        run.__signature__ = signature(body).replace(  # type: ignore[attr-defined]
+            parameters=[context, *keyword_only, *added],
+            return_annotation=None,
+        )
+        app.command(name, help=body.__doc__)(run)
+        return body
+
+    return register
+
+
+def _session(
+    outer: Outer,
+    *,
+    bootstrap_server: str | None,
+    profile: str | None,
+    overrides: list[str],
+    timeout: float,
+    format: Format = Format.TEXT,  # noqa: A002
+) -> Session:
+    settings = client_settings(
+        servers=bootstrap_server or outer.bootstrap_server,
+        profile=profile or outer.profile,
+        overrides=parse_overrides(overrides),
+    )
+    named = bool(bootstrap_server or outer.bootstrap_server)
+    return Session(settings, Output(format), timeout, servers_named=named)
+
+
+def guard(work: Callable[[], ExitCode | None]) -> int:
+    """Runs a command's work; the result is its exit code."""
+    try:
+        code = work() or ExitCode.OK
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_stdout()
+        return ExitCode.BROKEN_PIPE
+    except Terminated:
+        return ExitCode.TERMINATED
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except typer.Abort:  # Ctrl-C or Ctrl-D where a question was asked
+        return ExitCode.INTERRUPTED
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except Exception as error:  # whatever it is, the person gets a sentence
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        failure = explain(error)
+        remark(str(failure))
+        return failure.code
+    return code
+
+
+def _drop_stdout() -> None:
+    """The reader has gone (`| head`): what is still buffered must not fail at exit once more."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -1,0 +1,158 @@
+"""`headrace config`: settings of topics, brokers and groups."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from headrace.cli.command import command
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.output import Table
+from headrace.cli.session import Session, find_topics
+from headrace.cli.topic.topic_commands import DryRun, changes_of
+from headrace.client.brokers import describe_cluster
+from headrace.client.client import ClusterClient
+from headrace.client.configs import (
+    ConfigEntry,
+    Resource,
+    ResourceKind,
+    alter_configs,
+    describe_configs,
+)
+from headrace.client.results import Refusal
+
+app = typer.Typer(help="Settings of topics, brokers and groups.", no_args_is_help=True)
+
+
+class ResourceKindOption(StrEnum):
+    """What has settings, as the command line calls it."""
+
+    TOPIC = "topic"
+    BROKER = "broker"
+    GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
+
+
+# The default of all brokers has an empty name on the wire.
+_ALL_BROKERS = "default"
+
+KindArgument = Annotated[
+    ResourceKindOption, typer.Argument(metavar="KIND", help="What it belongs to.")
+]
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="Topic, broker id (or 'default'), group.", show_default=False
+    ),
+]
+
+
+def _resource(kind: ResourceKindOption, name: str) -> Resource:
+    all_brokers = kind is ResourceKindOption.BROKER and name == _ALL_BROKERS
+    return Resource(ResourceKind[kind.name], "" if all_brokers else name)
+
+
+@command(app, "get")
+def get(
+    session: Session,
+    kind: KindArgument,
+    name: NameArgument,
+    keys: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SETTING", help="Only these.", show_default=False),
+    ] = None,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only what differs from the default.")
+    ] = False,
+) -> None:
+    """Show settings, their values and where each value comes from."""
+    resource = _resource(kind, name)
+
+    async def work(client: ClusterClient) -> list[ConfigEntry] | Refusal:
+        if kind is ResourceKindOption.TOPIC:
+            await find_topics(client, [name], timeout_s=session.timeout_s)
+        if kind is ResourceKindOption.BROKER:
+            await _find_broker(client, name, session)
+        found = await describe_configs(
+            client, [resource], timeout_s=session.timeout_s, names=keys or None
+        )
+        return found[resource]
+
+    entries = session.run(work)
+    if isinstance(entries, Refusal):
+        raise refused(f"settings of {kind} {name!r}", entries)
+    missing = set(keys or ()) - {entry.name for entry in entries}
+    if missing:
+        raise not_found("setting", min(missing), [entry.name for entry in entries])
+    shown = [entry for entry in entries if not (changed and entry.is_default)]
+    facts = [
+        {
+            "name": entry.name,
+            "value": entry.value,
+            "source": entry.source.name.lower().replace("_", "-"),
+            "read_only": entry.read_only,
+            "sensitive": entry.sensitive,
+        }
+        for entry in shown
+    ]
+    rows = [
+        (each["name"], "(hidden)" if each["sensitive"] else each["value"], each["source"])
+        for each in facts
+    ]
+    session.output.show(facts, Table(("SETTING", "VALUE", "SOURCE"), rows))
+
+
+async def _find_broker(client: ClusterClient, name: str, session: Session) -> None:
+    """A broker is asked for its own settings; says what is wrong where it cannot be."""
+    if not name.isdecimal():
+        return
+    # Metadata names those that have just died as well.
+    cluster = await describe_cluster(client, timeout_s=session.timeout_s)
+    if any(broker.id == int(name) for broker in cluster.live):
+        return
+    if any(broker.id == int(name) for broker in cluster.brokers):
+        raise CommandFailed(f"broker {name} is down, and only it knows its settings: start it")
+    raise not_found("broker", name, [str(broker.id) for broker in cluster.brokers])
+
+
+@command(app, "set")
+def set_(
+    session: Session,
+    kind: KindArgument,
+    name: NameArgument,
+    assigned: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SETTING=VALUE", show_default=False),
+    ] = None,
+    unset: Annotated[
+        list[str],
+        typer.Option("--unset", "-u", metavar="SETTING", help="Back to the default; repeatable."),
+    ] = [],
+    dry_run: DryRun = False,
+) -> ExitCode | None:
+    """Change settings; all changes of one command happen, or none."""
+    changes = changes_of(assigned or [], unset)
+    resource = _resource(kind, name)
+
+    async def work(client: ClusterClient) -> Refusal | None:
+        if kind is ResourceKindOption.TOPIC:
+            await find_topics(client, [name], timeout_s=session.timeout_s)
+        if kind is ResourceKindOption.BROKER:
+            await _find_broker(client, name, session)
+        outcomes = await alter_configs(
+            client, {resource: changes}, timeout_s=session.timeout_s, validate_only=dry_run
+        )
+        return outcomes[resource]
+
+    why = session.run(work)
+    if why is not None:
+        raise refused(f"{kind} {name!r}", why)
+    done = "would change" if dry_run else "changed"
+    facts = {
+        "kind": kind.value,
+        "name": name,
+        "changed": [change.name for change in changes],
+        "dry_run": dry_run,
+    }
+    session.output.show(facts, f"{done} {kind} {name}: {', '.join(c.name for c in changes)}")
+    return None

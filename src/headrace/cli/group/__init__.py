@@ -1,0 +1,1 @@
+"""`headrace group` and `headrace share`."""

@@ -1,0 +1,363 @@
+"""`headrace group`: consumer groups, their lag, and moving them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from headrace.cli import completion
+from headrace.cli.command import command
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, usage
+from headrace.cli.group.seek import check_members, finish_move, goal_of, partitions_named, plan_move
+from headrace.cli.output import Block, Fields, Table, report
+from headrace.cli.session import Session
+from headrace.cli.topic.topic_commands import Yes, confirm
+from headrace.client.client import ClusterClient
+from headrace.client.groups import (
+    SHARE,
+    GroupDescription,
+    GroupMember,
+    ListedGroup,
+    delete_groups,
+    describe_group,
+    list_groups,
+)
+from headrace.client.offsets import commit_offsets, committed_offsets, delete_offsets, list_bounds
+from headrace.client.results import Refusal, TopicPartition
+from headrace.protocol.errors import ErrorCode
+
+app = typer.Typer(help="Consumer groups: members, lag, offsets.", no_args_is_help=True)
+
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="GROUP", autocompletion=completion.groups, show_default=False),
+]
+Name = Annotated[
+    str, typer.Argument(metavar="GROUP", autocompletion=completion.groups, show_default=False)
+]
+Topics = Annotated[
+    list[str],
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC[:0,2]",
+        help="Only these; repeatable.",
+        show_default="all that the group has offsets for",
+        autocompletion=completion.topics,
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="PLACE", help="beginning, end, OFFSET, -N or s@TIME."),
+]
+Shift = Annotated[
+    int | None, typer.Option("--shift", metavar="N", help="So many on, or back (-N).")
+]
+ToFile = Annotated[
+    Path | None,
+    typer.Option("--to-file", metavar="FILE", help="Lines of TOPIC,PARTITION,OFFSET."),
+]
+OnlyTopics = Annotated[
+    list[str],
+    typer.Option(
+        "--topic",
+        "-t",
+        metavar="TOPIC",
+        help="Delete only the offsets in these; repeatable.",
+        autocompletion=completion.topics,
+    ),
+]
+States = Annotated[
+    list[str], typer.Option("--state", help="Only in these states, e.g. Stable; repeatable.")
+]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
+
+Filter: TypeAlias = Callable[[ListedGroup], bool]
+
+
+@command(app, "list")
+def list_(session: Session, state: States = []) -> None:
+    """List groups."""
+    show_groups(session, _is_here, state)
+
+
+def show_groups(session: Session, wanted: Filter, states: Sequence[str]) -> None:
+    """The groups that are wanted, as a table."""
+    chosen = {state.lower() for state in states}
+
+    async def work(client: ClusterClient) -> list[ListedGroup]:
+        return await list_groups(client, timeout_s=session.timeout_s)
+
+    shown = [
+        group
+        for group in session.run(work)
+        if wanted(group) and (not chosen or group.state.lower() in chosen)
+    ]
+    facts = [
+        {
+            "group": group.group_id,
+            "type": group.kind or None,
+            "state": group.state or None,
+            "coordinator": group.coordinator,
+        }
+        for group in shown
+    ]
+    headers = ("GROUP", "TYPE", "STATE", "COORDINATOR")
+    session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """How far a group is in one partition; None where it has committed nothing."""
+
+    partition: TopicPartition
+    committed: int | None
+    end: int | None
+    member: GroupMember | None
+
+    @property
+    def lag(self) -> int | None:
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - self.committed)
+
+
+@command(app, "describe")
+def describe(session: Session, groups: Names) -> ExitCode | None:
+    """Show state, members and lag of groups."""
+
+    async def work(client: ClusterClient) -> list[tuple[GroupDescription, list[Lag]]]:
+        return [await _describe(client, group, session.timeout_s) for group in groups]
+
+    found = session.run(work)
+    facts = [_facts(group, lags) for group, lags in found]
+    blocks: list[Block] = []
+    for (group, lags), fact in zip(found, facts, strict=True):
+        blocks.extend(_blocks(group, lags, fact["total_lag"]))
+    session.output.show(facts, *blocks)
+    return None
+
+
+async def _describe(
+    client: ClusterClient, name: str, timeout_s: float
+) -> tuple[GroupDescription, list[Lag]]:
+    group = await existing(client, name, timeout_s)
+    committed = await committed_offsets(client, name, timeout_s=timeout_s)
+    owners = {each: member for member in group.members for each in member.partitions}
+    partitions = sorted({*committed, *owners})
+    bounds = await list_bounds(client, partitions, timeout_s=timeout_s)
+    lags = []
+    for each in partitions:
+        bound = bounds[each]
+        at = committed.get(each)
+        lags.append(
+            Lag(
+                each,
+                None if at is None else at.offset,
+                None if isinstance(bound, Refusal) else bound[1],
+                owners.get(each),
+            )
+        )
+    return group, lags
+
+
+async def existing(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
+    """The group, or the end of the command with a suggestion."""
+    group = await describe_group(client, name, timeout_s=timeout_s)
+    if isinstance(group, Refusal):
+        elsewhere = "is a share group; use headrace share"
+        raise await no_group(client, name, group, "group", _is_here, elsewhere, timeout_s)
+    return group
+
+
+def _is_here(group: ListedGroup) -> bool:
+    return group.kind != SHARE
+
+
+async def no_group(
+    client: ClusterClient,
+    name: str,
+    why: Refusal,
+    noun: str,
+    wanted: Filter,
+    elsewhere: str,
+    timeout_s: float,
+) -> CommandFailed:
+    """Why the command ends: the broker says no, the group is of another kind, or there is none."""
+    if why.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+        return refused(f"{noun} {name!r}", why)
+    listed = await list_groups(client, timeout_s=timeout_s)
+    if any(each.group_id == name and not wanted(each) for each in listed):
+        return CommandFailed(f"{name!r} {elsewhere}", ExitCode.NOT_FOUND)
+    return not_found(noun, name, [each.group_id for each in listed if wanted(each)])
+
+
+def _facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, object]:
+    known = [lag.lag for lag in lags if lag.lag is not None]
+    return {
+        "group": group.group_id,
+        "type": group.kind,
+        "state": group.state,
+        "assignor": group.assignor or None,
+        "epoch": group.epoch,
+        "total_lag": sum(known),
+        "members": [
+            {
+                "member": member.member_id,
+                "instance": member.instance_id,
+                "client": member.client_id,
+                "host": member.host,
+                "partitions": [str(each) for each in member.partitions],
+            }
+            for member in group.members
+        ],
+        "partitions": [
+            {
+                "topic": lag.partition.topic,
+                "partition": lag.partition.partition,
+                "committed": lag.committed,
+                "end": lag.end,
+                "lag": lag.lag,
+                "member": lag.member.member_id if lag.member else None,
+                "client": lag.member.client_id if lag.member else None,
+                "host": lag.member.host if lag.member else None,
+            }
+            for lag in lags
+        ],
+    }
+
+
+def _blocks(group: GroupDescription, lags: Sequence[Lag], total: object) -> list[Block]:
+    fields = [
+        ("GROUP", group.group_id),
+        ("TYPE", group.kind),
+        ("STATE", group.state),
+        ("ASSIGNOR", group.assignor or None),
+        ("MEMBERS", len(group.members)),
+        ("TOTAL LAG", total),
+    ]
+    headers = ("TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT", "HOST")
+    rows = [
+        (
+            *lag.partition,
+            lag.committed,
+            lag.end,
+            lag.lag,
+            lag.member.member_id if lag.member else None,
+            lag.member.client_id if lag.member else None,
+            lag.member.host if lag.member else None,
+        )
+        for lag in lags
+    ]
+    blocks: list[Block] = [Fields(fields)]
+    if rows:
+        blocks.append(Table(headers, rows))
+    idle = [member for member in group.members if not member.partitions]
+    if idle:
+        shown = [(member.member_id, member.client_id, member.host) for member in idle]
+        blocks.append(Table(("IDLE MEMBER", "CLIENT", "HOST"), shown))
+    return blocks
+
+
+@command(app, "seek")
+def seek(
+    session: Session,
+    group: Name,
+    to: To = None,
+    shift: Shift = None,
+    to_group: Annotated[
+        str | None,
+        typer.Option(
+            "--to-group",
+            metavar="GROUP",
+            help="Where this group is.",
+            autocompletion=completion.groups,
+        ),
+    ] = None,
+    to_file: ToFile = None,
+    topic: Topics = [],
+    execute: Execute = False,
+) -> ExitCode | None:
+    """Move a group to other offsets. Shows before and after; --execute does it."""
+    goal = goal_of(to, shift, to_group, to_file)
+
+    timeout_s = session.timeout_s
+
+    async def work(client: ClusterClient) -> ExitCode:
+        members = await _members(client, group, timeout_s)
+        before = await _positions(client, group, timeout_s)
+        others: Mapping[TopicPartition, int] = {}
+        if to_group is not None:
+            await existing(client, to_group, timeout_s)
+            others = await _positions(client, to_group, timeout_s)
+        after = await plan_move(client, session, goal, topic, before, others)
+        check_members(group, members, execute=execute)
+        done = await commit_offsets(client, group, after, timeout_s=timeout_s) if execute else None
+        return finish_move(session, group, before, after, done)
+
+    return session.run(work)
+
+
+async def _members(client: ClusterClient, group: str, timeout_s: float) -> int:
+    """How many members the group has; a group that does not exist yet has none."""
+    found = await describe_group(client, group, timeout_s=timeout_s)
+    if isinstance(found, Refusal):
+        if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            return 0
+        raise refused(f"group {group!r}", found)
+    return len(found.members)
+
+
+async def _positions(
+    client: ClusterClient, group: str, timeout_s: float
+) -> Mapping[TopicPartition, int]:
+    found = await committed_offsets(client, group, timeout_s=timeout_s)
+    return {each: position.offset for each, position in found.items()}
+
+
+@command(app, "delete")
+def delete(
+    session: Session,
+    groups: Names,
+    topic: OnlyTopics = [],
+    yes: Yes = False,
+) -> ExitCode | None:
+    """Delete groups without members, or with --topic only their offsets in these topics."""
+    if not topic:
+        return delete_named(session, groups, "group", yes)
+    group = only_one(groups)
+    confirm(f"Delete the offsets of {group} in {', '.join(topic)}?", yes)
+
+    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
+        await existing(client, group, session.timeout_s)
+        partitions = await partitions_named(client, session, topic)
+        held = await _positions(client, group, session.timeout_s)
+        wanted = [each for each in partitions if each in held]
+        if not wanted:
+            raise not_found("offset of the group in", ", ".join(topic))
+        return await delete_offsets(client, group, wanted, timeout_s=session.timeout_s)
+
+    outcomes = {str(each): why for each, why in session.run(work).items()}
+    return report(session.output, f"offset of {group} in", "deleted", outcomes)
+
+
+def only_one(groups: Sequence[str]) -> str:
+    """--topic is about one group."""
+    if len(groups) != 1:
+        raise usage("with --topic, name one group")
+    return groups[0]
+
+
+def delete_named(session: Session, groups: Sequence[str], kind: str, yes: bool) -> ExitCode:
+    """Deletes groups of either kind."""
+    names = list(dict.fromkeys(groups))
+    confirm(f"Delete the {kind}s {', '.join(names)} with their offsets?", yes)
+
+    async def work(client: ClusterClient) -> tuple[dict[str, Refusal | None], list[str]]:
+        known = [each.group_id for each in await list_groups(client, timeout_s=session.timeout_s)]
+        return await delete_groups(client, names, timeout_s=session.timeout_s), known
+
+    outcomes, known = session.run(work)
+    return report(session.output, kind, "deleted", outcomes, known)

@@ -1,0 +1,193 @@
+"""`headrace share`: share groups (queues), what they have left to deliver, and moving them."""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+
+from headrace.cli import completion
+from headrace.cli.command import command
+from headrace.cli.exits import ExitCode
+from headrace.cli.group.group_commands import (
+    Execute,
+    OnlyTopics,
+    Shift,
+    States,
+    To,
+    ToFile,
+    Topics,
+    delete_named,
+    no_group,
+    only_one,
+    show_groups,
+)
+from headrace.cli.group.seek import check_members, finish_move, goal_of, plan_move
+from headrace.cli.output import Block, Fields, Table, report
+from headrace.cli.session import Session
+from headrace.cli.topic.topic_commands import Yes, confirm
+from headrace.client.client import ClusterClient
+from headrace.client.groups import SHARE, GroupDescription, ListedGroup
+from headrace.client.results import Refusal, TopicPartition
+from headrace.client.shares import (
+    SharePosition,
+    alter_share_offsets,
+    delete_share_offsets,
+    describe_share_group,
+    share_offsets,
+)
+
+app = typer.Typer(help="Share groups: queues over topics.", no_args_is_help=True)
+
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="GROUP", autocompletion=completion.shares, show_default=False),
+]
+Name = Annotated[
+    str, typer.Argument(metavar="GROUP", autocompletion=completion.shares, show_default=False)
+]
+Positions = Mapping[TopicPartition, SharePosition]
+
+
+@command(app, "list")
+def list_(session: Session, state: States = []) -> None:
+    """List share groups."""
+    show_groups(session, _is_here, state)
+
+
+@command(app, "describe")
+def describe(session: Session, groups: Names) -> None:
+    """Show state, members, and from where share groups deliver."""
+
+    async def work(client: ClusterClient) -> list[tuple[GroupDescription, Positions]]:
+        found: list[tuple[GroupDescription, Positions]] = []
+        for name in groups:
+            group = await _existing(client, name, session.timeout_s)
+            found.append((group, await share_offsets(client, name, timeout_s=session.timeout_s)))
+        return found
+
+    found = session.run(work)
+    facts = [
+        {
+            "group": group.group_id,
+            "state": group.state,
+            "epoch": group.epoch,
+            "assignor": group.assignor or None,
+            "members": [
+                {
+                    "member": member.member_id,
+                    "client": member.client_id,
+                    "host": member.host,
+                    "partitions": [str(each) for each in member.partitions],
+                }
+                for member in group.members
+            ],
+            "partitions": [
+                {
+                    "topic": each.topic,
+                    "partition": each.partition,
+                    "start_offset": _known(position.start_offset),
+                    "lag": _known(position.lag),
+                }
+                for each, position in sorted(positions.items())
+            ],
+        }
+        for group, positions in found
+    ]
+    blocks: list[Block] = []
+    for group, positions in found:
+        blocks.extend(_blocks(group, positions))
+    session.output.show(facts, *blocks)
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def _blocks(group: GroupDescription, positions: Positions) -> list[Block]:
+    blocks: list[Block] = [
+        Fields(
+            [
+                ("GROUP", group.group_id),
+                ("STATE", group.state),
+                ("EPOCH", group.epoch),
+                ("MEMBERS", len(group.members)),
+            ]
+        )
+    ]
+    rows = [
+        (*each, _known(position.start_offset), _known(position.lag))
+        for each, position in sorted(positions.items())
+    ]
+    if rows:
+        blocks.append(Table(("TOPIC", "PARTITION", "START", "LAG"), rows))
+    if group.members:
+        members = [
+            (member.member_id, member.client_id, member.host, [str(p) for p in member.partitions])
+            for member in group.members
+        ]
+        blocks.append(Table(("MEMBER", "CLIENT", "HOST", "PARTITIONS"), members))
+    return blocks
+
+
+async def _existing(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
+    group = await describe_share_group(client, name, timeout_s=timeout_s)
+    if isinstance(group, Refusal):
+        elsewhere = "is no share group; use headrace group"
+        raise await no_group(client, name, group, "share group", _is_here, elsewhere, timeout_s)
+    return group
+
+
+def _is_here(group: ListedGroup) -> bool:
+    return group.kind == SHARE
+
+
+@command(app, "seek")
+def seek(
+    session: Session,
+    group: Name,
+    to: To = None,
+    shift: Shift = None,
+    to_file: ToFile = None,
+    topic: Topics = [],
+    execute: Execute = False,
+) -> ExitCode | None:
+    """Deliver from other offsets. Shows before and after; --execute does it."""
+    goal = goal_of(to, shift, None, to_file)
+
+    timeout_s = session.timeout_s
+
+    async def work(client: ClusterClient) -> ExitCode:
+        found = await _existing(client, group, timeout_s)
+        positions = await share_offsets(client, group, timeout_s=timeout_s)
+        current = {each: max(0, position.start_offset) for each, position in positions.items()}
+        before = {each: current[each] for each in positions if positions[each].start_offset >= 0}
+        after = await plan_move(client, session, goal, topic, current, {})
+        check_members(group, len(found.members), execute=execute)
+        done = (
+            await alter_share_offsets(client, group, after, timeout_s=timeout_s)
+            if execute
+            else None
+        )
+        return finish_move(session, group, before, after, done)
+
+    return session.run(work)
+
+
+@command(app, "delete")
+def delete(
+    session: Session,
+    groups: Names,
+    topic: OnlyTopics = [],
+    yes: Yes = False,
+) -> ExitCode | None:
+    """Delete share groups without members, or with --topic only their state in these topics."""
+    if not topic:
+        return delete_named(session, groups, "share group", yes)
+    group = only_one(groups)
+    confirm(f"Delete the state of {group} in {', '.join(topic)}?", yes)
+
+    async def work(client: ClusterClient) -> dict[str, Refusal | None]:
+        await _existing(client, group, session.timeout_s)
+        return await delete_share_offsets(client, group, topic, timeout_s=session.timeout_s)
+
+    return report(session.output, f"state of {group} in", "deleted", session.run(work))

@@ -1,0 +1,1 @@
+"""`headrace pipeline` and `headrace demo`."""

@@ -1,0 +1,240 @@
+"""`headrace demo`: a broker, orders, and a pipeline on Spark that takes them into a table.
+
+Everything is real and on this machine: the broker is `headrace up` with the same options, the
+pipeline runs from a spec that stays beside the table. What an earlier demo has left is removed
+first. At the end the demo compares table and dead letters with what was sent, record by record.
+"""
+
+import importlib.util
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from headrace.cli import command
+from headrace.cli.broker.banner import NOWHERE
+from headrace.cli.broker.broker_process import BrokerEnded, ChildBroker
+from headrace.cli.broker.options import UP_OPTIONS, UpOptions
+from headrace.cli.exits import NOT_FOUND_CODES, CommandFailed, ExitCode, refused
+from headrace.cli.output import Format, Output, remark, write
+from headrace.cli.pipeline import demo_screen
+from headrace.cli.profiles import SERVERS
+from headrace.cli.session import DEFAULT_TIMEOUT_S, Session
+from headrace.cli.sigterm import Terminated, stoppable
+from headrace.client.client import ClusterClient
+from headrace.client.groups import delete_groups, list_groups
+from headrace.client.results import Refusal
+from headrace.client.topics import NewTopic, create_topics, delete_topics, list_topics
+
+ORDERS: Final = 20_000
+ORDERS_PER_SECOND: Final = 1_000
+MAX_ORDERS: Final = 10_000_000
+SEED: Final = 9092
+
+Orders = Annotated[
+    int, typer.Option("--orders", metavar="N", min=1, max=MAX_ORDERS, help="How many to send.")
+]
+Exit = Annotated[
+    bool, typer.Option("--exit", help="Stop at the end, in place of keeping the broker up.")
+]
+
+
+def register(app: typer.Typer, up_parameters: Sequence[Parameter]) -> None:
+    """Adds the command, which takes the options of `up` and its own."""
+
+    def demo(**values: object) -> None:
+        orders, leave = values.pop("orders"), values.pop("exit")
+        assert isinstance(orders, int)
+        from headrace.cli.app import up_options
+
+        options = up_options(values)
+        raise typer.Exit(command.guard(lambda: run(options, orders, stays=not leave)))
+
+    own = [
+        Parameter("orders", Parameter.KEYWORD_ONLY, default=ORDERS, annotation=Orders),
+        Parameter("exit", Parameter.KEYWORD_ONLY, default=False, annotation=Exit),
+    ]
+    demo.__signature__ = Signature([*own, *up_parameters])  # type: ignore[attr-defined]
+    summary = "Start a broker and show a pipeline at work: orders into a Delta table, on Spark."
+    app.command("demo", help=summary)(demo)
+
+
+def run(options: UpOptions, orders: int, *, stays: bool = True) -> ExitCode | None:
+    """The whole demo; only the broker where Spark cannot run."""
+    missing = what_is_missing()
+    if missing is not None:
+        remark(f"only the broker is started, without the demo: {missing}")
+        from headrace.cli.broker.up import up
+
+        return ExitCode(up(options))
+    try:
+        with _signals(), ChildBroker(words_of(options)) as broker, _home(options) as home:
+            if not _show(broker.servers, home, orders):
+                return ExitCode.INTERRUPTED
+            return _stay(broker) if stays else None
+    except BrokerEnded as error:
+        code = error.code  # it has said why
+        return ExitCode(code) if code in set(ExitCode) else ExitCode.ERROR
+
+
+def what_is_missing() -> str | None:
+    """Why Spark cannot run here, in one sentence."""
+    for name in ("pyspark", "deltalake", "pyarrow", "numba", "pydantic"):
+        if importlib.util.find_spec(name) is None:
+            return "pipelines need more packages: pip install 'headrace[pipeline]'"
+    from headrace.pipeline.spark.session import NoSpark, check_java
+
+    try:
+        check_java()
+    except NoSpark as error:
+        return str(error)
+    return None
+
+
+def words_of(options: UpOptions) -> list[str]:
+    """The options as words of `headrace up`."""
+    words: list[str] = []
+    for option in UP_OPTIONS:
+        value = getattr(options, option.name)
+        if option.kind == "flag":
+            words += [option.flag] if value else []
+        elif option.kind == "repeated":
+            words += [f"{option.flag}={each}" for each in value]
+        elif value is not None:
+            words += [f"{option.flag}={value}"]
+    return words
+
+
+def _stay(broker: ChildBroker) -> ExitCode | None:
+    """Until somebody stops it, which is its proper end."""
+    _say(demo_screen.STAYS)
+    try:
+        code = broker.wait()
+    except KeyboardInterrupt:
+        _say("Stopping.\n")
+        return None
+    raise CommandFailed(f"the broker has ended with exit code {code}")
+
+
+class Home(NamedTuple):
+    """Where the demo's files are, and how to say where the topics are."""
+
+    folder: Path
+    topics: str
+
+
+@contextmanager
+def _home(options: UpOptions) -> Iterator[Home]:
+    """Beside the broker's data; gone at the end where the broker keeps nothing."""
+    if options.ephemeral:
+        with tempfile.TemporaryDirectory(prefix="headrace-demo-") as folder:
+            yield Home(Path(folder), NOWHERE)
+        return
+    from headrace.cli.broker.up import settings_of
+
+    data = settings_of(options, None).log_dirs[0]
+    yield Home(Path(f"{data}-demo"), data)
+
+
+def _show(servers: str, home: Home, orders: int) -> bool:
+    """Whether the demo came to its end; False if somebody stopped it."""
+    from headrace.pipeline.demo.demo_result import outcome
+    from headrace.pipeline.demo.demo_run import DemoFailed, DemoProgress
+    from headrace.pipeline.demo.demo_run import run as run_pipeline
+    from headrace.pipeline.demo.orders import orders as make_orders
+    from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, SPEC_FILE, TABLE, TOPIC
+    from headrace.pipeline.demo.traffic import Traffic
+
+    folder = home.folder
+    begin_anew(servers, folder)
+    _say(demo_screen.begin(servers, home.topics, orders, TOPIC, folder / SPEC_FILE))
+    began = datetime.now(UTC).replace(microsecond=0)
+    traffic = Traffic(
+        servers,
+        TOPIC,
+        make_orders(orders, SEED, began),
+        orders_per_second=ORDERS_PER_SECOND,
+        backlog=orders // 2,
+    )
+    progress = DemoProgress()
+    traffic.start()
+    try:
+        with demo_screen.watching(traffic, progress) as watch:
+            if not run_pipeline(folder / SPEC_FILE, servers, traffic, progress, watch):
+                return False
+    except DemoFailed as error:
+        raise CommandFailed(str(error)) from error
+    finally:
+        traffic.stop()
+    found = outcome(folder / TABLE, servers, DEAD_LETTER_TOPIC, traffic.delivered, traffic.broken)
+    if found.differences:
+        raise CommandFailed(f"the demo is not exact: {'; '.join(found.differences)}")
+    _say(demo_screen.end(found, servers, folder))
+    return True
+
+
+def begin_anew(servers: str, folder: Path) -> None:
+    """Removes what an earlier demo has left, and nothing else."""
+    from headrace.pipeline.demo.spec import CHECKPOINT, SPEC, SPEC_FILE, TABLE
+
+    Session({SERVERS: servers}, Output(Format.TEXT)).run(_fresh_topics)
+    for name in (TABLE, CHECKPOINT):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / SPEC_FILE).write_text(SPEC, encoding="utf-8")
+
+
+async def _fresh_topics(client: ClusterClient) -> None:
+    from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, PARTITIONS, PIPELINE, TOPIC
+
+    timeout_s = DEFAULT_TIMEOUT_S
+    answers: dict[str, Refusal | None] = {}
+    groups = [each.group_id for each in await list_groups(client, timeout_s=timeout_s)]
+    groups = [name for name in groups if name == PIPELINE or name.startswith(f"{PIPELINE}.")]
+    if groups:
+        answers |= await delete_groups(client, groups, timeout_s=timeout_s)
+    topics = [topic.name for topic in await list_topics(client, timeout_s=timeout_s)]
+    # Behind the dead letters' name: the ledger of those that were sent again.
+    topics = [name for name in topics if name == TOPIC or name.startswith(DEAD_LETTER_TOPIC)]
+    if topics:
+        answers |= await delete_topics(client, topics, timeout_s=timeout_s)
+    answers = {
+        name: why
+        for name, why in answers.items()
+        if why is not None and why.code not in NOT_FOUND_CODES
+    }
+    new = NewTopic(TOPIC, PARTITIONS, configs={"retention.ms": "-1"})
+    answers |= await create_topics(client, [new], timeout_s=timeout_s)
+    for name, why in answers.items():
+        if why is not None:
+            raise refused(f"the demo's {name}", why)
+
+
+def _say(text: str) -> None:
+    write(text)
+    sys.stdout.flush()
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """A terminal that is closed ends the demo as Ctrl-C does: in order, with its broker."""
+
+    def stop(number: int, frame: object) -> None:
+        raise Terminated
+
+    with stoppable():
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # `nohup`
+        before = None if ignored else signal.signal(signal.SIGHUP, stop)
+        try:
+            yield
+        finally:
+            if before is not None:
+                signal.signal(signal.SIGHUP, before)

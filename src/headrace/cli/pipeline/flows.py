@@ -1,0 +1,141 @@
+"""What the commands of `headrace pipeline` share: a spec read, its flows chosen and opened."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.profiles import DEFAULT_SERVERS, SERVERS
+from headrace.cli.session import Session
+
+if TYPE_CHECKING:
+    from headrace.pipeline.inflow.inflow_position import Inflow
+    from headrace.pipeline.runner.flow_context import FlowContext
+    from headrace.pipeline.sinks.table_sink import TableSink
+    from headrace.pipeline.spec.flow import Flow
+    from headrace.pipeline.spec.pipeline import PipelineSpec
+
+INSTALL: Final = "pipelines need more libraries: pip install 'headrace[pipeline]'"
+
+SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The pipeline's YAML file.")]
+FlowName = Annotated[
+    str | None,
+    typer.Option("--flow", metavar="NAME", help="One flow of several.", show_default="all"),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, or sc://HOST:PORT (Connect).",
+        show_default="local[*]",
+    ),
+]
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Around imports of the extra's libraries, and what can be wrong with a spec or a sink."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "headrace":
+            raise
+        raise CommandFailed(f"{INSTALL} ({error.name} is missing)") from error
+
+
+def load(path: Path) -> "PipelineSpec":
+    """The spec, or the end of the command with all that is wrong with it."""
+    with installed():
+        from headrace.pipeline.spec import SpecErrors, load_spec
+    try:
+        return load_spec(path)
+    except SpecErrors as errors:
+        raise usage(f"the spec has {_count(len(errors.errors))}\n{errors}") from errors
+
+
+def _count(mistakes: int) -> str:
+    return "a mistake" if mistakes == 1 else f"{mistakes} mistakes"
+
+
+def given(session: Session, spec: "PipelineSpec") -> dict[str, str]:
+    """The client settings that win over the spec's: all but servers that nobody has named."""
+    settings = dict(session.settings)
+    unnamed = not session.servers_named and settings[SERVERS] == DEFAULT_SERVERS
+    if unnamed and all(_has_servers(flow) for flow in spec.resolved()):
+        del settings[SERVERS]
+    return settings
+
+
+def _has_servers(flow: "Flow") -> bool:
+    own = getattr(flow.source, "kafka", None)
+    return SERVERS in flow.kafka.root or (own is not None and SERVERS in own.root)
+
+
+def chosen(spec: "PipelineSpec", name: str | None) -> list["Flow"]:
+    """All flows, or the one of this name."""
+    flows = list(spec.resolved())
+    if name is None:
+        return flows
+    names = {flow.id.removeprefix(f"{spec.pipeline}."): flow for flow in flows}
+    if name not in names:
+        raise not_found("flow", name, names)
+    return [names[name]]
+
+
+def reads_topics(flow: "Flow") -> bool:
+    from headrace.pipeline.spec.sources import TopicSource
+
+    return isinstance(flow.source, TopicSource)
+
+
+def running(flow: "Flow") -> bool:
+    """Whether a run holds the flow at this moment."""
+    from headrace.pipeline.batch.checkpoint import Checkpoint
+
+    return Checkpoint(flow.checkpoint).is_locked()
+
+
+@contextmanager
+def opened(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["FlowContext"]:
+    """A flow's log, table and dead letters."""
+    with installed():
+        from headrace.pipeline.runner.flow_context import open_parts
+    with explained(flow), closing(open_parts(flow, given(session, spec))) as parts:
+        yield parts
+
+
+@contextmanager
+def opened_inflow(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["Inflow"]:
+    """A flow's files or table, and its topic."""
+    with installed():
+        from headrace.pipeline.inflow.inflow_position import open_inflow
+    with explained(flow), closing(open_inflow(flow, given(session, spec))) as inflow:
+        yield inflow
+
+
+@contextmanager
+def opened_sink(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["TableSink"]:
+    """A flow's table alone: no broker is asked."""
+    with installed():
+        from headrace.pipeline.runner.flow_factory import open_sink
+    with explained(flow):
+        yield open_sink(flow, given(session, spec))
+
+
+@contextmanager
+def explained(flow: "Flow") -> Iterator[None]:
+    """Errors of a flow's parts become one sentence."""
+    from headrace.pipeline.runner.failures import failure_of
+
+    try:
+        yield
+    except CommandFailed:
+        raise
+    except Exception as error:
+        failure = failure_of(error)
+        code = ExitCode.UNREACHABLE if failure.unreachable else ExitCode.ERROR
+        raise CommandFailed(f"{flow.id}: {failure.message}", code) from error

@@ -1,0 +1,226 @@
+"""`headrace pipeline reset|backfill|compact`: what a person does to a pipeline and its tables."""
+
+import re
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.cli.command import command
+from headrace.cli.exits import ExitCode, usage
+from headrace.cli.output import Table, remark
+from headrace.cli.pipeline.flows import (
+    FlowName,
+    Master,
+    SpecFile,
+    chosen,
+    given,
+    installed,
+    load,
+    opened,
+    opened_inflow,
+    opened_sink,
+    reads_topics,
+    running,
+)
+from headrace.cli.pipeline.run import run_flows
+from headrace.cli.records.offset_lookup import resolve
+from headrace.cli.records.positions import (
+    AtOffset,
+    FromBeginning,
+    FromEnd,
+    SinceTime,
+    Start,
+    parse_start,
+)
+from headrace.cli.session import Session
+from headrace.cli.topic.topic_commands import Yes, confirm
+from headrace.client.client import ClusterClient
+from headrace.client.results import TopicPartition
+from headrace.clock import SystemClock
+
+if TYPE_CHECKING:
+    from headrace.pipeline.inflow.input import ResetTarget
+    from headrace.pipeline.runner.flow_context import FlowContext
+    from headrace.pipeline.spec.flow import Flow
+    from headrace.pipeline.spec.pipeline import PipelineSpec
+
+app = typer.Typer()
+
+HOUR_S: Final = 3600.0
+
+Facts = dict[str, object]
+
+Place = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="PLACE",
+        help="beginning, end, s@TIME; of topics OFFSET or -N too, of a Delta table a version.",
+    ),
+]
+
+
+@command(app, "reset")
+def reset(
+    session: Session,
+    path: SpecFile,
+    to: Place = "beginning",
+    flow: FlowName = None,
+    yes: Yes = False,
+) -> None:
+    """Let a pipeline read on from another place; what has landed stays where it is.
+
+    Pinned schemas are forgotten and taken anew. To read everything into an empty table, delete
+    the table as well.
+    """
+    spec = load(path)
+    flows = chosen(spec, flow)
+    place = parse_start(to, SystemClock().wall_ms(), flag="--to")
+    for each in flows:
+        if running(each):
+            raise usage(f"{each.id} is running: stop it first (Ctrl-C or SIGTERM)")
+    names = ", ".join(each.id for each in flows)
+    confirm(f"Let {names} read on from {to}? What is read twice lands twice.", yes)
+    facts = [
+        _reset(session, spec, each, place)
+        if reads_topics(each)
+        else _reset_inflow(session, spec, each, place)
+        for each in flows
+    ]
+    lines = [f"{fact['flow']} reads on from {to}" for fact in facts]
+    session.output.show(facts, "\n".join(lines))
+
+
+def _reset(session: Session, spec: "PipelineSpec", flow: "Flow", place: Start) -> Facts:
+    with opened(session, spec, flow) as parts:
+        from headrace.pipeline.application.reset import reset as move
+
+        moved = move(parts, _resolved(session, parts, place))
+        return {
+            "flow": flow.id,
+            "version": None if moved.held is None else moved.held.version,
+            "offsets": {str(at): offset for at, offset in moved.starts.items()},
+        }
+
+
+def _reset_inflow(session: Session, spec: "PipelineSpec", flow: "Flow", place: Start) -> Facts:
+    with opened_inflow(session, spec, flow) as inflow:
+        done = inflow.reset(_target(place))
+        version = None if done is None else done.version
+        return {"flow": flow.id, "version": version, "lag": inflow.standing().lag}
+
+
+def _target(place: Start) -> "ResetTarget":
+    from headrace.pipeline.inflow.input import ResetTarget
+
+    match place:
+        case FromBeginning():
+            return ResetTarget("beginning")
+        case FromEnd():
+            return ResetTarget("end")
+        case AtOffset(offset):
+            return ResetTarget("version", offset)
+        case SinceTime(timestamp_ms):
+            return ResetTarget("time", timestamp_ms / 1000)
+        case _:
+            raise usage("--to -N counts records, which files and tables do not have")
+
+
+def _resolved(session: Session, parts: "FlowContext", place: Start) -> dict[TopicPartition, int]:
+    bounds = dict(parts.log.look().bounds)
+
+    async def ask(client: ClusterClient) -> dict[TopicPartition, int]:
+        return await resolve(client, bounds, place, timeout_s=session.timeout_s)
+
+    return Session(parts.kafka, session.output, session.timeout_s).run(ask)
+
+
+@command(app, "backfill")
+def backfill(
+    session: Session,
+    path: SpecFile,
+    start: Annotated[
+        str, typer.Option("--from", metavar="PLACE", help="beginning, OFFSET, -N or s@TIME.")
+    ],
+    end: Annotated[
+        str, typer.Option("--to", metavar="PLACE", help="Up to here: end, OFFSET or s@TIME.")
+    ] = "end",
+    flow: FlowName = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", help="Under this name it goes on after an interruption."),
+    ] = None,
+    master: Master = None,
+) -> ExitCode:
+    """Read a stretch of the topics into the sink once more, beside the running pipeline.
+
+    An append adds the rows again, if they are there; a merge replaces them by what they were.
+    """
+    spec = load(path)
+    now_ms = SystemClock().wall_ms()
+    first = parse_start(start, now_ms, flag="--from")
+    last = parse_start(end, now_ms, flag="--to")
+    label = name or re.sub(r"[^A-Za-z0-9._-]+", "-", f"{start}-{end}").strip("-")
+    with installed():
+        from headrace.pipeline.application.application import RunSettings
+        from headrace.pipeline.application.reset import backfill_flow
+    flows, ends = [], {}
+    for each in _of_topics(chosen(spec, flow), flow):
+        with opened(session, spec, each) as parts:
+            flows.append(backfill_flow(each, label, _resolved(session, parts, first)))
+            ends.update(_resolved(session, parts, last))
+    settings = RunSettings(given(session, spec), master, until_caught_up=True, ends=ends)
+    return run_flows(session, spec, flows, settings)
+
+
+def _of_topics(flows: list["Flow"], named: str | None) -> list["Flow"]:
+    found = [each for each in flows if reads_topics(each)]
+    others = [each.id for each in flows if not reads_topics(each)]
+    if not found or (named is not None and others):
+        raise usage(
+            f"{', '.join(others)} reads no topic. To send files or versions again: headrace "
+            "pipeline reset, or a pipeline of another name that names just those files"
+        )
+    if others:
+        remark(f"left out, because they read no topic: {', '.join(others)}")
+    return found
+
+
+@command(app, "compact")
+def compact(
+    session: Session,
+    path: SpecFile,
+    flow: FlowName = None,
+    vacuum: Annotated[
+        bool, typer.Option("--vacuum", help="Then remove files that are older than `retain`.")
+    ] = False,
+) -> None:
+    """Join small files of the tables; a pipeline that runs meanwhile is not disturbed."""
+    spec = load(path)
+    facts: list[Facts] = []
+    flows = chosen(spec, flow)
+    tables = [each for each in flows if each.sink.format != "topic"]
+    topics = [each.id for each in flows if each.sink.format == "topic"]
+    if topics and (not tables or flow is not None):
+        raise usage(f"{', '.join(topics)} writes to a topic, which has no files to join")
+    for each in tables:
+        with opened_sink(session, spec, each) as sink:
+            done = sink.compact()
+            removed = sink.vacuum(_retain_hours(each)) if vacuum else None
+            facts.append(
+                {
+                    "flow": each.id,
+                    "files_joined": done.files_removed,
+                    "files_made": done.files_added,
+                    "files_vacuumed": None if removed is None else removed.files_removed,
+                }
+            )
+    headers = ("FLOW", "JOINED", "MADE", "VACUUMED")
+    session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
+
+
+def _retain_hours(flow: "Flow") -> float:
+    from headrace.pipeline.spec.sinks import TableSink
+
+    assert isinstance(flow.sink, TableSink)
+    return flow.sink.maintenance.retain / HOUR_S

@@ -1,0 +1,116 @@
+"""`headrace pipeline run`: batch after batch, shown as they land."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.command import command
+from headrace.cli.exits import CommandFailed, ExitCode
+from headrace.cli.output import Format, remark, write
+from headrace.cli.pipeline.display import Display, is_live_terminal, leave_screen, print_line
+from headrace.cli.pipeline.flows import (
+    FlowName,
+    Master,
+    SpecFile,
+    chosen,
+    given,
+    installed,
+    load,
+)
+from headrace.cli.session import Session
+
+if TYPE_CHECKING:
+    from headrace.pipeline.application.application import RunSettings
+    from headrace.pipeline.runner.events import Report
+    from headrace.pipeline.runner.flow_loop import FlowFailed
+    from headrace.pipeline.spec.flow import Flow
+    from headrace.pipeline.spec.pipeline import PipelineSpec
+
+
+app = typer.Typer()
+
+
+@command(app, "run")
+def run(
+    session: Session,
+    path: SpecFile,
+    master: Master = None,
+    until_caught_up: Annotated[
+        bool,
+        typer.Option(
+            "--until-caught-up", help="End when all that is there at the start has landed."
+        ),
+    ] = False,
+    flow: FlowName = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", min=0, max=65535, help="Serve Prometheus metrics here."),
+    ] = None,
+) -> ExitCode | None:
+    """Run a pipeline: batch after batch, each exactly once, until it is stopped.
+
+    SIGTERM or Ctrl-C finishes the batch; a second one ends it at once, which is safe too.
+    """
+    spec = load(path)
+    with installed():
+        from headrace.pipeline.application.application import RunSettings
+    settings = RunSettings(given(session, spec), master, until_caught_up=until_caught_up)
+    return run_flows(session, spec, chosen(spec, flow), settings, metrics_port)
+
+
+def run_flows(
+    session: Session,
+    spec: "PipelineSpec",
+    flows: Sequence["Flow"],
+    settings: "RunSettings",
+    metrics_port: int | None = None,
+) -> ExitCode:
+    with installed():
+        from headrace.pipeline.application.application import Application
+        from headrace.pipeline.application.summary import RunSummary
+        from headrace.pipeline.batch.checkpoint import CheckpointError
+        from headrace.pipeline.spark.session import NoSpark
+    with ExitStack() as shown:
+        listeners: list[Report] = []
+        if metrics_port is not None:
+            listeners.append(_metrics(metrics_port))
+        summary = RunSummary()
+        listeners.append(summary)
+        live = session.output.form is Format.TEXT and is_live_terminal()
+        if live:
+            shown.callback(lambda: write(f"{summary}\n"))  # below the last screen
+            listeners.append(shown.enter_context(Display([flow.id for flow in flows]).shown()))
+        else:
+            listeners.append(print_line)
+        try:
+            failed = Application(
+                spec, settings, listeners, flows=flows, before_exit=leave_screen
+            ).run()
+        except (NoSpark, CheckpointError) as error:
+            raise CommandFailed(str(error)) from error
+    for each in failed:
+        remark(f"{each.flow}: {each}")
+    return _code(failed, len(flows))
+
+
+def _metrics(port: int) -> "Report":
+    from headrace.pipeline.application.metrics import Metrics
+
+    metrics = Metrics()
+    try:
+        taken = metrics.serve(port)
+    except OSError as error:
+        raise CommandFailed(f"port {port} for metrics: {error.strerror}") from error
+    remark(f"metrics at http://localhost:{taken}/metrics")
+    return metrics
+
+
+def _code(failed: Sequence["FlowFailed"], flows: int) -> ExitCode:
+    if not failed:
+        return ExitCode.OK
+    if len(failed) < flows:
+        return ExitCode.PARTIAL
+    gone = all(each.failure.unreachable for each in failed)
+    return ExitCode.UNREACHABLE if gone else ExitCode.ERROR

@@ -1,0 +1,141 @@
+"""`headrace pipeline init|validate|schema|warm-up`: before anything runs."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.exits import ExitCode, usage
+from headrace.cli.output import Format, write
+from headrace.cli.pipeline.flows import SpecFile, installed
+
+if TYPE_CHECKING:
+    from headrace.pipeline.spec.pipeline import PipelineSpec
+
+app = typer.Typer()
+
+
+@app.command()
+def init(
+    path: Annotated[Path, typer.Argument(metavar="FILE")] = Path("pipeline.yaml"),
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC")] = "orders",
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a spec to start from."""
+    from headrace.cli.command import guard
+    from headrace.cli.pipeline.example_spec import example
+
+    def work() -> None:
+        if path.exists() and not force:
+            raise usage(f"{path} is there already; --force replaces it")
+        path.write_text(example(topic), encoding="utf-8")
+        write(f"{path} is written. Change it to fit, then:\n")
+        write(f"  headrace pipeline validate {path}\n  headrace pipeline run {path}\n")
+
+    raise typer.Exit(guard(work))
+
+
+@app.command()
+def validate(
+    path: SpecFile,
+    spark: Annotated[
+        bool,
+        typer.Option("--spark/--no-spark", help="Check SQL and Python steps too, with Spark."),
+    ] = True,
+    form: Annotated[Format, typer.Option("--format", help="How to print the answer.")] = (
+        Format.TEXT
+    ),
+) -> None:
+    """Check a spec: every mistake with its line and what to write instead.
+
+    SQL and Python steps are tried on no rows, in a Spark that is started for it. No broker and no
+    registry is asked.
+    """
+    from headrace.cli.command import guard
+    from headrace.cli.output import Output
+
+    def work() -> ExitCode:
+        with installed():
+            from headrace.pipeline.spec import SpecErrors
+        try:
+            spec, unchecked = _checked(path, with_spark=spark)
+        except SpecErrors as errors:
+            mistakes = [
+                {
+                    "line": each.line,
+                    "column": each.column,
+                    "path": each.dotted,
+                    "message": each.message,
+                    "fix": each.fix,
+                }
+                for each in errors.errors
+            ]
+            Output(form).show({"valid": False, "mistakes": mistakes}, str(errors))
+            return ExitCode.USAGE
+        flows = [{"flow": flow.id, "sink": flow.sink.format} for flow in spec.resolved()]
+        names = ", ".join(str(each["flow"]) for each in flows)
+        facts = {"valid": True, "flows": flows, "not_checked": unchecked}
+        note = f"; not checked: {unchecked}" if unchecked else ""
+        Output(form).show(facts, f"{path} is right ({names}){note}")
+        return ExitCode.OK
+
+    raise typer.Exit(guard(work))
+
+
+def _checked(path: Path, *, with_spark: bool) -> tuple["PipelineSpec", str]:
+    """The spec, and what could not be looked at; raises `SpecErrors`."""
+    with installed():
+        from pyspark.sql import SparkSession
+
+        from headrace.pipeline.application.validation import (
+            function_problems,
+            needs_spark,
+            plan_problems,
+        )
+        from headrace.pipeline.spark.session import NoSpark, open_session
+        from headrace.pipeline.spec import load_spec
+    spec = load_spec(path, more=function_problems)
+    if not needs_spark(spec):
+        return spec, ""
+    if not with_spark:
+        return spec, "SQL and Python steps (--no-spark)"
+    with ExitStack() as held:
+        session = SparkSession.getActiveSession()
+        if session is None:
+            folder = Path(held.enter_context(TemporaryDirectory()))
+            try:
+                session = open_session("validate", master="local[1]", log=folder / "spark.log")
+            except NoSpark as error:
+                return spec, f"SQL and Python steps ({error})"
+            held.callback(session.stop)
+        found = session
+        return load_spec(path, more=lambda known: plan_problems(known, found)), ""
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of specs, for editors."""
+    from headrace.cli.command import guard
+
+    def work() -> None:
+        with installed():
+            from headrace.pipeline.spec import json_schema
+        write(json.dumps(json_schema(), indent=2) + "\n")
+
+    raise typer.Exit(guard(work))
+
+
+@app.command("warm-up")
+def warm_up() -> None:
+    """Compile the record decoder, so that the first batch does not wait for it."""
+    from headrace.cli.command import guard
+
+    def work() -> None:
+        with installed():
+            from headrace.pipeline.application.jit_warmup import warm_up
+        write(f"the decoder is compiled ({warm_up():.1f} s)\n")
+
+    raise typer.Exit(guard(work))

@@ -1,0 +1,1 @@
+"""`headrace produce`, `headrace consume` and `headrace dlq`."""

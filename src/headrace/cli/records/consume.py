@@ -1,0 +1,355 @@
+"""`headrace consume`: records of topics to stdout, or to a command, once or for ever."""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.cli import completion
+from headrace.cli.command import command
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.output import progress, remark
+from headrace.cli.records.consume_loop import BATCH, ConsumeLoop, Ends, record_of
+from headrace.cli.records.exec_dead_letters import ExecDeadLetters, run_command
+from headrace.cli.records.format_string import Codings
+from headrace.cli.records.offset_lookup import bounds_of, resolve
+from headrace.cli.records.positions import FromBeginning, FromEnd, Start, UntilTime, parse_range
+from headrace.cli.records.record_output import Printer, printer_of
+from headrace.cli.records.value_encoding import ValueEncoding
+from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
+from headrace.cli.sigterm import stoppable
+from headrace.client.client import ClusterClient
+from headrace.client.results import TopicPartition
+from headrace.client.topics import list_topics
+from headrace.clock import SystemClock
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+# A command may take its time with a record without being taken for dead.
+EXEC_MAX_POLL_MS: Final = 24 * 3600 * 1000
+HASTY_FETCH_MS: Final = 50  # the end of a partition shows when a fetch comes back empty
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "consume", own_format=True)(consume)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumePlan:
+    """What to read, from where, and when to stop."""
+
+    topics: Sequence[str]
+    starts: dict[TopicPartition, int]
+    ends: Ends
+    reset: str
+
+
+def consume(
+    session: Session,
+    topics: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TOPIC",
+            help="Topics; ^PATTERN takes all that match.",
+            autocompletion=completion.topics,
+            show_default=False,
+        ),
+    ],
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="GROUP",
+            help="Read as a member of this group, and commit.",
+            autocompletion=completion.groups,
+        ),
+    ] = None,
+    partitions: Annotated[
+        str | None,
+        typer.Option("--partitions", "-p", metavar="0,2-4", help="Only these.", show_default="all"),
+    ] = None,
+    offset: Annotated[
+        list[str],
+        typer.Option(
+            "--offset",
+            "-o",
+            metavar="PLACE",
+            help="Where to start: beginning, end, OFFSET, -N (the last N of each partition), "
+            "s@TIME; e@TIME is where to stop. TIME: 2026-01-31T12:00Z, -2h, or milliseconds.",
+            show_default="beginning",
+        ),
+    ] = [],
+    count: Annotated[
+        int | None, typer.Option("--count", "-c", "--num", "-n", min=1, help="Stop after so many.")
+    ] = None,
+    exit_at_end: Annotated[
+        bool, typer.Option("--exit", "-e", help="Stop at the end, in place of waiting for more.")
+    ] = False,
+    format: Annotated[  # noqa: A002
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="text, json, yaml, or a format string: %t topic, %p partition, %o offset, %k key, "
+            r"%v value, %h headers, %d timestamp, as in '%o %k=%v\n'.",
+        ),
+    ] = "text",
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", "-K", metavar="SEP", help="Show KEY SEP VALUE."),
+    ] = None,
+    headers: Annotated[bool, typer.Option("--headers", help="Show headers before values.")] = False,
+    key_decoder: Annotated[ValueEncoding, typer.Option("--key-decoder")] = ValueEncoding.TEXT,
+    value_decoder: Annotated[ValueEncoding, typer.Option("--value-decoder")] = ValueEncoding.TEXT,
+    header_decoder: Annotated[ValueEncoding, typer.Option("--header-decoder")] = ValueEncoding.TEXT,
+    uncommitted: Annotated[
+        bool, typer.Option("--uncommitted", help="Records of open and aborted transactions too.")
+    ] = False,
+    exec_: Annotated[
+        str | None,
+        typer.Option(
+            "--exec",
+            metavar="COMMAND",
+            help="Run this for each record: the value on stdin, HEADRACE_TOPIC, _PARTITION, "
+            "_OFFSET, _KEY, _TIMESTAMP, _HEADER_NAME in the environment.",
+        ),
+    ] = None,
+    dead_letter: Annotated[
+        str | None,
+        typer.Option(
+            "--dead-letter",
+            metavar="TOPIC",
+            help="With --exec: records whose command fails go there, and reading goes on.",
+        ),
+    ] = None,
+) -> ExitCode | None:
+    """Read records. Without -e and -c it waits for more until Ctrl-C."""
+    codings = Codings(key_decoder, value_decoder, header_decoder)
+    printer = printer_of(format, codings, key_separator=key_separator, headers=headers)
+    now_ms = SystemClock().wall_ms()
+    start, until = parse_range(offset, now_ms, FromBeginning())
+    chosen = parse_partitions(partitions)
+    if group is not None and (
+        chosen is not None or until or not isinstance(start, FromBeginning | FromEnd)
+    ):
+        raise usage(
+            "with -g the group says what to read and from where; -o beginning or -o end is for "
+            "partitions without a committed offset (to move a group: headrace group seek)"
+        )
+    if dead_letter is not None and exec_ is None:
+        raise usage("--dead-letter is for records whose --exec COMMAND fails")
+    options: dict[str, object] = {
+        "isolation_level": "read_uncommitted" if uncommitted else "read_committed",
+        "enable_partition_eof": True,
+    }
+    if exit_at_end:
+        options["fetch_wait_max_ms"] = HASTY_FETCH_MS
+    plan = session.run(
+        lambda client: _plan(
+            client, session, topics, chosen, start, until, exit_at_end, now_ms, group is not None
+        )
+    )
+    if dead_letter is not None:
+        session.run(lambda client: find_topics(client, [dead_letter], timeout_s=session.timeout_s))
+    if group is None and not plan.starts:
+        return None  # no record is in the range of times
+    with stoppable():
+        if exec_ is not None:
+            return _hand_over(session, plan, group, count, options, exec_, dead_letter)
+        _print(session, plan, group, count, options, printer)
+    return None
+
+
+async def _plan(
+    client: ClusterClient,
+    session: Session,
+    topics: Sequence[str],
+    chosen: Sequence[int] | None,
+    start: Start,
+    until: UntilTime | None,
+    exit_at_end: bool,
+    now_ms: int,
+    grouped: bool,
+) -> ConsumePlan:
+    timeout_s = session.timeout_s
+    reset = "latest" if isinstance(start, FromEnd) else "earliest"
+    names = await _expand(client, topics, timeout_s)
+    found = await find_topics(client, names, timeout_s=timeout_s)
+    if grouped:
+        return ConsumePlan(topics, {}, Ends(exit_at_end=exit_at_end), reset)
+    wanted = [each for topic in found for each in partitions_of(topic, chosen)]
+    bounds = await bounds_of(client, wanted, timeout_s=timeout_s)
+    starts = await resolve(client, bounds, start, timeout_s=timeout_s)
+    ends = Ends(exit_at_end=exit_at_end)
+    if until is not None and until.timestamp_ms > now_ms:
+        ends.until_ms = until.timestamp_ms
+    elif until is not None:
+        ends.stops = await resolve(client, bounds, until, timeout_s=timeout_s)
+        starts = {each: at for each, at in starts.items() if at < ends.stops[each]}
+    return ConsumePlan(names, starts, ends, reset)
+
+
+async def _expand(client: ClusterClient, topics: Sequence[str], timeout_s: float) -> list[str]:
+    """Patterns as the topics that match them now."""
+    names: list[str] = []
+    known = await list_topics(client, timeout_s=timeout_s)
+    for topic in topics:
+        if not topic.startswith("^"):
+            names.append(topic)
+            continue
+        try:
+            pattern = re.compile(topic)
+        except re.error as error:
+            raise usage(f"{topic!r} is no regular expression: {error}") from error
+        matching = [each.name for each in known if pattern.search(each.name)]
+        if not matching:
+            raise not_found("topic that matches", topic)
+        names.extend(matching)
+    return list(dict.fromkeys(names))
+
+
+def _read(
+    session: Session,
+    plan: ConsumePlan,
+    group: str | None,
+    count: int | None,
+    options: dict[str, object],
+    handle: Callable[["list[Message]", Callable[["Message"], None]], None],
+    *,
+    batch: int = BATCH,
+) -> None:
+    """Reads as planned; `handle` gets each batch and calls back for what may be committed."""
+    from confluent_kafka import Consumer, KafkaException
+    from confluent_kafka import TopicPartition as Assigned
+
+    config = session.rdkafka(
+        **options,
+        group_id=group or "headrace-cli",
+        auto_offset_reset=plan.reset,
+        enable_auto_commit=group is not None,
+        enable_auto_offset_store=False,
+    )
+    try:
+        consumer = Consumer(config)
+    except KafkaException as error:
+        raise usage(error.args[0].str()) from error
+    reader = ConsumeLoop(consumer, plan.ends, count)
+
+    def store(message: "Message") -> None:
+        if group is not None:
+            _store(consumer, message)
+
+    try:
+        if group is not None:
+            consumer.subscribe(
+                list(plan.topics),
+                on_assign=reader.on_assign,
+                on_revoke=reader.on_revoke,
+                on_lost=reader.on_revoke,
+            )
+        else:
+            places = [Assigned(*each, offset) for each, offset in plan.starts.items()]
+            consumer.assign(places)
+            plan.ends.assign(plan.starts)
+        for messages in reader.batches(batch):
+            handle(messages, store)
+    except KafkaException as error:
+        raise CommandFailed(f"reading failed: {error.args[0].str()}") from error
+    finally:
+        _close(consumer, committing=group is not None)
+
+
+def _store(consumer: "Consumer", message: "Message") -> None:
+    from confluent_kafka import KafkaException
+
+    try:
+        consumer.store_offsets(message=message)
+    except KafkaException:
+        return  # the partition went to another member, which will read the record again
+
+
+def _close(consumer: "Consumer", *, committing: bool) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+
+    try:
+        if committing:
+            consumer.commit(asynchronous=False)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError._NO_OFFSET:
+            remark(f"the last offsets were not committed: {error.args[0].str()}")
+    finally:
+        consumer.close()
+
+
+def _print(
+    session: Session,
+    plan: ConsumePlan,
+    group: str | None,
+    count: int | None,
+    options: dict[str, object],
+    printer: Printer,
+) -> None:
+    shown = 0
+
+    def handle(messages: "list[Message]", store: Callable[["Message"], None]) -> None:
+        nonlocal shown
+        out = sys.stdout.buffer
+        for message in messages:
+            shown += 1
+            out.write(printer(record_of(message), shown))
+        out.flush()  # before the offsets count as read: what is lost here is read again
+        for message in _last_of_each(messages):
+            store(message)
+        counter.advance(len(messages))
+
+    with progress("records", shown=not sys.stdout.isatty()) as counter:
+        _read(session, plan, group, count, options, handle)
+
+
+def _last_of_each(messages: Iterable["Message"]) -> Iterable["Message"]:
+    return {(each.topic(), each.partition()): each for each in messages}.values()
+
+
+def _hand_over(
+    session: Session,
+    plan: ConsumePlan,
+    group: str | None,
+    count: int | None,
+    options: dict[str, object],
+    shell_command: str,
+    dead_letter: str | None,
+) -> ExitCode | None:
+    from confluent_kafka import Producer
+
+    letters = None
+    if dead_letter is not None:
+        config = session.rdkafka(partitioner="murmur2_random", enable_idempotence=True)
+        letters = ExecDeadLetters(Producer(config), dead_letter)
+
+    def handle(messages: "list[Message]", store: Callable[["Message"], None]) -> None:
+        for message in messages:
+            record = record_of(message)
+            failure = run_command(shell_command, record, group)
+            if failure is not None and letters is None:
+                where = f"{record.topic}-{record.partition} offset {record.offset}"
+                raise CommandFailed(
+                    f"the command failed at {where} ({failure.reason}); nothing from there on is "
+                    "committed; --dead-letter TOPIC sets such records aside and goes on"
+                )
+            if failure is not None and letters is not None:
+                letters.put(record, failure, group)
+            store(message)
+
+    options = {**options, "max_poll_interval_ms": EXEC_MAX_POLL_MS}
+    _read(session, plan, group, count, options, handle, batch=1)
+    if letters is None or not letters.count:
+        return None
+    remark(f"{letters.count} records failed and are in {dead_letter}")
+    return ExitCode.PARTIAL

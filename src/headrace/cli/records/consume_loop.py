@@ -1,0 +1,204 @@
+"""The loop of `headrace consume`: batches of records from partitions or as a member of a group.
+
+`Ends` decides when there is nothing left to wait for; it knows nothing of Kafka clients. `ConsumeLoop`
+moves records from a consumer to it. With `exit at end`, the run ends when every partition of the
+*current* assignment has reported its end, and never hangs: silence has a limit.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from headrace.cli.exits import CommandFailed
+from headrace.cli.records.format_string import PrintableRecord
+from headrace.client.results import TopicPartition
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+    from confluent_kafka import TopicPartition as Assigned
+
+BATCH: Final = 500
+POLL_S: Final = 0.2  # how soon Ctrl-C is noticed, and records of a slow topic are shown
+# With -e: how long nothing at all may come before the run asks the broker, and then gives up.
+ASK_AFTER_S: Final = 20.0
+GIVE_UP_AFTER_S: Final = 60.0
+# A member without partitions may get some in the next step of a cooperative rebalance.
+EMPTY_GRACE_S: Final = 3.0
+
+
+@dataclass(slots=True)
+class Ends:
+    """Which partitions are being read, and which of them are done."""
+
+    stops: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """Partitions that are done before this offset."""
+    until_ms: int | None = None
+    """Records at or after this time end their partition."""
+    exit_at_end: bool = False
+    assigned: set[TopicPartition] | None = None
+    done: set[TopicPartition] = field(default_factory=set)
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are read from now on, beside what was read before."""
+        self.assigned = (self.assigned or set()) | set(partitions)
+
+    def revoke(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are somebody else's now."""
+        gone = set(partitions)
+        self.assigned = (self.assigned or set()) - gone
+        self.done -= gone
+
+    def accept(self, partition: TopicPartition, offset: int, timestamp_ms: int) -> bool:
+        """Whether a record belongs to what was asked for."""
+        stop = self.stops.get(partition)
+        late = self.until_ms is not None and timestamp_ms >= self.until_ms
+        if late or (stop is not None and offset >= stop):
+            self.done.add(partition)
+            return False
+        if stop is not None and offset == stop - 1:
+            self.done.add(partition)
+        elif stop is None and self.until_ms is None:
+            self.done.discard(partition)
+        return True
+
+    def at_end(self, partition: TopicPartition) -> None:
+        """The partition has no more records now."""
+        if self.exit_at_end or partition in self.stops:
+            self.done.add(partition)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the run is meant to end by itself."""
+        return self.exit_at_end or bool(self.stops)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every partition that is being read is done."""
+        return bool(self.assigned) and self.done >= (self.assigned or set())
+
+
+class ConsumeLoop:
+    """Yields batches until `ends` is complete, `limit` records were seen, or for ever."""
+
+    def __init__(self, consumer: "Consumer", ends: Ends, limit: int | None) -> None:
+        self._consumer = consumer
+        self._ends = ends
+        self._limit = limit
+        self._heard_at = time.monotonic()
+        self._empty_since: float | None = None
+        self._asked = False
+
+    def on_assign(self, consumer: "Consumer", partitions: "list[Assigned]") -> None:
+        """The group has given partitions to this member; perhaps none."""
+        self._heard()
+        self._ends.assign(_names(partitions))
+        if not self._ends.assigned:
+            self._empty_since = time.monotonic()
+
+    def on_revoke(self, consumer: "Consumer", partitions: "list[Assigned]") -> None:
+        """The group has taken partitions away."""
+        self._heard()
+        self._ends.revoke(_names(partitions))
+
+    def batches(self, size: int = BATCH) -> Iterator[list["Message"]]:
+        """Records, in the order in which they came; at least one in each batch."""
+        left = self._limit
+        while not self._finished() and left != 0:
+            wanted = size if left is None else min(size, left)
+            batch = self._take(self._consumer.consume(wanted, timeout=POLL_S))
+            if batch:
+                yield batch
+            if left is not None:
+                left -= len(batch)
+
+    def _take(self, messages: list["Message"]) -> list["Message"]:
+        batch = []
+        for message in messages:
+            self._heard()
+            error = message.error()
+            if error is not None:
+                self._failed(error, message)
+                continue
+            partition = TopicPartition(message.topic() or "", message.partition() or 0)
+            if self._ends.accept(partition, message.offset() or 0, message.timestamp()[1]):
+                batch.append(message)
+        return batch
+
+    def _failed(self, error: "KafkaError", message: "Message") -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._ends.at_end(TopicPartition(message.topic() or "", message.partition() or 0))
+            return
+        if error.retriable() or error.code() in {
+            KafkaError._TRANSPORT,
+            KafkaError._ALL_BROKERS_DOWN,
+            KafkaError._RESOLVE,
+            KafkaError._MAX_POLL_EXCEEDED,
+        }:
+            return  # the consumer goes on by itself when the broker is back
+        raise CommandFailed(f"reading failed: {error.str()} ({error.name()})")
+
+    def _heard(self) -> None:
+        self._heard_at = time.monotonic()
+        self._empty_since = None
+        self._asked = False
+
+    def _finished(self) -> bool:
+        if self._ends.complete:
+            return True
+        if not self._ends.bounded:
+            return False
+        now = time.monotonic()
+        if self._empty_since is not None and not self._ends.assigned:
+            return now - self._empty_since > EMPTY_GRACE_S
+        silence_s = now - self._heard_at
+        if silence_s > GIVE_UP_AFTER_S:
+            raise CommandFailed(
+                f"neither a record nor the end of a partition came for {GIVE_UP_AFTER_S:g} s"
+            )
+        if silence_s > ASK_AFTER_S and not self._asked:
+            self._asked = True
+            return self._at_ends()
+        return False
+
+    def _at_ends(self) -> bool:
+        """Asks the broker, where the consumer has been silent for long."""
+        from confluent_kafka import KafkaException
+
+        assignment = self._consumer.assignment()
+        if not assignment:
+            return False
+        try:
+            for position in self._consumer.position(assignment):
+                _, end = self._consumer.get_watermark_offsets(position, timeout=POLL_S * 10)
+                if position.offset < end:
+                    return False
+        except KafkaException:
+            return False
+        return True
+
+
+def _names(partitions: "list[Assigned]") -> list[TopicPartition]:
+    return [TopicPartition(each.topic, each.partition) for each in partitions]
+
+
+def record_of(message: "Message") -> PrintableRecord:
+    """A consumed message as a plain record."""
+    headers = message.headers() or []
+    pairs = headers.items() if isinstance(headers, dict) else headers
+    return PrintableRecord(
+        topic=message.topic() or "",
+        partition=message.partition() or 0,
+        offset=message.offset() or 0,
+        timestamp_ms=message.timestamp()[1],
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+        headers=[(name, _bytes(value)) for name, value in pairs],
+        leader_epoch=message.leader_epoch(),
+    )
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value

@@ -1,0 +1,315 @@
+"""`headrace dlq`: what pipelines could not use, why, and sending it again."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.cli import completion
+from headrace.cli.command import command
+from headrace.cli.exits import CommandFailed, ExitCode, usage
+from headrace.cli.group.group_commands import Execute
+from headrace.cli.output import Block, Fields, Table, progress, remark
+from headrace.cli.session import Session, find_topics
+
+if TYPE_CHECKING:
+    from headrace.pipeline.dead_letters.dead_letter_reader import Letter
+    from headrace.pipeline.dead_letters.error_groups import ErrorGroup
+    from headrace.pipeline.dead_letters.python_fix import DraftRecord, Fix, NotFixed
+    from headrace.pipeline.dead_letters.replay import ReplayResult
+
+app = typer.Typer(help="Dead letters of pipelines.", no_args_is_help=True)
+
+INSTALL: Final = "dead letters need more libraries: pip install 'headrace[pipeline]'"
+MAX_SHOWN: Final = 200
+"""Characters of a value in a table."""
+
+Topic = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPIC", help="The dead-letter topic.", autocompletion=completion.topics
+    ),
+]
+Where = Annotated[
+    list[str],
+    typer.Option(
+        "--where",
+        metavar="CONDITION",
+        help='Only these, e.g. "error = NotJson and source.offset >= 100"; fields: error, '
+        "message, pipeline, source.topic, source.partition, source.offset, source.time, "
+        "source.file, source.line, source.row, source.version, time, partition, offset, batch, "
+        "schema, attempts; ~ searches a pattern. May be repeated.",
+    ),
+]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")]
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Errors of the pipeline's parts as sentences."""
+    try:
+        from headrace.pipeline.batch.transform import TransformError
+        from headrace.pipeline.dead_letters.filter import BadFilter
+        from headrace.pipeline.producer import ProducerFailed
+        from headrace.pipeline.producer.settings import BadSetting
+        from headrace.pipeline.source.settings import ReadFailed
+        from headrace.pipeline.spark.session import NoSpark
+        from headrace.pipeline.spec.select import NotASelect
+    except ModuleNotFoundError as error:
+        raise CommandFailed(f"{INSTALL} ({error})") from None
+    try:
+        yield
+    except (BadFilter, BadSetting, TransformError, NotASelect) as error:
+        raise usage(str(error)) from error
+    except (ProducerFailed, ReadFailed, NoSpark) as error:
+        raise CommandFailed(str(error)) from error
+
+
+@command(app, "list")
+def list_(
+    session: Session,
+    topic: Topic,
+    where: Where = [],
+    samples: Annotated[int, typer.Option("--samples", min=0, help="Of each error.")] = 1,
+) -> None:
+    """List what is wrong, by error: how often, since when, how many were sent again."""
+    with _explained():
+        from headrace.pipeline.dead_letters.error_groups import grouped
+
+        letters, is_replayed = _letters(session, topic, where)
+        groups = grouped(letters, is_replayed, samples)
+    rows = [
+        (
+            group.count,
+            group.replayed,
+            group.error,
+            group.pattern,
+            group.source,
+            group.pipeline,
+            _time(group.last_ms),
+        )
+        for group in groups
+    ]
+    blocks: list[Block] = [
+        Table(("COUNT", "REPLAYED", "ERROR", "MESSAGE", "SOURCE", "PIPELINE", "LAST"), rows)
+    ]
+    blocks.extend(_sample(group) for group in groups if group.samples)
+    session.output.show([_group_facts(group) for group in groups], *blocks)
+    if not groups:
+        remark(f"no dead letter in {topic}" + (" is meant by --where" if where else ""))
+
+
+@command(app, "show")
+def show(session: Session, topic: Topic, where: Where = [], limit: Limit = 10) -> None:
+    """Show dead letters in full: the record, where it came from, what is wrong with it."""
+    with _explained():
+        letters, is_replayed = _letters(session, topic, where)
+        chosen = [
+            (letter, _letter_facts(letter, replayed=is_replayed(letter)))
+            for letter in islice(letters, limit)
+        ]
+    blocks = [
+        Fields([(name.upper(), value) for name, value in facts.items()]) for _, facts in chosen
+    ]
+    session.output.show([facts for _, facts in chosen], *blocks)
+    if not chosen:
+        remark(f"no dead letter in {topic}" + (" is meant by --where" if where else ""))
+
+
+@command(app, "replay")
+def replay(
+    session: Session,
+    topic: Topic,
+    where: Where = [],
+    limit: Limit = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="TOPIC", help="Another topic than the record's own."),
+    ] = None,
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            "--sql",
+            metavar="SELECT",
+            help='A fix: a SELECT over `source`, the fields of the JSON value, e.g. "SELECT * '
+            'EXCEPT (amount), CAST(amount AS double) AS amount FROM source". Runs on Spark.',
+        ),
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option(
+            "--python",
+            metavar="FILE.py:FUNCTION",
+            help="A fix: a function that gets the record and returns it, or None to leave it.",
+        ),
+    ] = None,
+    execute: Execute = False,
+) -> ExitCode | None:
+    """Send dead letters to their topics again, each once. Shows what; --execute does it."""
+    if sql is not None and python is not None:
+        raise usage("--sql and --python are two fixes: give one")
+    with _explained():
+        from headrace.pipeline.dead_letters.filter import parse_filter
+        from headrace.pipeline.dead_letters.replay import Replay, Request
+        from headrace.pipeline.producer import producer_settings
+
+        session.run(lambda client: find_topics(client, [topic], timeout_s=session.timeout_s))
+        request = Request(topic, parse_filter(*where), limit, to, _fix(sql, python))
+        work = Replay(request, producer_settings(session.settings))
+        if execute:
+            with progress("records sent", shown=True) as counter:
+                told = 0
+
+                def tell(outcome: "ReplayResult") -> None:
+                    nonlocal told
+                    counter.advance(outcome.total - told)
+                    told = outcome.total
+
+                outcome = work.execute(tell)
+        else:
+            outcome = work.dry_run()
+    return _report(session, outcome, execute=execute)
+
+
+def _fix(sql: str | None, python: str | None) -> "Fix":
+    from headrace.pipeline.dead_letters.python_fix import PythonFix, unchanged
+
+    if python is not None:
+        return PythonFix(python)
+    if sql is not None:
+        from headrace.pipeline.dead_letters.sql_fix import SqlFix
+
+        return SqlFix(sql)
+    return unchanged
+
+
+def _letters(
+    session: Session, topic: str, where: Sequence[str]
+) -> "tuple[Iterator[Letter], Callable[[Letter], bool]]":
+    """The letters that are meant, and whether one was sent again."""
+    from headrace.pipeline.dead_letters.dead_letter_reader import letter_ranges, read_letters
+    from headrace.pipeline.dead_letters.filter import parse_filter
+    from headrace.pipeline.dead_letters.replay_ledger import read_ledger
+    from headrace.pipeline.producer import producer_settings
+    from headrace.pipeline.source.admin import LogAdmin
+
+    chosen = parse_filter(*where)
+    session.run(lambda client: find_topics(client, [topic], timeout_s=session.timeout_s))
+    settings = producer_settings(session.settings).reading()
+    admin = LogAdmin(settings)
+    layout = admin.topics(lambda name: name == topic)[topic]
+    ledger = read_ledger(settings, topic, layout, to_the_end=False)
+    letters = filter(chosen, read_letters(settings, letter_ranges(admin, topic)))
+    return letters, lambda letter: letter in ledger
+
+
+# --- what is printed --------------------------------------------------------------------------
+
+
+def _report(session: Session, outcome: "ReplayResult", *, execute: bool) -> ExitCode | None:
+    done = "sent" if execute else "to send"
+    goes = "sent" if execute else "goes"
+    facts = {
+        "executed": execute,
+        "matched": outcome.matched,
+        "replayed_before": outcome.done_before,
+        "sent": dict(outcome.sent),
+        "not_fixed": outcome.not_fixed,
+        "samples": [_change_facts(letter, made, goes) for letter, made in outcome.samples],
+    }
+    fields: list[tuple[str, object]] = [
+        ("MATCHED", outcome.matched),
+        ("REPLAYED BEFORE", outcome.done_before),
+        *((f"{done} to {name}".upper(), count) for name, count in sorted(outcome.sent.items())),
+        ("NOT FIXED", outcome.not_fixed),
+    ]
+    rows = [
+        (str(letter.at), letter.offset, letter.facts.error, *_change(made, goes))
+        for letter, made in outcome.samples
+    ]
+    blocks: list[Block] = [Fields(fields)]
+    if rows:
+        blocks.append(Table(("LETTER", "OFFSET", "ERROR", "RESULT", "VALUE"), rows))
+    session.output.show(facts, *blocks)
+    if not execute and outcome.total:
+        remark("nothing was sent; --execute does it")
+    return ExitCode.PARTIAL if outcome.not_fixed else None
+
+
+def _change(made: "DraftRecord | NotFixed", goes: str) -> tuple[str, str]:
+    from headrace.pipeline.dead_letters.python_fix import as_bytes
+
+    if isinstance(made, Exception):
+        return "stays", _short(str(made))
+    return goes, _short(_text(as_bytes(made.value, "value")))
+
+
+def _change_facts(letter: "Letter", made: "DraftRecord | NotFixed", goes: str) -> dict[str, object]:
+    result, value = _change(made, goes)
+    return {**_letter_facts(letter, replayed=False), "result": result, "becomes": value}
+
+
+def _sample(group: "ErrorGroup") -> str:
+    lines = [f"{group.error}: {group.pattern}"]
+    for letter in group.samples:
+        facts = letter.facts
+        lines.append(f"  {facts.place}: {_short(_text(letter.record.value))}")
+    return "\n".join(lines)
+
+
+def _group_facts(group: "ErrorGroup") -> dict[str, object]:
+    return {
+        "error": group.error,
+        "message": group.pattern,
+        "source": group.source,
+        "pipeline": group.pipeline,
+        "count": group.count,
+        "replayed": group.replayed,
+        "first": _time(group.first_ms),
+        "last": _time(group.last_ms),
+        "most_attempts": group.most_attempts,
+        "samples": [_letter_facts(letter, replayed=None) for letter in group.samples],
+    }
+
+
+def _letter_facts(letter: "Letter", *, replayed: bool | None) -> dict[str, object]:
+    from headrace.pipeline.dead_letters.headers import own_headers
+
+    facts = letter.facts
+    shown: dict[str, object] = {
+        "letter": f"{letter.at} offset {letter.offset}",
+        "time": _time(letter.record.timestamp),
+        "error": facts.error,
+        "message": facts.message,
+        "source": facts.place,
+        "source_time": _time(facts.timestamp_ms),
+        "pipeline": facts.pipeline,
+        "batch": facts.batch_id,
+        "schema": facts.schema_version,
+        "attempts": facts.attempts,
+        "key": None if letter.record.key is None else _text(letter.record.key),
+        "value": None if letter.record.value is None else _text(letter.record.value),
+        "headers": [f"{name}={_text(value)}" for name, value in own_headers(letter.record.headers)],
+    }
+    if replayed is not None:
+        shown["replayed"] = replayed
+    return shown
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return "" if value is None else str(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+
+
+def _time(ms: int) -> str | None:
+    if ms < 0:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,48 @@
+"""Turns places that people name into offsets that partitions have."""
+
+from collections.abc import Sequence
+
+from headrace.cli.records.positions import (
+    AtOffset,
+    FromBeginning,
+    FromEnd,
+    LastRecords,
+    SinceTime,
+    Start,
+    UntilTime,
+)
+from headrace.cli.session import values_of
+from headrace.client.client import ClusterClient
+from headrace.client.offsets import NO_OFFSET, list_bounds, list_offsets
+from headrace.client.results import TopicPartition
+
+Bounds = dict[TopicPartition, tuple[int, int]]
+
+
+async def bounds_of(
+    client: ClusterClient, partitions: Sequence[TopicPartition], *, timeout_s: float
+) -> Bounds:
+    """First offset and end of each partition."""
+    return values_of(await list_bounds(client, partitions, timeout_s=timeout_s))
+
+
+async def resolve(
+    client: ClusterClient, bounds: Bounds, place: Start | UntilTime, *, timeout_s: float
+) -> dict[TopicPartition, int]:
+    """The offset of `place` in each partition, kept within what the partition holds."""
+    match place:
+        case SinceTime(timestamp_ms=at) | UntilTime(timestamp_ms=at):
+            asked = await list_offsets(client, dict.fromkeys(bounds, at), timeout_s=timeout_s)
+            found = values_of(asked)
+            return {
+                each: end if found[each].offset == NO_OFFSET else found[each].offset
+                for each, (_, end) in bounds.items()
+            }
+        case FromBeginning():
+            return {each: start for each, (start, _) in bounds.items()}
+        case FromEnd():
+            return {each: end for each, (_, end) in bounds.items()}
+        case AtOffset(offset=offset):
+            return {each: min(max(offset, start), end) for each, (start, end) in bounds.items()}
+        case LastRecords(count=count):
+            return {each: max(end - count, start) for each, (start, end) in bounds.items()}

@@ -1,0 +1,291 @@
+"""`headrace produce`: records from stdin, files or the command line into a topic."""
+
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from headrace.cli import completion
+from headrace.cli.command import command
+from headrace.cli.exits import ExitCode, no_partition, not_found, refused, usage
+from headrace.cli.output import Counter, progress, remark
+from headrace.cli.records.format_string import Codings, unescape
+from headrace.cli.records.produce_input import (
+    InputForm,
+    InputRecord,
+    Shape,
+    from_text,
+    parse_headers,
+    records_of,
+)
+from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
+from headrace.cli.session import Session
+from headrace.client.client import ClusterClient
+from headrace.client.topics import ask_for_topic, list_topics
+from headrace.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+POLL_S: Final = 0.2  # how soon Ctrl-C is noticed while the last records are on their way
+MIN_DELIVERY_S: Final = 30.0
+MAX_NAMED_FAILURES: Final = 3
+ROUND_ROBIN: Final = "round-robin"
+ANY_PARTITION: Final = -1
+# A cluster needs a moment to elect the leaders of a topic that was just created.
+CREATE_ATTEMPTS: Final = 25
+CREATE_PAUSE_S: Final = 0.2
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    command(app, "produce")(produce)
+
+
+@dataclass(slots=True)
+class DeliveryCounts:
+    """What became of the records so far."""
+
+    counter: Counter
+    delivered: int = 0
+    failed: int = 0
+    reasons: list[str] = field(default_factory=list)
+    offsets: dict[int, tuple[int, int, int]] = field(default_factory=dict)
+    """By partition: how many, the first offset, the last."""
+
+    def note(self, error: "KafkaError | None", message: "Message") -> None:
+        """The delivery callback."""
+        self.counter.advance(1)
+        if error is not None:
+            self.refuse(error.str())
+            return
+        self.delivered += 1
+        partition, offset = message.partition() or 0, message.offset() or 0
+        count, first, last = self.offsets.get(partition, (0, offset, offset))
+        self.offsets[partition] = (count + 1, min(first, offset), max(last, offset))
+
+    def refuse(self, reason: str) -> None:
+        """One record that will not arrive."""
+        self.failed += 1
+        if len(self.reasons) < MAX_NAMED_FAILURES and reason not in self.reasons:
+            self.reasons.append(reason)
+
+
+def produce(
+    session: Session,
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False)
+    ],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="Read from these.", show_default="stdin"),
+    ] = None,
+    value: Annotated[
+        list[str], typer.Option("--value", "-v", help="A value, in place of stdin; repeatable.")
+    ] = [],
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
+    key_separator: Annotated[
+        str | None,
+        typer.Option("--key-separator", "-K", metavar="SEP", help="Each line is KEY SEP VALUE."),
+    ] = None,
+    header: Annotated[
+        list[str],
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; repeatable."),
+    ] = [],
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Send all to this partition.")
+    ] = None,
+    tombstone: Annotated[
+        bool, typer.Option("--tombstone", help="Send one record with --key and no value.")
+    ] = False,
+    empty_is_null: Annotated[
+        bool, typer.Option("--empty-is-null", "-Z", help="Send null for an empty key or value.")
+    ] = False,
+    input_form: Annotated[
+        InputForm,
+        typer.Option("--input", "-i", help="A record a line, a JSON object a line, or all in one."),
+    ] = InputForm.LINES,
+    key_encoder: Annotated[ValueEncoding, typer.Option("--key-encoder")] = ValueEncoding.TEXT,
+    value_encoder: Annotated[ValueEncoding, typer.Option("--value-encoder")] = ValueEncoding.TEXT,
+    header_encoder: Annotated[ValueEncoding, typer.Option("--header-encoder")] = ValueEncoding.TEXT,
+    partitioner: Annotated[
+        str,
+        typer.Option(
+            "--partitioner",
+            help="How keys choose partitions: murmur2_random is what Java clients do; "
+            "round-robin takes turns; or any of librdkafka's.",
+        ),
+    ] = "murmur2_random",
+    compression: Annotated[
+        str, typer.Option("--compression", "-z", metavar="none|gzip|snappy|lz4|zstd")
+    ] = "none",
+    acks: Annotated[str, typer.Option("--acks", metavar="0|1|all")] = "all",
+    create: Annotated[
+        bool,
+        typer.Option("--create/--no-create", help="May the broker create the topic?"),
+    ] = True,
+) -> ExitCode | None:
+    """Write records to a topic: one for each line of stdin, or as the options say."""
+    codings = Codings(key_encoder, value_encoder, header_encoder)
+    shape = Shape(
+        codings=codings,
+        key=_key(key, key_encoder),
+        separator=None if key_separator is None else unescape(key_separator).encode(),
+        headers=parse_headers(header, header_encoder),
+        partition=partition,
+        empty_is_null=empty_is_null,
+    )
+    if tombstone and (shape.key is None or value or files):
+        raise usage("--tombstone needs --key, and takes neither values nor files")
+    count = session.run(lambda client: _partitions(client, topic, create, session.timeout_s))
+    if partition is not None and partition >= count:
+        raise no_partition(topic, partition, count - 1)
+    options = {"compression_type": compression, "acks": acks}
+    if partitioner != ROUND_ROBIN:
+        options["partitioner"] = partitioner
+    turns = count if partitioner == ROUND_ROBIN else 0
+    with ExitStack() as opened:
+        if tombstone:
+            records: Iterable[InputRecord] = [
+                InputRecord(shape.key, None, shape.headers, shape.partition)
+            ]
+        elif value:
+            records = [from_text(each, shape) for each in value]
+        else:
+            records = records_of(input_form, _lines(files or [], opened), shape)
+        deliveries = _send(session, topic, records, options, turns)
+    return _report(session, topic, deliveries)
+
+
+def _key(text: str | None, coding: ValueEncoding) -> bytes | None:
+    try:
+        return None if text is None else encode(text, coding)
+    except BadValue as error:
+        raise usage(f"--key: {error}") from error
+
+
+async def _partitions(client: ClusterClient, topic: str, create: bool, timeout_s: float) -> int:
+    """How many partitions the topic has; a broker that creates topics on demand may do it."""
+    known = await list_topics(client, timeout_s=timeout_s)
+    found = client.metadata.topic(topic)
+    if found is None and create:
+        await _create(client, topic, timeout_s)
+        found = client.metadata.topic(topic)
+        if found is not None:
+            remark(f"the broker created the topic {topic!r}")
+    if found is None:
+        raise not_found("topic", topic, [each.name for each in known if not each.is_internal])
+    return len(found.partitions)
+
+
+async def _create(client: ClusterClient, topic: str, timeout_s: float) -> None:
+    """Ask as a producer does; gives up where the broker does not create it."""
+    for attempt in range(CREATE_ATTEMPTS):
+        why = await ask_for_topic(client, topic, timeout_s=timeout_s)
+        if why is None:
+            return
+        if why.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and attempt:
+            return
+        if not why.code.retriable:
+            raise refused(f"topic {topic!r}", why)
+        await asyncio.sleep(CREATE_PAUSE_S)
+
+
+def _lines(files: list[Path], opened: ExitStack) -> Iterator[bytes]:
+    if not files:
+        if sys.stdin.isatty():
+            remark("one record a line; Ctrl-D ends")
+        return iter(sys.stdin.buffer)
+    return chain.from_iterable(opened.enter_context(path.open("rb")) for path in files)
+
+
+def _send(
+    session: Session,
+    topic: str,
+    records: Iterable[InputRecord],
+    options: dict[str, str],
+    turns: int,
+) -> DeliveryCounts:
+    from confluent_kafka import KafkaException, Producer
+
+    timeout_ms = int(max(session.timeout_s, MIN_DELIVERY_S) * 1000)
+    idempotent = options["acks"] in {"all", "-1"}
+    config = session.rdkafka(
+        **options, message_timeout_ms=timeout_ms, enable_idempotence=idempotent
+    )
+    try:
+        producer = Producer(config)
+    except KafkaException as error:
+        raise usage(error.args[0].str()) from error
+    with progress("records", shown=not sys.stdin.isatty()) as counter:
+        deliveries = DeliveryCounts(counter)
+        try:
+            for number, record in enumerate(records):
+                turn = number % turns if turns and record.partition is None else None
+                _produce(producer, topic, record, turn, deliveries)
+        finally:
+            # Also what was read before a bad line: the report says how much arrived.
+            while producer.flush(POLL_S):
+                pass
+    return deliveries
+
+
+def _produce(
+    producer: "Producer",
+    topic: str,
+    record: InputRecord,
+    turn: int | None,
+    deliveries: DeliveryCounts,
+) -> None:
+    from confluent_kafka import KafkaException
+
+    partition = turn if record.partition is None else record.partition
+    while True:
+        try:
+            producer.produce(
+                topic,
+                value=record.value,
+                key=record.key,
+                headers=list(record.headers),
+                partition=ANY_PARTITION if partition is None else partition,
+                timestamp=record.timestamp_ms or 0,
+                on_delivery=deliveries.note,
+            )
+        except BufferError:  # the queue is full: let some of it go out first
+            producer.poll(POLL_S)
+            continue
+        except KafkaException as error:
+            deliveries.refuse(error.args[0].str())
+        producer.poll(0)
+        return
+
+
+def _report(session: Session, topic: str, deliveries: DeliveryCounts) -> ExitCode | None:
+    partitions = [
+        {"partition": index, "records": count, "first_offset": first, "last_offset": last}
+        for index, (count, first, last) in sorted(deliveries.offsets.items())
+    ]
+    facts = {
+        "topic": topic,
+        "records": deliveries.delivered,
+        "failed": deliveries.failed,
+        "partitions": partitions,
+    }
+    where = ", ".join(
+        f"partition {each['partition']} at {each['first_offset']}"
+        + (f"-{each['last_offset']}" if each["records"] != 1 else "")
+        for each in partitions
+    )
+    plural = "" if deliveries.delivered == 1 else "s"
+    text = f"wrote {deliveries.delivered} record{plural} to {topic}"
+    session.output.show(facts, f"{text}: {where}" if where else text)
+    if not deliveries.failed:
+        return None
+    remark(f"{deliveries.failed} records were not written: {'; '.join(deliveries.reasons)}")
+    return ExitCode.PARTIAL if deliveries.delivered else ExitCode.ERROR

@@ -1,0 +1,158 @@
+"""Records to produce, from lines, JSON, a whole file or the command line. Pure."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from headrace.cli.exits import CommandFailed, usage
+from headrace.cli.records.format_string import Codings, Headers
+from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
+
+
+class InputForm(StrEnum):
+    """How records are cut out of the input."""
+
+    LINES = "lines"
+    JSON = "json"
+    RAW = "raw"
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecord:
+    """A record to send; None leaves the choice to the partitioner and the clock."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is the same for all records of a run."""
+
+    codings: Codings = field(default_factory=Codings)
+    key: bytes | None = None
+    separator: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    empty_is_null: bool = False
+
+
+def records_of(form: InputForm, lines: Iterable[bytes], shape: Shape) -> Iterator[InputRecord]:
+    """The records of an input; a line that cannot be read ends the command and is named."""
+    if form is InputForm.RAW:
+        yield _record(shape, shape.key, b"".join(lines))
+        return
+    read = _from_json if form is InputForm.JSON else _from_line
+    for number, line in enumerate(lines, start=1):
+        text = line.removesuffix(b"\n").removesuffix(b"\r")
+        if form is InputForm.JSON and not text.strip():
+            continue
+        try:
+            yield read(text, shape)
+        except BadValue as error:
+            raise CommandFailed(f"line {number}: {error}") from error
+
+
+def from_text(value: str, shape: Shape) -> InputRecord:
+    """A record whose value stands on the command line."""
+    try:
+        return _record(shape, shape.key, encode(value, shape.codings.value))
+    except BadValue as error:
+        raise usage(f"--value: {error}") from error
+
+
+def parse_headers(words: Iterable[str], coding: ValueEncoding) -> list[tuple[str, bytes | None]]:
+    """`name=value` with a value, `name` with null."""
+    headers: list[tuple[str, bytes | None]] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not name:
+            raise usage(f"--header takes NAME=VALUE, not {word!r}")
+        try:
+            headers.append((name, encode(value, coding) if equals else None))
+        except BadValue as error:
+            raise usage(f"--header {name}: {error}") from error
+    return headers
+
+
+def _record(shape: Shape, key: bytes | None, value: bytes) -> InputRecord:
+    null = shape.empty_is_null and not value
+    return InputRecord(key, None if null else value, shape.headers, shape.partition)
+
+
+def _from_line(line: bytes, shape: Shape) -> InputRecord:
+    key = shape.key
+    if shape.separator is not None:
+        before, found, after = line.partition(shape.separator)
+        if not found:
+            raise BadValue(
+                f"no key separator {shape.separator.decode()!r} in {_short(line)}; "
+                "leave -K out where records have no keys"
+            )
+        key, line = _bytes(before, shape.codings.key), after
+        if shape.empty_is_null and not before:
+            key = None
+    return _record(shape, key, _bytes(line, shape.codings.value))
+
+
+def _bytes(data: bytes, coding: ValueEncoding) -> bytes:
+    if coding in {ValueEncoding.TEXT, ValueEncoding.RAW}:
+        return data
+    return encode(data.decode("utf-8", "surrogateescape"), coding)
+
+
+def _short(line: bytes) -> str:
+    text = line[:40].decode("utf-8", "backslashreplace")
+    return repr(text + ("..." if len(line) > len(text) else ""))
+
+
+def _from_json(line: bytes, shape: Shape) -> InputRecord:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise BadValue(f"it is not JSON: {error}") from error
+    if not isinstance(record, dict) or "value" not in record:
+        raise BadValue('a record is an object such as {"key": "k", "value": "v"}')
+    key = _json_bytes(record.get("key"), shape.codings.key)
+    return InputRecord(
+        shape.key if key is None else key,
+        _json_bytes(record["value"], shape.codings.value),
+        [*shape.headers, *_json_headers(record.get("headers"), shape.codings.header)],
+        _json_int(record, "partition", shape.partition),
+        _json_int(record, "timestamp", None),
+    )
+
+
+def _json_bytes(value: object, coding: ValueEncoding) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and coding is not ValueEncoding.JSON:
+        return encode(value, coding)
+    if coding in {ValueEncoding.TEXT, ValueEncoding.RAW, ValueEncoding.JSON}:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return encode(str(value), coding)
+
+
+def _json_headers(headers: object, coding: ValueEncoding) -> Headers:
+    if headers is None:
+        return []
+    if isinstance(headers, Mapping):
+        pairs = list(headers.items())
+    elif isinstance(headers, list) and all(
+        isinstance(each, Mapping) and "key" in each for each in headers
+    ):
+        pairs = [(each["key"], each.get("value")) for each in headers]
+    else:
+        raise BadValue('headers are an object, or a list of {"key": ..., "value": ...}')
+    return [(str(name), _json_bytes(value, coding)) for name, value in pairs]
+
+
+def _json_int(record: Mapping[str, object], name: str, default: int | None) -> int | None:
+    value = record.get(name, default)
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+        raise BadValue(f"{name} is a number, not {value!r}")
+    return value

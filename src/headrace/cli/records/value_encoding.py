@@ -1,0 +1,104 @@
+"""Keys and values between bytes and what people read and write. Pure.
+
+A decoder makes bytes readable, an encoder is its inverse. Text is UTF-8; bytes that are not are
+shown as \\xNN.
+"""
+
+import base64
+import binascii
+import json
+import struct
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+Readable: TypeAlias = object
+"""Text, a number, or what JSON can hold."""
+
+
+class BadValue(ValueError):
+    """The value is not of the kind that was named."""
+
+
+class ValueEncoding(StrEnum):
+    """How the bytes of a key, a value or a header are to be read."""
+
+    TEXT = "text"
+    RAW = "raw"
+    HEX = "hex"
+    BASE64 = "base64"
+    JSON = "json"
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT = "float"
+    DOUBLE = "double"
+
+
+# Big-endian, as Java's serializers write them.
+_NUMBERS: Final[Mapping[ValueEncoding, struct.Struct]] = {
+    ValueEncoding.INT8: struct.Struct(">b"),
+    ValueEncoding.INT16: struct.Struct(">h"),
+    ValueEncoding.INT32: struct.Struct(">i"),
+    ValueEncoding.INT64: struct.Struct(">q"),
+    ValueEncoding.FLOAT: struct.Struct(">f"),
+    ValueEncoding.DOUBLE: struct.Struct(">d"),
+}
+
+
+def decode(data: bytes | None, coding: ValueEncoding) -> Readable | None:
+    """What the bytes say; None stays None. Raises `BadValue`."""
+    if data is None:
+        return None
+    number = _NUMBERS.get(coding)
+    if number is not None:
+        if len(data) != number.size:
+            raise BadValue(f"{len(data)} bytes are no {coding.value} ({number.size} bytes)")
+        (found,) = number.unpack(data)
+        return float(found) if coding in {ValueEncoding.FLOAT, ValueEncoding.DOUBLE} else int(found)
+    match coding:
+        case ValueEncoding.HEX:
+            return data.hex()
+        case ValueEncoding.BASE64:
+            return base64.b64encode(data).decode()
+        case ValueEncoding.JSON:
+            try:
+                parsed: object = json.loads(data)
+            except ValueError as error:
+                raise BadValue(f"it is not JSON: {error}") from error
+            return parsed
+    return data.decode("utf-8", "backslashreplace")
+
+
+def shown(data: bytes | None, coding: ValueEncoding) -> bytes:
+    """What a terminal gets; nothing for None, and the bytes themselves for `raw`."""
+    if data is None:
+        return b""
+    if coding is ValueEncoding.RAW:
+        return data
+    value = decode(data, coding)
+    if coding is ValueEncoding.JSON:
+        return json.dumps(value, ensure_ascii=False).encode()
+    return str(value).encode()
+
+
+def encode(text: str, coding: ValueEncoding) -> bytes:
+    """The bytes that `text` stands for; raises `BadValue`."""
+    number = _NUMBERS.get(coding)
+    try:
+        if number is not None:
+            kind: Callable[[str], float] = (
+                float if coding in {ValueEncoding.FLOAT, ValueEncoding.DOUBLE} else int
+            )
+            return number.pack(kind(text))
+        match coding:
+            case ValueEncoding.HEX:
+                return bytes.fromhex(text)
+            case ValueEncoding.BASE64:
+                return base64.b64decode(text, validate=True)
+            case ValueEncoding.JSON:
+                json.loads(text)
+    except (ValueError, struct.error, OverflowError, binascii.Error) as error:
+        raise BadValue(f"{text!r} is no {coding.value}: {error}") from error
+    return text.encode("utf-8", "surrogateescape")

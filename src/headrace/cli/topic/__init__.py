@@ -1,0 +1,1 @@
+"""`headrace topic` and `headrace kafka-topics`."""

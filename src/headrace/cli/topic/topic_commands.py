@@ -1,0 +1,396 @@
+"""`headrace topic`: create, list, describe, alter, delete, add partitions, trim."""
+
+import sys
+from base64 import urlsafe_b64encode
+from fnmatch import fnmatchcase
+from typing import Annotated, Final
+
+import typer
+
+from headrace.cli import completion
+from headrace.cli.command import command
+from headrace.cli.exits import CommandFailed, ExitCode, refused, usage
+from headrace.cli.output import Fields, Table, remark, report
+from headrace.cli.records.offset_lookup import bounds_of, resolve
+from headrace.cli.records.positions import parse_start
+from headrace.cli.session import (
+    Session,
+    find_topics,
+    parse_assignments,
+    parse_partitions,
+    partitions_of,
+    values_of,
+)
+from headrace.client.client import ClusterClient
+from headrace.client.configs import (
+    ConfigChange,
+    ConfigEntry,
+    ConfigSource,
+    Operation,
+    Resource,
+    ResourceKind,
+    alter_configs,
+    describe_configs,
+)
+from headrace.client.metadata import TopicInfo
+from headrace.client.offsets import list_bounds
+from headrace.client.results import Refusal, TopicPartition
+from headrace.client.topics import (
+    BROKER_DEFAULT,
+    NewTopic,
+    add_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    list_topics,
+)
+from headrace.clock import SystemClock
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.types import ZERO_UUID
+
+app = typer.Typer(help="Topics: create, look at, change, delete.", no_args_is_help=True)
+
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False),
+]
+Name = Annotated[
+    str, typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False)
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the broker check it; change nothing.")]
+
+# A topic's own settings and what is in force only because the broker's configuration says so.
+_OWN: Final = frozenset({ConfigSource.TOPIC})
+
+
+@command(app, "create")
+def create(
+    session: Session,
+    topics: Names,
+    partitions: Annotated[
+        int,
+        typer.Option("--partitions", "-p", metavar="N", show_default="the broker's num.partitions"),
+    ] = BROKER_DEFAULT,
+    replication_factor: Annotated[
+        int,
+        typer.Option(
+            "--replication-factor", "-r", "--replicas", metavar="N", show_default="the broker's"
+        ),
+    ] = BROKER_DEFAULT,
+    config: Annotated[
+        list[str],
+        typer.Option(
+            "--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; repeatable."
+        ),
+    ] = [],
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="A topic that exists is fine.")
+    ] = False,
+    dry_run: DryRun = False,
+) -> ExitCode | None:
+    """Create topics."""
+    configs = parse_assignments(config, "--config")
+    wanted = [
+        NewTopic(name, partitions, replication_factor, configs) for name in dict.fromkeys(topics)
+    ]
+
+    async def work(client: ClusterClient) -> dict[str, Refusal | None]:
+        return await create_topics(
+            client, wanted, timeout_s=session.timeout_s, validate_only=dry_run
+        )
+
+    outcomes = session.run(work)
+    done = "would create" if dry_run else "created"
+    if if_not_exists:
+        for name, why in outcomes.items():
+            if why is not None and why.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                outcomes[name] = None
+                remark(f"topic {name!r} exists already")
+    return report(session.output, "topic", done, outcomes)
+
+
+@command(app, "list")
+def list_(
+    session: Session,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(metavar="PATTERN", help="Only these, e.g. 'orders*'.", show_default=False),
+    ] = None,
+    internal: Annotated[
+        bool, typer.Option("--internal", "-i", help="Internal topics too.")
+    ] = False,
+) -> None:
+    """List topics."""
+
+    async def work(client: ClusterClient) -> list[TopicInfo]:
+        return await list_topics(client, timeout_s=session.timeout_s)
+
+    shown = [
+        topic
+        for topic in session.run(work)
+        if (internal or not topic.is_internal)
+        and (pattern is None or fnmatchcase(topic.name, pattern))
+    ]
+    facts = [
+        {
+            "name": topic.name,
+            "partitions": len(topic.partitions),
+            "replicas": replication_factor_of(topic),
+            "internal": topic.is_internal,
+        }
+        for topic in shown
+    ]
+    rows = [(each["name"], each["partitions"], each["replicas"]) for each in facts]
+    session.output.show(facts, Table(("NAME", "PARTITIONS", "REPLICAS"), rows))
+
+
+def replication_factor_of(topic: TopicInfo) -> int:
+    """How many replicas the partitions have (all have the same, but while they move)."""
+    return max((len(each.replicas) for each in topic.partitions.values()), default=0)
+
+
+def topic_id_text(topic: TopicInfo) -> str | None:
+    """The id as Kafka prints it; None from brokers that have no ids."""
+    if topic.topic_id == ZERO_UUID:
+        return None
+    return urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
+
+
+@command(app, "describe")
+def describe(
+    session: Session,
+    topics: Names,
+    all_configs: Annotated[
+        bool, typer.Option("--all", "-a", help="All settings, not only those of the topic itself.")
+    ] = False,
+) -> None:
+    """Show partitions, offsets and settings of topics."""
+
+    async def work(client: ClusterClient) -> list[dict[str, object]]:
+        found = await find_topics(client, topics, timeout_s=session.timeout_s)
+        return [await _described(client, topic, all_configs, session.timeout_s) for topic in found]
+
+    facts = session.run(work)
+    blocks: list[Fields | Table] = []
+    for each in facts:
+        blocks.extend(_blocks(each))
+    session.output.show(facts, *blocks)
+
+
+async def _described(
+    client: ClusterClient, topic: TopicInfo, all_configs: bool, timeout_s: float
+) -> dict[str, object]:
+    resource = Resource(ResourceKind.TOPIC, topic.name)
+    answers = await describe_configs(client, [resource], timeout_s=timeout_s)
+    configs = answers[resource]
+    if isinstance(configs, Refusal):
+        raise refused(f"settings of {topic.name}", configs)
+    bounds = await list_bounds(client, partitions_of(topic), timeout_s=timeout_s)
+    partitions = []
+    for index in sorted(topic.partitions):
+        info = topic.partitions[index]
+        bound = bounds[TopicPartition(topic.name, index)]
+        start, end = (None, None) if isinstance(bound, Refusal) else bound
+        partitions.append(
+            {
+                "partition": index,
+                "leader": info.leader,
+                "epoch": info.leader_epoch,
+                "replicas": list(info.replicas),
+                "isr": list(info.isr),
+                "start_offset": start,
+                "end_offset": end,
+            }
+        )
+    return {
+        "name": topic.name,
+        "id": topic_id_text(topic),
+        "internal": topic.is_internal,
+        "replicas": replication_factor_of(topic),
+        "partitions": partitions,
+        "configs": {entry.name: entry.value for entry in configs if all_configs or is_own(entry)},
+    }
+
+
+def is_own(entry: ConfigEntry) -> bool:
+    """Whether the topic itself has this setting, not only a default."""
+    return entry.source in _OWN
+
+
+def _blocks(topic: dict[str, object]) -> list[Fields | Table]:
+    partitions = topic["partitions"]
+    configs = topic["configs"]
+    assert isinstance(partitions, list)
+    assert isinstance(configs, dict)
+    headers = ("PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START", "END")
+    blocks: list[Fields | Table] = [
+        Fields(
+            [
+                ("NAME", topic["name"]),
+                ("ID", topic["id"]),
+                ("PARTITIONS", len(partitions)),
+                ("REPLICAS", topic["replicas"]),
+            ]
+        ),
+        Table(headers, [tuple(each.values()) for each in partitions]),
+    ]
+    if configs:
+        blocks.append(Table(("SETTING", "VALUE"), list(configs.items())))
+    return blocks
+
+
+@command(app, "alter")
+def alter(
+    session: Session,
+    topics: Names,
+    set_: Annotated[
+        list[str],
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a setting; repeatable."),
+    ] = [],
+    unset: Annotated[
+        list[str],
+        typer.Option("--unset", "-u", metavar="NAME", help="Back to the default; repeatable."),
+    ] = [],
+    dry_run: DryRun = False,
+) -> ExitCode | None:
+    """Change settings of topics."""
+    changes = changes_of(set_, unset)
+
+    async def work(client: ClusterClient) -> dict[Resource, Refusal | None]:
+        await find_topics(client, topics, timeout_s=session.timeout_s)
+        wanted = {Resource(ResourceKind.TOPIC, name): changes for name in topics}
+        return await alter_configs(
+            client, wanted, timeout_s=session.timeout_s, validate_only=dry_run
+        )
+
+    outcomes = {resource.name: why for resource, why in session.run(work).items()}
+    return report(session.output, "topic", "would alter" if dry_run else "altered", outcomes)
+
+
+def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
+    """--set and --unset as changes; saying nothing is a mistake."""
+    changes = [
+        ConfigChange(name, Operation.SET, value)
+        for name, value in parse_assignments(assigned, "--set").items()
+    ]
+    changes += [ConfigChange(name, Operation.DELETE) for name in unset]
+    if not changes:
+        raise usage("nothing to change: give NAME=VALUE to set, or --unset NAME")
+    return changes
+
+
+@command(app, "delete")
+def delete(session: Session, topics: Names, yes: Yes = False) -> ExitCode | None:
+    """Delete topics and all their records."""
+    names = list(dict.fromkeys(topics))
+    confirm(f"Delete {', '.join(names)} with all records?", yes)
+
+    async def work(client: ClusterClient) -> tuple[dict[str, Refusal | None], list[str]]:
+        known = [topic.name for topic in await list_topics(client, timeout_s=session.timeout_s)]
+        return await delete_topics(client, names, timeout_s=session.timeout_s), known
+
+    outcomes, known = session.run(work)
+    return report(session.output, "topic", "deleted", outcomes, known)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Asks a person at a terminal; a script has said what it wants by calling."""
+    if yes or not sys.stdin.isatty():
+        return
+    if not typer.confirm(question, err=True):
+        raise CommandFailed("nothing was changed")
+
+
+@command(app, "add-partitions")
+def add(
+    session: Session,
+    topic: Name,
+    num: Annotated[
+        int | None, typer.Option("--num", "-n", min=1, metavar="N", help="Add this many.")
+    ] = None,
+    total: Annotated[
+        int | None, typer.Option("--total", min=1, metavar="N", help="Grow to this many.")
+    ] = None,
+    dry_run: DryRun = False,
+) -> ExitCode | None:
+    """Add partitions to a topic. Records with a key may then go to other partitions than before."""
+    if (num is None) == (total is None):
+        raise usage("say how many: --num N to add, or --total N to grow to")
+
+    async def work(client: ClusterClient) -> tuple[int, int, Refusal | None]:
+        (found,) = await find_topics(client, [topic], timeout_s=session.timeout_s)
+        before = len(found.partitions)
+        after = before + num if num is not None else total or 0
+        if after <= before:
+            raise usage(
+                f"{topic} has {before} partitions; their number can only grow, "
+                f"so {after} is not possible"
+            )
+        outcomes = await add_partitions(
+            client, {topic: after}, timeout_s=session.timeout_s, validate_only=dry_run
+        )
+        return before, after, outcomes[topic]
+
+    before, after, why = session.run(work)
+    if why is not None:
+        raise refused(f"topic {topic!r}", why)
+    remark(
+        "a record with a key may now go to another partition than earlier records with that key; "
+        "order by key holds only within what was written before, and within what is written from "
+        "now on"
+    )
+    done = "would grow" if dry_run else "grew"
+    session.output.show(
+        {"name": topic, "partitions_before": before, "partitions": after, "dry_run": dry_run},
+        f"{topic} {done} from {before} to {after} partitions",
+    )
+    return None
+
+
+@command(app, "trim")
+def trim(
+    session: Session,
+    topic: Name,
+    before: Annotated[
+        str,
+        typer.Option(
+            "--before",
+            "-o",
+            metavar="OFFSET|end|-N|s@TIME",
+            help="Delete what is before this offset or time; -N keeps the last N records.",
+            show_default=False,
+        ),
+    ],
+    partitions: Annotated[
+        str | None,
+        typer.Option("--partitions", "-p", metavar="0,2-4", help="Only these.", show_default="all"),
+    ] = None,
+    yes: Yes = False,
+) -> ExitCode | None:
+    """Delete the oldest records of a topic."""
+    place = parse_start(before, SystemClock().wall_ms(), flag="--before")
+    chosen = parse_partitions(partitions)
+    confirm(f"Delete the records of {topic} before {before}?", yes)
+
+    async def work(client: ClusterClient) -> list[dict[str, object]]:
+        (found,) = await find_topics(client, [topic], timeout_s=session.timeout_s)
+        wanted = partitions_of(found, chosen)
+        bounds = await bounds_of(client, wanted, timeout_s=session.timeout_s)
+        offsets = await resolve(client, bounds, place, timeout_s=session.timeout_s)
+        done = values_of(await delete_records(client, offsets, timeout_s=session.timeout_s))
+        return [
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "start_before": bounds[each][0],
+                "start_offset": done[each],
+                "end_offset": bounds[each][1],
+            }
+            for each in wanted
+        ]
+
+    facts = session.run(work)
+    headers = ("TOPIC", "PARTITION", "START-BEFORE", "START-NOW", "END")
+    session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
+    return None

@@ -1,0 +1,286 @@
+"""What a setting is worth, and why: the layers that a value can come from, as clients see them.
+
+A topic's own value wins, then this broker's dynamic value, the cluster's dynamic default, what
+the broker was started with, and the default. `EffectiveConfig` is a view of one image: build a
+new one for each; it costs nothing until it is asked.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from enum import IntEnum
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from headrace.cluster.configs.catalog import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    TOPIC,
+    broker_definition,
+)
+from headrace.cluster.configs.definition import ConfigDef, ConfigType, ConfigValue, UpdateMode
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.resources import (
+    CLUSTER_DEFAULT,
+    ConfigResource,
+    ResourceType,
+    broker_resource,
+    topic_resource,
+)
+
+
+class EffectiveSource(IntEnum):
+    """Kafka's codes of where a value comes from."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+
+class SynonymEntry(NamedTuple):
+    """One of the values a setting could have, by the name under which it was given."""
+
+    name: str
+    value: str | None
+    source: EffectiveSource
+
+
+class EffectiveEntry(NamedTuple):
+    """A setting as DescribeConfigs shows it; a sensitive value is None everywhere."""
+
+    name: str
+    value: str | None
+    source: EffectiveSource
+    type: ConfigType
+    read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[SynonymEntry, ...]
+    documentation: str
+
+
+_UNLIMITED: Final = -1
+
+_ALTERNATIVES: Final[Mapping[str, tuple[str, ...]]] = {
+    name: names
+    for names in (
+        ("log.roll.ms", "log.roll.hours"),
+        ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+        ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    )
+    for name in names
+} | {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
+"""Broker settings that say the same thing, the stronger first."""
+
+
+class EffectiveConfig:
+    """The settings of one broker's view: its static ones and those in the image."""
+
+    def __init__(self, static: Mapping[str, str], node_id: int, image: MetadataImage) -> None:
+        self._node_id = node_id
+        self._image = image
+        self._layers: tuple[tuple[EffectiveSource, Mapping[str, str]], ...] = (
+            (EffectiveSource.DYNAMIC_BROKER_CONFIG, image.config(broker_resource(node_id))),
+            (EffectiveSource.DYNAMIC_DEFAULT_BROKER_CONFIG, image.config(CLUSTER_DEFAULT)),
+            (EffectiveSource.STATIC_BROKER_CONFIG, static),
+        )
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def broker_value(self, name: str) -> ConfigValue | None:
+        """The value that counts on this broker, dynamic changes included."""
+        for _, values in self._layers:
+            if name in values:
+                return BROKER[name].parse(values[name])
+        default = BROKER[name].default
+        return None if default is None else BROKER[name].parse(default)
+
+    def topic_values(self, topic: str) -> Mapping[str, ConfigValue]:
+        """Every topic setting that has a value. Topics without their own share one mapping."""
+        own = self._image.config(topic_resource(topic))
+        if not own:
+            return self.topic_defaults
+        return {**self.topic_defaults, **{name: TOPIC[name].parse(own[name]) for name in own}}
+
+    @cached_property
+    def topic_defaults(self) -> Mapping[str, ConfigValue]:
+        """What a topic without values of its own has."""
+        texts = {name: self._inherited(definition) for name, definition in TOPIC.items()}
+        return {name: TOPIC[name].parse(text) for name, text in texts.items() if text is not None}
+
+    def _inherited(self, definition: ConfigDef) -> str | None:
+        for synonym in self._inherited_synonyms(definition):
+            return _converted(definition, synonym)
+        return definition.default
+
+    # -- descriptions ---------------------------------------------------------------------------
+
+    def describe_topic(
+        self, own: Mapping[str, str], names: Collection[str] | None = None
+    ) -> list[EffectiveEntry]:
+        """A topic that has these values of its own (also one that is still to be created)."""
+        source = EffectiveSource.DYNAMIC_TOPIC_CONFIG
+        return [
+            self._entry(definition, own.get(definition.name), source)
+            for definition in _listed(TOPIC, names, own)
+        ]
+
+    def describe_group(
+        self, group: str, names: Collection[str] | None = None
+    ) -> list[EffectiveEntry]:
+        own = self._image.config(ConfigResource(ResourceType.GROUP, group))
+        source = EffectiveSource.DYNAMIC_GROUP_CONFIG
+        return [
+            self._entry(definition, own.get(definition.name), source)
+            for definition in _listed(GROUP, names, own)
+        ]
+
+    def describe_client_metrics(
+        self, subscription: str, names: Collection[str] | None = None
+    ) -> list[EffectiveEntry]:
+        own = self._image.config(ConfigResource(ResourceType.CLIENT_METRICS, subscription))
+        source = EffectiveSource.DYNAMIC_CLIENT_METRICS_CONFIG
+        return [
+            self._entry(definition, own.get(definition.name), source)
+            for definition in _listed(CLIENT_METRICS, names, own)
+        ]
+
+    def describe_broker(self, names: Collection[str] | None = None) -> list[EffectiveEntry]:
+        """All settings of this broker, and those that people set under other names."""
+        set_names = {name for _, values in self._layers for name in values}
+        known = [self._broker_entry(item) for item in _listed(BROKER, names, set_names)]
+        return known + [
+            self._foreign_entry(name)
+            for name in sorted(set_names)
+            if name not in BROKER and (names is None or name in names)
+        ]
+
+    def describe_cluster_default(
+        self, names: Collection[str] | None = None
+    ) -> list[EffectiveEntry]:
+        """Only what was set for the whole cluster."""
+        source, own = self._layers[1]
+        entries = []
+        for name in sorted(own):
+            if names is not None and name not in names:
+                continue
+            definition = broker_definition(name)
+            sensitive = definition is None or definition.sensitive
+            value = None if sensitive else own[name]
+            entries.append(
+                EffectiveEntry(
+                    name,
+                    value,
+                    source,
+                    ConfigType.UNKNOWN if definition is None else definition.type,
+                    definition is None or definition.update_mode is UpdateMode.READ_ONLY,
+                    sensitive,
+                    (SynonymEntry(name, value, source),),
+                    "" if definition is None else definition.documentation,
+                )
+            )
+        return entries
+
+    def _entry(
+        self, definition: ConfigDef, own: str | None, source: EffectiveSource
+    ) -> EffectiveEntry:
+        """An entry of a topic, a group or a subscription: its own value, else what it inherits."""
+        inherited = tuple(self._inherited_synonyms(definition))
+        synonyms = inherited
+        if source is EffectiveSource.DYNAMIC_GROUP_CONFIG and not inherited:
+            # As Kafka: of groups' settings that no broker has, the default is listed as well.
+            default = definition.default
+            synonyms = (SynonymEntry(definition.name, default, EffectiveSource.DEFAULT_CONFIG),)
+        if own is not None:
+            own = definition.canonical(own)
+            synonyms = (SynonymEntry(definition.name, own, source), *synonyms)
+            value: str | None = own
+        elif inherited:
+            value, source = _converted(definition, inherited[0]), inherited[0].source
+        else:
+            value, source = definition.default, EffectiveSource.DEFAULT_CONFIG
+        return EffectiveEntry(
+            definition.name,
+            value,
+            source,
+            definition.type,
+            False,
+            definition.sensitive,
+            synonyms,
+            definition.documentation,
+        )
+
+    def _broker_entry(self, definition: ConfigDef) -> EffectiveEntry:
+        name, hide = definition.name, definition.sensitive
+        every = list(self._synonyms(_ALTERNATIVES.get(name, (name,))))
+        # A stronger name that is unset must not lend its weaker sisters' value to itself.
+        while every and every[0].name != name:
+            every.pop(0)
+        synonyms = tuple(item._replace(value=None) if hide else item for item in every)
+        return EffectiveEntry(
+            name,
+            synonyms[0].value if synonyms else None,
+            synonyms[0].source if synonyms else EffectiveSource.DEFAULT_CONFIG,
+            definition.type,
+            definition.update_mode is UpdateMode.READ_ONLY,
+            hide,
+            synonyms,
+            definition.documentation,
+        )
+
+    def _foreign_entry(self, name: str) -> EffectiveEntry:
+        """A listener's override, or a name that nobody knows: the latter may be a secret."""
+        definition = broker_definition(name)
+        hide = definition is None or definition.sensitive
+        synonyms = tuple(
+            item._replace(value=None) if hide else item for item in self._synonyms((name,))
+        )
+        return EffectiveEntry(
+            name,
+            synonyms[0].value,
+            synonyms[0].source,
+            ConfigType.UNKNOWN if definition is None else definition.type,
+            definition is None or definition.update_mode is UpdateMode.READ_ONLY,
+            hide,
+            synonyms,
+            "" if definition is None else definition.documentation,
+        )
+
+    def _synonyms(self, names: Collection[str]) -> Iterator[SynonymEntry]:
+        """Each value that one of the names has, the one that counts first."""
+        for source, values in self._layers:
+            for name in names:
+                if name in values:
+                    yield SynonymEntry(name, values[name], source)
+        for name in names:
+            definition = BROKER.get(name)
+            if definition is not None and definition.default is not None:
+                yield SynonymEntry(name, definition.default, EffectiveSource.DEFAULT_CONFIG)
+
+    def _inherited_synonyms(self, definition: ConfigDef) -> Iterator[SynonymEntry]:
+        return self._synonyms([synonym.name for synonym in definition.synonyms])
+
+
+def _converted(definition: ConfigDef, entry: SynonymEntry) -> str | None:
+    """A broker's value in the unit of the topic's setting; any negative time is unlimited."""
+    factor = next(item.factor for item in definition.synonyms if item.name == entry.name)
+    if factor == 1 or entry.value is None:
+        return entry.value
+    number = int(entry.value)
+    return str(number * factor if number >= 0 else _UNLIMITED)
+
+
+def _listed(
+    table: Mapping[str, ConfigDef], names: Collection[str] | None, own: Collection[str]
+) -> Iterator[ConfigDef]:
+    """Definitions to describe: those asked for, else all but what is hidden and unset."""
+    for name, definition in table.items():
+        if names is not None:
+            if name in names:
+                yield definition
+        elif not definition.hidden or name in own:
+            yield definition

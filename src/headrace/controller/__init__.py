@@ -1,0 +1,1 @@
+"""The controller: fencing, elections, ISR, topic and config changes, reassignment."""

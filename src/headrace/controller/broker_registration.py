@@ -1,0 +1,105 @@
+"""Brokers join and leave, and take blocks of producer ids. Pure."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    LeaderReturned,
+    MetadataRecord,
+    ProducerIdsReserved,
+)
+from headrace.cluster.topology import ZERO_UUID, BrokerRegistration, Endpoint
+from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
+from headrace.protocol.errors import ErrorCode
+
+PRODUCER_ID_BLOCK_SIZE: Final = 1_000
+"""Ids a broker takes at once: one durable write for each 1,000 producers."""
+
+MAX_PRODUCER_ID: Final = 2**63 - 1
+
+
+class RegistrationResult(NamedTuple):
+    """The answer to a broker that registers: its epoch, which fences its earlier lives."""
+
+    broker_epoch: int = -1
+    error: ApiError = NO_ERROR
+
+
+class ProducerIdBlock(NamedTuple):
+    """Producer ids from `first` up to, not including, `first + size`: this broker's alone."""
+
+    first: int = -1
+    size: int = 0
+    error: ApiError = NO_ERROR
+
+
+def register_broker(
+    image: MetadataImage,
+    broker_id: int,
+    endpoints: Sequence[Endpoint],
+    *,
+    rack: str | None = None,
+    incarnation_id: bytes = ZERO_UUID,
+    clean_restart: bool = False,
+) -> ControllerResult[RegistrationResult]:
+    """Registers a broker. After an unclean stop what it leads enters a new leader epoch.
+
+    The new epoch lets readers notice if the restart lost a tail that was never flushed.
+    """
+    before = image.brokers.get(broker_id)
+    if before is not None and not before.fenced and before.incarnation_id != incarnation_id:
+        error = ApiError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"Another broker is registered with that broker id: {broker_id}.",
+        )
+        return ControllerResult((), [RegistrationResult(error=error)])
+    epoch = image.version + 1
+    broker = BrokerRegistration(broker_id, epoch, tuple(endpoints), rack, incarnation_id)
+    records: list[MetadataRecord] = [BrokerRegistered(broker)]
+    if before is not None and before.fenced and not clean_restart:
+        records.append(LeaderReturned(broker_id))
+    return ControllerResult(tuple(records), [RegistrationResult(epoch)])
+
+
+def fence_broker(image: MetadataImage, broker_id: int) -> ControllerResult[ApiError]:
+    """A broker stopped. On one node its partitions keep their leader: nobody else could lead."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return ControllerResult((), [_unknown(broker_id)])
+    records = () if broker.fenced else (BrokerFenced(broker_id),)
+    return ControllerResult(records, [NO_ERROR])
+
+
+def allocate_producer_ids(
+    image: MetadataImage, broker_id: int, broker_epoch: int
+) -> ControllerResult[ProducerIdBlock]:
+    """The next block. Ids are never handed out twice, also not after a crash."""
+    broker = image.brokers.get(broker_id)
+    error = NO_ERROR
+    if broker is None:
+        error = _unknown(broker_id)
+    elif broker.epoch != broker_epoch:
+        error = ApiError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
+        )
+    elif image.next_producer_id > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
+        error = ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "Exhausted all producerIds as the next block's end producerId has exceeded the "
+            "int64 type limit",
+        )
+    if error.code != ErrorCode.NONE:
+        return ControllerResult((), [ProducerIdBlock(error=error)])
+    first = image.next_producer_id
+    record = ProducerIdsReserved(first + PRODUCER_ID_BLOCK_SIZE)
+    return ControllerResult((record,), [ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)])
+
+
+def _unknown(broker_id: int) -> ApiError:
+    return ApiError(
+        ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered."
+    )

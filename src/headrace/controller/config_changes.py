@@ -1,0 +1,295 @@
+"""Changing and describing configurations: Kafka's checks in Kafka's order. Pure.
+
+One resource succeeds or fails as a whole, whatever happens to the others of the request.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from headrace.cluster.configs.catalog import BY_RESOURCE, broker_definition
+from headrace.cluster.configs.definition import ConfigDef, ConfigType
+from headrace.cluster.effective_config import EffectiveConfig, EffectiveEntry
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.records import ConfigChanged, MetadataRecord
+from headrace.cluster.resources import (
+    CLUSTER_DEFAULT,
+    ConfigResource,
+    ResourceType,
+    broker_resource,
+    topic_resource,
+)
+from headrace.cluster.topic_names import name_problem
+from headrace.controller.config_validation import (
+    check_broker,
+    check_client_metrics,
+    check_group,
+    check_topic,
+    check_topic_name,
+)
+from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
+from headrace.protocol.errors import ErrorCode
+
+
+class AlterOperation(IntEnum):
+    """What an incremental change does to a value, by the wire's codes."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigOp(NamedTuple):
+    """One change of one value; `operation` is the code as it came."""
+
+    name: str
+    value: str | None
+    operation: int = AlterOperation.SET
+
+
+class ConfigAlteration(NamedTuple):
+    """All changes of one resource; `resource_type` is the code as it came."""
+
+    resource_type: int
+    resource_name: str
+    changes: Sequence[ConfigOp]
+
+
+class AlteredConfig(NamedTuple):
+    """The answer for one resource."""
+
+    resource_type: int
+    resource_name: str
+    error: ApiError = NO_ERROR
+
+
+class DescribedConfig(NamedTuple):
+    """A resource's settings, or why they are not shown."""
+
+    entries: Sequence[EffectiveEntry] = ()
+    error: ApiError = NO_ERROR
+
+
+_STORED: Final = frozenset(BY_RESOURCE)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigControl:
+    """The rules of one broker's view: which broker it is, and what it was started with."""
+
+    image: MetadataImage
+    node_id: int
+    static: Mapping[str, str]
+
+    @property
+    def effective(self) -> EffectiveConfig:
+        return EffectiveConfig(self.static, self.node_id, self.image)
+
+    def incremental_alter(
+        self, alterations: Sequence[ConfigAlteration]
+    ) -> ControllerResult[AlteredConfig]:
+        """IncrementalAlterConfigs: set, delete, append, subtract."""
+        return self._alter(alterations, incremental=True)
+
+    def alter(self, alterations: Sequence[ConfigAlteration]) -> ControllerResult[AlteredConfig]:
+        """AlterConfigs: what is not named goes back to its default."""
+        return self._alter(alterations, incremental=False)
+
+    def describe(
+        self, resource_type: int, name: str, names: Collection[str] | None = None
+    ) -> DescribedConfig:
+        """DescribeConfigs of one resource; names that nobody knows are left out."""
+        try:
+            return DescribedConfig(self._describe(resource_type, name, names))
+        except Refused as refused:
+            return DescribedConfig(error=refused.error)
+
+    def resources(self, types: Collection[int]) -> list[ConfigResource]:
+        """ListConfigResources: what can be described or has a configuration of its own."""
+        wanted = set(types) or {int(type_) for type_ in ResourceType}
+        found: list[ConfigResource] = []
+        if ResourceType.TOPIC in wanted:
+            found += map(topic_resource, self.image.topics)
+        if ResourceType.BROKER in wanted:
+            found += map(broker_resource, self.image.brokers)
+        wanted &= {ResourceType.GROUP, ResourceType.CLIENT_METRICS}
+        found += [resource for resource in self.image.configs if resource.type in wanted]
+        return sorted(found)
+
+    # -- altering -------------------------------------------------------------------------------
+
+    def _alter(
+        self, alterations: Sequence[ConfigAlteration], *, incremental: bool
+    ) -> ControllerResult[AlteredConfig]:
+        times = Counter((item.resource_type, item.resource_name) for item in alterations)
+        records: list[MetadataRecord] = []
+        results: list[AlteredConfig] = []
+        for item in alterations:
+            error = NO_ERROR
+            try:
+                if times[item.resource_type, item.resource_name] > 1:
+                    raise _bad_request("Each resource must appear at most once.")
+                records += self._alter_one(item, incremental)
+            except Refused as refused:
+                error = refused.error
+            results.append(AlteredConfig(item.resource_type, item.resource_name, error))
+        return ControllerResult(tuple(records), results)
+
+    def _alter_one(self, item: ConfigAlteration, incremental: bool) -> list[MetadataRecord]:
+        _check_shape(item.changes, incremental)
+        if item.resource_type not in _STORED:
+            raise _bad_request(f"Unknown resource type {item.resource_type}")
+        resource = ConfigResource(ResourceType(item.resource_type), item.resource_name)
+        if resource.type is ResourceType.BROKER and resource != CLUSTER_DEFAULT:
+            resource = self._own_broker(resource.name)
+        current = self.image.config(resource)
+        if incremental:
+            wanted = dict(current)
+            for change in item.changes:
+                _apply(resource.type, wanted, change)
+        else:
+            wanted = {change.name: change.value or "" for change in item.changes}
+        self._check(resource, wanted)
+        return list(_difference(resource, current, wanted))
+
+    def _own_broker(self, name: str) -> ConfigResource:
+        try:
+            id_ = int(name)
+        except ValueError:
+            raise _bad_request(f"Node id must be an integer, but it is: {name}") from None
+        if id_ != self.node_id and id_ not in self.image.brokers:
+            raise _bad_request(
+                f"Unexpected broker id, expected {self.node_id}, but received {name}"
+            )
+        return broker_resource(id_)
+
+    def _check(self, resource: ConfigResource, configs: Mapping[str, str]) -> None:
+        match resource.type:
+            case ResourceType.TOPIC:
+                check_topic_name(resource.name)
+                check_topic(configs, self.effective)
+                if resource.name not in self.image.topics:
+                    raise Refused(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        f"The topic '{resource.name}' does not exist.",
+                    )
+            case ResourceType.BROKER:
+                check_broker(configs, one_broker=resource != CLUSTER_DEFAULT)
+            case ResourceType.GROUP:
+                check_group(resource.name, configs, self.effective)
+            case _:
+                check_client_metrics(resource.name, configs)
+
+    # -- describing -----------------------------------------------------------------------------
+
+    def _describe(
+        self, resource_type: int, name: str, names: Collection[str] | None
+    ) -> list[EffectiveEntry]:
+        effective = self.effective
+        match resource_type:
+            case ResourceType.TOPIC:
+                problem = name_problem(name)
+                if problem is not None:
+                    raise Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+                if name not in self.image.topics:
+                    raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                return effective.describe_topic(self.image.config(topic_resource(name)), names)
+            case ResourceType.BROKER:
+                if not name:
+                    return effective.describe_cluster_default(names)
+                self._check_described_broker(name)
+                return effective.describe_broker(names)
+            case ResourceType.GROUP:
+                if not name:
+                    raise _bad_request("Group name must not be empty")
+                return effective.describe_group(name, names)
+            case ResourceType.CLIENT_METRICS:
+                if not name:
+                    raise _bad_request("Client metrics subscription name must not be empty")
+                return effective.describe_client_metrics(name, names)
+            case _:
+                raise _bad_request(f"Unsupported resource type: {resource_type}")
+
+    def _check_described_broker(self, name: str) -> None:
+        try:
+            id_ = int(name)
+        except ValueError:
+            raise _bad_request(f"Broker id must be an integer, but it is: {name}") from None
+        if id_ != self.node_id:
+            raise _bad_request(
+                f"Unexpected broker id, expected {self.node_id} or empty string, but received "
+                f"{name}"
+            )
+
+
+def _bad_request(message: str) -> Refused:
+    return Refused(ErrorCode.INVALID_REQUEST, message)
+
+
+def _check_shape(changes: Sequence[ConfigOp], incremental: bool) -> None:
+    """What can be refused without a look at any setting."""
+    if len({change.name for change in changes}) != len(changes):
+        raise _bad_request("Error due to duplicate config keys")
+    nulls = [
+        change.name
+        for change in changes
+        if change.value is None and not (incremental and change.operation == AlterOperation.DELETE)
+    ]
+    if nulls:
+        raise _bad_request("Null value not supported for : " + ", ".join(nulls))
+    for change in changes:
+        if incremental and not 0 <= change.operation < len(AlterOperation):
+            raise _bad_request(f"Unknown operations type {change.operation}")
+
+
+def _apply(type_: ResourceType, configs: dict[str, str], change: ConfigOp) -> None:
+    match change.operation:
+        case AlterOperation.SET:
+            configs[change.name] = change.value or ""
+        case AlterOperation.DELETE:
+            configs.pop(change.name, None)
+        case _:
+            definition = _definition(type_, change.name)
+            if definition is None or definition.type is not ConfigType.LIST:
+                raise _not_a_list(type_, change)
+            before = configs.get(change.name)
+            words = _words(definition.default if before is None else before)
+            changed = _words(change.value)
+            if change.operation == AlterOperation.APPEND:
+                words += [word for word in changed if word not in words]
+            else:
+                words = [word for word in words if word not in changed]
+            configs[change.name] = ",".join(words)
+
+
+def _definition(type_: ResourceType, name: str) -> ConfigDef | None:
+    if type_ is ResourceType.BROKER:
+        return broker_definition(name)
+    return BY_RESOURCE[type_].get(name)
+
+
+def _not_a_list(type_: ResourceType, change: ConfigOp) -> Refused:
+    operation = AlterOperation(change.operation).name
+    if type_ is ResourceType.BROKER:
+        message = f"Config value {operation.lower()} is not allowed for config key: {change.name}"
+    else:
+        message = f"Can't {operation} to key {change.name} because its type is not LIST."
+    return Refused(ErrorCode.INVALID_CONFIG, message)
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _difference(
+    resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]
+) -> Iterable[ConfigChanged]:
+    for name, value in after.items():
+        if before.get(name) != value:
+            yield ConfigChanged(resource, name, value)
+    for name in before:
+        if name not in after:
+            yield ConfigChanged(resource, name, None)

@@ -1,0 +1,175 @@
+"""The controller of one cluster: requests in, metadata records out. Pure.
+
+The controller decides against its `image` and changes nothing itself. The caller commits an
+outcome's records to the store, applies them (`controller.image = controller.image.apply(...)`)
+and then answers the results; it lets one operation finish before it starts the next, because an
+outcome is only true for the image it was decided on.
+"""
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING
+
+from headrace.cluster import features
+from headrace.cluster.features import FeatureUpdate, initial_features
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.records import ClusterNamed, ControllerElected, MetadataRecord
+from headrace.cluster.topology import ZERO_UUID, Endpoint
+from headrace.controller import broker_registration, topic_changes
+from headrace.controller.broker_registration import ProducerIdBlock, RegistrationResult
+from headrace.controller.config_changes import AlteredConfig, ConfigAlteration, ConfigControl
+from headrace.controller.config_validation import check_topic
+from headrace.controller.result import ApiError, ControllerResult, ResultT
+from headrace.controller.topic_changes import (
+    ConfigCheck,
+    CreatedTopic,
+    DeletedTopic,
+    GrownTopic,
+    MorePartitions,
+    NewTopic,
+    TopicDefaults,
+    TopicRef,
+)
+from headrace.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.controller.leader_election import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """What the controller takes from its broker's settings. `static` is what a person set."""
+
+    node_id: int
+    num_partitions: int = 1
+    replication_factor: int = 1
+    delete_topics: bool = True
+    static: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
+
+
+class Decisions:
+    """Decides every change of the metadata. See the module's words on how to use an outcome."""
+
+    def __init__(self, image: MetadataImage, settings: ControllerSettings, rng: Random) -> None:
+        self.image = image
+        self._settings = settings
+        self._rng = rng
+        self._rules: tuple[object, Rules] | None = None
+
+    @property
+    def node_id(self) -> int:
+        return self._settings.node_id
+
+    def bootstrap(self, cluster_id: str | None = None) -> tuple[MetadataRecord, ...]:
+        """Records that bring a store to life, and those that make this node its controller."""
+        records: list[MetadataRecord] = []
+        if not self.image.cluster_id:
+            records.append(ClusterNamed(cluster_id or self._random_cluster_id()))
+            records.extend(initial_features())
+        records.append(ControllerElected(self._settings.node_id, self.image.controller_epoch + 1))
+        return tuple(records)
+
+    def register_broker(
+        self,
+        broker_id: int,
+        endpoints: Sequence[Endpoint],
+        *,
+        rack: str | None = None,
+        incarnation_id: bytes = ZERO_UUID,
+        clean_restart: bool = False,
+    ) -> ControllerResult[RegistrationResult]:
+        return broker_registration.register_broker(
+            self.image,
+            broker_id,
+            endpoints,
+            rack=rack,
+            incarnation_id=incarnation_id,
+            clean_restart=clean_restart,
+        )
+
+    def fence_broker(self, broker_id: int) -> ControllerResult[ApiError]:
+        return broker_registration.fence_broker(self.image, broker_id)
+
+    def allocate_producer_ids(
+        self, broker_id: int, broker_epoch: int
+    ) -> ControllerResult[ProducerIdBlock]:
+        return broker_registration.allocate_producer_ids(self.image, broker_id, broker_epoch)
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> ControllerResult[CreatedTopic]:
+        outcome = topic_changes.create_topics(
+            self.image,
+            topics,
+            defaults=TopicDefaults(
+                self._settings.num_partitions, self._settings.replication_factor
+            ),
+            check_configs=self._topic_config_check(),
+            rng=self._rng,
+        )
+        return _without_records(outcome) if validate_only else outcome
+
+    def delete_topics(self, refs: Sequence[TopicRef]) -> ControllerResult[DeletedTopic]:
+        if not self._settings.delete_topics:
+            error = ApiError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+            return ControllerResult(
+                (), [DeletedTopic(ref.name, ref.topic_id, error) for ref in refs]
+            )
+        return topic_changes.delete_topics(self.image, refs)
+
+    def create_partitions(
+        self, growths: Sequence[MorePartitions], *, validate_only: bool = False
+    ) -> ControllerResult[GrownTopic]:
+        outcome = topic_changes.create_partitions(self.image, growths, rng=self._rng)
+        return _without_records(outcome) if validate_only else outcome
+
+    def incremental_alter_configs(
+        self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
+    ) -> ControllerResult[AlteredConfig]:
+        outcome = self.configs.incremental_alter(alterations)
+        return _without_records(outcome) if validate_only else outcome
+
+    def alter_configs(
+        self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
+    ) -> ControllerResult[AlteredConfig]:
+        outcome = self.configs.alter(alterations)
+        return _without_records(outcome) if validate_only else outcome
+
+    def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
+    ) -> ControllerResult[ApiError]:
+        outcome = features.update_features(self.image, updates, node_id=self._settings.node_id)
+        return _without_records(outcome) if validate_only else outcome
+
+    @property
+    def rules(self) -> "Rules":
+        """What topics' configurations say of their leaders, as of the current image."""
+        from headrace.controller.topic_rules import rules_of  # a start has no use for it
+
+        known = self._rules
+        if known is None or known[0] is not self.image.configs:
+            known = self._rules = (self.image.configs, rules_of(self.configs.effective))
+        return known[1]
+
+    @property
+    def configs(self) -> ConfigControl:
+        """Configurations as of the current image: for descriptions, too."""
+        return ConfigControl(self.image, self._settings.node_id, self._settings.static)
+
+    def _topic_config_check(self) -> ConfigCheck:
+        effective = self.configs.effective  # one view for all topics of a request
+
+        def check(configs: dict[str, str]) -> None:
+            if configs:
+                check_topic(configs, effective)
+
+        return check
+
+    def _random_cluster_id(self) -> str:
+        return base64.urlsafe_b64encode(self._rng.randbytes(16)).rstrip(b"=").decode()
+
+
+def _without_records(outcome: ControllerResult[ResultT]) -> ControllerResult[ResultT]:
+    return ControllerResult((), outcome.results)

@@ -1,0 +1,137 @@
+"""Moving partitions to other brokers: start, watch, cancel. Pure.
+
+A reassignment can be interrupted anywhere: old and new replicas hold the partition together until
+the new ones are in sync, then the old ones go, in one change (`PartitionChange`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.records import MetadataRecord, PartitionChanged
+from headrace.cluster.topology import Partition
+from headrace.controller.leader_election import Rules, standing
+from headrace.controller.partition_change import PartitionChange
+from headrace.controller.replica_placement import check_assignment
+from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
+from headrace.protocol.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """Where a partition shall be; None cancels what is under way."""
+
+    topic: str
+    index: int
+    replicas: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reassigned:
+    """The answer for one partition."""
+
+    topic: str
+    index: int
+    error: ApiError = NO_ERROR
+
+
+@dataclass(frozen=True, slots=True)
+class Ongoing:
+    """A partition on its way."""
+
+    topic: str
+    index: int
+    partition: Partition
+
+
+def alter_reassignments(
+    image: MetadataImage,
+    rules: Rules,
+    wanted: Sequence[Reassignment],
+    *,
+    allow_factor_change: bool = True,
+) -> ControllerResult[Reassigned]:
+    """One answer for each wish, in their order; the last wish for a partition is what counts."""
+    times = Counter((item.topic, item.index) for item in wanted)
+    records: list[MetadataRecord] = []
+    answers: list[Reassigned] = []
+    for item in wanted:
+        try:
+            record = _reassigned(image, rules, item, allow_factor_change)
+        except Refused as refused:
+            answers.append(Reassigned(item.topic, item.index, refused.error))
+            continue
+        if record is not None:
+            records.append(record)
+            if times[item.topic, item.index] > 1:
+                # Two changes that know nothing of each other would be two states of one epoch.
+                image = image.apply([record])
+        answers.append(Reassigned(item.topic, item.index))
+    return ControllerResult(tuple(records), answers)
+
+
+def list_reassignments(
+    image: MetadataImage, asked: Iterable[tuple[str, int]] | None = None
+) -> list[Ongoing]:
+    """Those under way, of the partitions asked for or of all."""
+    if asked is None:
+        asked = (
+            (topic.name, index)
+            for topic in image.topics.values()
+            for index in range(len(topic.partitions))
+        )
+    ongoing = []
+    for name, index in asked:
+        partition = image.partition(name, index)
+        if partition is not None and (partition.adding or partition.removing):
+            ongoing.append(Ongoing(name, index, partition))
+    return ongoing
+
+
+def _reassigned(
+    image: MetadataImage, rules: Rules, item: Reassignment, allow_factor_change: bool
+) -> PartitionChanged | None:
+    topic = image.topics.get(item.topic)
+    if topic is None:
+        raise Refused(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {item.topic}."
+        )
+    partition = topic.partition(item.index)
+    if partition is None:
+        raise Refused(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"Unable to find partition {item.topic}:{item.index}.",
+        )
+    change = PartitionChange(partition, standing(image, rules, item.topic))
+    under_way = bool(partition.adding or partition.removing)
+    if item.replicas is None:
+        if not under_way:
+            raise Refused(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        change.cancel_reassignment()
+    else:
+        _check_target(image, partition, item.replicas, allow_factor_change)
+        change.reassign(item.replicas)
+    if change.leaves_nobody:
+        what = "cancelled" if item.replicas is None else "changed"
+        raise Refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The reassignment cannot be {what}: no replica that would stay is in sync.",
+        )
+    after = change.result()
+    return None if after is None else PartitionChanged(topic.topic_id, item.index, after)
+
+
+def _check_target(
+    image: MetadataImage,
+    partition: Partition,
+    target: tuple[int, ...],
+    allow_factor_change: bool,
+) -> None:
+    check_assignment(target, image.brokers)
+    factor = len(set(partition.replicas) - set(partition.adding))
+    if not allow_factor_change and len(target) != factor:
+        raise Refused(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {factor} to {len(target)}",
+        )

@@ -1,0 +1,1 @@
+"""What all coordinators share: results, shards, record formats, keys."""

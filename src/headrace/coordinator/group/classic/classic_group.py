@@ -1,0 +1,343 @@
+"""A classic group: its members, its generation, and where it is in a rebalance.
+
+        Empty --join--> PreparingRebalance --all joined, or timeout--> CompletingRebalance
+          ^                  |   ^                                          |
+          +--nobody joined---+   +---- a member joins, leaves, fails ---+   | the leader's
+                                                                        |   v assignment
+                                                                       Stable
+
+The log keeps what `snapshot.py` writes: the generation, its protocol and leader, the members with
+their subscriptions and assignments. Who waits for a join or a sync, who has been given an id and
+not used it yet, and whether a rebalance is under way is soft: after a move of the coordinator the
+group is Stable (or Empty) in the generation that was last written, and its members find out with
+their next heartbeat, as in Kafka.
+
+This class keeps the books; when the group moves from state to state is up to `rebalance.py`.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from enum import Enum
+from typing import Final
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.record_format import RecordChange
+from headrace.coordinator.common.result import CancelTimer, Deferred, SetTimer
+from headrace.coordinator.group.classic.member import ClassicMember, MemberProtocol, session_timer
+from headrace.coordinator.group.classic.subscription import (
+    CONSUMER_PROTOCOL_TYPE,
+    subscribed_topics,
+)
+from headrace.coordinator.group.group import CommitCheck, GroupType
+from headrace.coordinator.group.records.classic import GroupMetadataKey
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.join_group import JoinGroupResponse
+
+
+class ClassicState(Enum):
+    """The values are the names that clients see."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+
+
+# An attribute of an enum class costs ten times a global's look-up; this is read per commit.
+_COMPLETING: Final = ClassicState.COMPLETING_REBALANCE
+_EMPTY: Final = ClassicState.EMPTY
+
+
+class ClassicGroup:
+    """The books of one group. Implements `groups.group.Group`."""
+
+    kind = GroupType.CLASSIC
+
+    def __init__(self, group_id: str, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = ClassicState.EMPTY
+        self.state_since_ms = now_ms
+        """-1 if the record of an old release does not say."""
+        self.generation = 0
+        self.protocol_type = ""
+        """Empty while nobody has ever joined: the group only has offsets."""
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, ClassicMember] = {}
+        self.instances: dict[str, str] = {}
+        """The member id of each static member, by its instance id."""
+        self.pending_joins: set[str] = set()
+        """Ids that were handed out and have not joined yet (KIP-394)."""
+        self.pending_syncs: set[str] = set()
+        """Members that know of the generation and have not asked for their assignment yet."""
+        self.initial_delay: InitialDelay | None = None
+        """Set while an Empty group waits for its first members."""
+        self.topics: frozenset[str] | None = frozenset()
+        """What its consumers subscribe to; None if that cannot be told."""
+        self._joining = 0
+        self._protocols: Counter[str] = Counter()
+
+    # What there is
+
+    @property
+    def is_consumer_group(self) -> bool:
+        """Its members are consumers, and not, say, Connect workers."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is _EMPTY
+
+    @property
+    def is_simple(self) -> bool:
+        """Only there for its offsets: nobody has ever joined it."""
+        return not self.protocol_type and self.is_empty and not self.pending_joins
+
+    @property
+    def phase_timer(self) -> Hashable:
+        """The key of the one timer that ends the join phase or the sync phase."""
+        return phase_timer(self.group_id)
+
+    @property
+    def joining(self) -> int:
+        """How many members wait in JoinGroup."""
+        return self._joining
+
+    @property
+    def everyone_joined(self) -> bool:
+        return self._joining == len(self.members) and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest that any member wants to be waited for."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
+        """The member, or why the request is not from one: unknown, or replaced by a newer
+        process with the same instance id."""
+        if instance_id is not None:
+            current = self.instances.get(instance_id)
+            if current is None:
+                raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if current != member_id:
+                raise CoordinatorError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    def accepts(self, protocol_type: str, protocols: Sequence[MemberProtocol]) -> bool:
+        """Whether a member with these protocols could agree with all the others."""
+        if self.is_empty:
+            return bool(protocol_type) and bool(protocols)
+        return self.protocol_type == protocol_type and any(
+            self._protocols[one.name] == len(self.members) for one in protocols
+        )
+
+    # Members come and go
+
+    def add(self, member: ClassicMember) -> None:
+        """Takes a member in; it must be accepted, and its instance id must be free."""
+        assert member.instance_id is None or member.instance_id not in self.instances
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self._enter(member)
+        self.pending_joins.discard(member.member_id)
+
+    def remove(self, member_id: str) -> None:
+        """Lets a member or a pending one go; what it waits for must have been answered."""
+        member = self.members.get(member_id)
+        if member is not None:
+            self._exit(member)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_joins.discard(member_id)
+        self.pending_syncs.discard(member_id)
+
+    def replace(self, old: ClassicMember, new: ClassicMember) -> None:
+        """A static member is back under a new id; whoever it led, it still leads."""
+        self._exit(old)
+        self._enter(new)
+        self.pending_syncs.discard(old.member_id)
+        if self.leader == old.member_id:
+            self.leader = new.member_id
+
+    def update(self, member: ClassicMember, protocols: tuple[MemberProtocol, ...]) -> None:
+        """The member says anew what it knows."""
+        self._forget_protocols(member)
+        member.protocols = protocols
+        self._protocols.update(_names(member))
+
+    def _enter(self, member: ClassicMember) -> None:
+        self.members[member.member_id] = member
+        self._protocols.update(_names(member))
+        self._joining += member.joining is not None
+        if member.instance_id is not None:
+            self.instances[member.instance_id] = member.member_id
+
+    def _exit(self, member: ClassicMember) -> None:
+        del self.members[member.member_id]
+        self._forget_protocols(member)
+        self._joining -= member.joining is not None
+        if member.instance_id is not None:
+            del self.instances[member.instance_id]
+
+    def _forget_protocols(self, member: ClassicMember) -> None:
+        for name in _names(member):
+            self._protocols[name] -= 1
+            if not self._protocols[name]:
+                del self._protocols[name]
+
+    def set_joining(
+        self, member: ClassicMember, deferred: Deferred[JoinGroupResponse] | None
+    ) -> Deferred[JoinGroupResponse] | None:
+        """The member waits for the end of the join phase, or no longer; returns the JoinGroup
+        that waited until now."""
+        previous, member.joining = member.joining, deferred
+        self._joining += (deferred is not None) - (previous is not None)
+        return previous
+
+    # Generations
+
+    def move(self, state: ClassicState, now_ms: int) -> None:
+        self.state = state
+        self.state_since_ms = now_ms
+
+    def elect_leader(self) -> bool:
+        """Makes sure that the leader is one that joined; false if nobody did."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].joining is not None:
+            return True
+        for member in self.members.values():
+            if member.joining is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    def begin_generation(self, now_ms: int) -> None:
+        """The join phase is over: those who are here make the next generation."""
+        self.generation += 1
+        self.pending_syncs.clear()
+        self.initial_delay = None
+        self.protocol = self.select_protocol() if self.members else None
+        self.topics = self.compute_topics()
+        self.move(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now_ms)
+
+    def select_protocol(self) -> str:
+        """Of the protocols that all members know, the one that most like best."""
+        known = {name for name, count in self._protocols.items() if count == len(self.members)}
+        votes = Counter(member.vote(known) for member in self.members.values())
+        return votes.most_common(1)[0][0]
+
+    def compute_topics(self) -> frozenset[str] | None:
+        """What the members subscribe to, for `topics`."""
+        if not self.is_consumer_group:
+            return None
+        protocol = self.protocol
+        if not self.members:
+            return frozenset()
+        if protocol is None:
+            return None
+        return subscribed_topics(member.metadata(protocol) for member in self.members.values())
+
+    # What offsets, lists and deletion ask
+
+    def state_name(self, now_ms: int) -> str:
+        return self.state.value
+
+    def check_commit(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        *,
+        transactional: bool,
+        version: int,
+    ) -> CommitCheck | None:
+        if generation < 0 and self.is_empty:
+            # A consumer without group management, or a tool that resets offsets.
+            return None
+        if generation >= 0 or member_id or instance_id is not None:
+            if instance_id is not None or member_id not in self.members:
+                self.check_member(member_id, instance_id)
+            if generation != self.generation:
+                raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+        elif not transactional and not self.is_empty:
+            # Old transactional producers do not say who they are; everybody else must.
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if not transactional and self.state is _COMPLETING:
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
+        return None
+
+    def timers_after_commit(self, member_id: str) -> Sequence[SetTimer]:
+        member = self.members.get(member_id)
+        if member is None:
+            return ()
+        return member.session
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Anybody may."""
+
+    def check_offset_delete(self) -> None:
+        if not self.is_empty and not self.is_consumer_group:
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
+
+    def check_delete(self) -> None:
+        if not self.is_empty:
+            raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
+
+    def subscribes_to(self, topic: str) -> bool:
+        """A group of consumers whose subscriptions cannot be read counts as reading all."""
+        return self.is_consumer_group if self.topics is None else topic in self.topics
+
+    def retention_start_ms(self, commit_ms: int) -> int | None:
+        if not self.protocol_type:
+            return commit_ms
+        if self.is_empty:
+            return self.state_since_ms if self.state_since_ms >= 0 else commit_ms
+        if self.is_consumer_group and self.topics is not None:
+            return commit_ms if self.state is ClassicState.STABLE else None
+        return None
+
+    def tombstones(self) -> Sequence[RecordChange]:
+        return (RecordChange(GroupMetadataKey(group_id=self.group_id), None),)
+
+    def timers(self) -> Sequence[CancelTimer]:
+        sessions = [member.session_timer for member in self.members.values()]
+        sessions += [session_timer(self.group_id, one) for one in self.pending_joins]
+        return [CancelTimer(key) for key in (self.phase_timer, *sessions)]
+
+
+class InitialDelay:
+    """How long a new group still waits for more members before its first generation.
+
+    Every new member extends the wait, but never past the rebalance timeout.
+    """
+
+    __slots__ = ("delay_ms", "joined", "remaining_ms")
+
+    def __init__(self, delay_ms: int, rebalance_timeout_ms: int) -> None:
+        self.delay_ms = delay_ms
+        self.remaining_ms = max(rebalance_timeout_ms - delay_ms, 0)
+        self.joined = False
+        """Whether somebody has joined since the delay began."""
+
+    def extend(self, delay_ms: int) -> int | None:
+        """The next delay, or None if the wait is over."""
+        if not self.joined or self.remaining_ms == 0:
+            return None
+        self.joined = False
+        elapsed, self.delay_ms = self.delay_ms, min(delay_ms, self.remaining_ms)
+        self.remaining_ms = max(self.remaining_ms - elapsed, 0)
+        return self.delay_ms
+
+
+def phase_timer(group_id: str) -> Hashable:
+    return ("classic", "phase", group_id)
+
+
+def _names(member: ClassicMember) -> set[str]:
+    return {one.name for one in member.protocols}

@@ -1,0 +1,250 @@
+"""The classic groups of one shard: the way in for requests, records and timers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.request_context import RequestContext
+from headrace.coordinator.common.result import CoordinatorResult
+from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.group_record import (
+    confirm_group,
+    load_group,
+    new_group_record,
+)
+from headrace.coordinator.group.classic.join_context import JoinContext
+from headrace.coordinator.group.classic.join_group import Joins
+from headrace.coordinator.group.classic.leave_group import ClassicLeaveGroup
+from headrace.coordinator.group.classic.member import protocols_of
+from headrace.coordinator.group.classic.rebalance import Rebalances
+from headrace.coordinator.group.classic.responses import refused_join
+from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.classic.sync_group import Syncs
+from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
+from headrace.coordinator.group.group import Group, GroupType
+from headrace.coordinator.group.group_manager import Replay
+from headrace.coordinator.group.records.classic import GroupMetadataKey, GroupMetadataValue
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from headrace.protocol.messages.leave_group import (
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
+from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from headrace.protocol.struct import Struct
+
+if TYPE_CHECKING:
+    from headrace.coordinator.group.group_shard import GroupShard
+
+UNKNOWN_TIME: Final = -1
+
+
+class ClassicGroups:
+    """Implements `groups.part.Part`.
+
+    A request for a consumer group (KIP-848) that has members is passed on to `shard.consumer`: its
+    members may speak the classic protocol while the group moves from one to the other.
+    """
+
+    def __init__(self, shard: GroupShard) -> None:
+        self._shard = shard
+        self._loaded = False
+        self._arriving: dict[str, ClassicGroup] = {}
+        self.rebalances = Rebalances(shard.config)
+        self._joins = Joins(self.rebalances, shard.config, shard.random)
+        self._syncs = Syncs(self.rebalances)
+        self._departures = ClassicLeaveGroup(self.rebalances)
+
+    # Requests
+
+    def join(
+        self, context: RequestContext, request: JoinGroupRequest, now_ms: int
+    ) -> CoordinatorResult[JoinGroupResponse]:
+        """The answer has its error inside, with the member id that it is about."""
+        group_id = _checked(request.group_id)
+        config = self._shard.config(group_id)
+        shortest_ms = config.classic_min_session_timeout_ms
+        longest_ms = config.classic_max_session_timeout_ms
+        if not shortest_ms <= request.session_timeout_ms <= longest_ms:
+            return CoordinatorResult(
+                refused_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+            )
+        group = self._shard.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self._shard.consumer.classic_join(group, context, request, now_ms)
+        if group is not None and group.kind is GroupType.SHARE:
+            return CoordinatorResult(refused_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        if isinstance(group, ClassicGroup):
+            return self._join(group, context, request, now_ms)
+        if request.member_id:
+            return CoordinatorResult(refused_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
+        return self._join_new_group(group, context, request, now_ms)
+
+    def _join(
+        self, group: ClassicGroup, context: RequestContext, request: JoinGroupRequest, now_ms: int
+    ) -> CoordinatorResult[JoinGroupResponse]:
+        draft = ResultBuilder()
+        attempt = JoinContext(
+            group, context, request, draft, now_ms, protocols_of(request.protocols)
+        )
+        return draft.turn(self._joins.join(attempt))
+
+    def _join_new_group(
+        self,
+        replaced: Group | None,
+        context: RequestContext,
+        request: JoinGroupRequest,
+        now_ms: int,
+    ) -> CoordinatorResult[JoinGroupResponse]:
+        """The group comes into being with its first record; `replaced` is an empty consumer
+        group, which goes."""
+        group = ClassicGroup(request.group_id, now_ms)
+        turn = self._join(group, context, request, now_ms)
+        if not group.members and not group.pending_joins:
+            return turn  # refused
+        gone = [] if replaced is None else replaced.tombstones()
+        timers = [] if replaced is None else replaced.timers()
+        self.expect(group)
+        return CoordinatorResult(
+            turn.answer,
+            changes=[*gone, new_group_record(group)],
+            timers=[*timers, *turn.timers],
+            undo=lambda error: self.forget(group),
+        )
+
+    def sync(
+        self, context: RequestContext, request: SyncGroupRequest, now_ms: int
+    ) -> CoordinatorResult[SyncGroupResponse]:
+        group = self._shard.groups.get(_checked(request.group_id))
+        if group is None or group.is_empty:
+            raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if isinstance(group, ClassicGroup):
+            draft = ResultBuilder()
+            return draft.turn(self._syncs.sync(group, request, draft, now_ms))
+        return self._shard.consumer.classic_sync(_consumer(group), context, request, now_ms)
+
+    def heartbeat(
+        self, context: RequestContext, request: HeartbeatRequest, now_ms: int
+    ) -> CoordinatorResult[HeartbeatResponse]:
+        """The busiest request of all: nothing is written, one timer moves."""
+        group = self._shard.groups.get(_checked(request.group_id))
+        if not isinstance(group, ClassicGroup):
+            consumer = _consumer(group)
+            return self._shard.consumer.classic_heartbeat(consumer, context, request, now_ms)
+        member = group.check_member(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation:
+            raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+        code = ErrorCode.NONE
+        if group.state is ClassicState.PREPARING_REBALANCE:
+            code = ErrorCode.REBALANCE_IN_PROGRESS
+        return CoordinatorResult(
+            HeartbeatResponse(error_code=code),
+            timers=member.session,
+        )
+
+    def leave(
+        self, context: RequestContext, request: LeaveGroupRequest, now_ms: int
+    ) -> CoordinatorResult[LeaveGroupResponse]:
+        """One answer per member of `request.members`, which a handler fills for old versions."""
+        group = self._shard.groups.get(_checked(request.group_id))
+        if not isinstance(group, ClassicGroup):
+            consumer = _consumer(group)
+            return self._shard.consumer.classic_leave(consumer, context, request, now_ms)
+        return self.remove_members(group, request.members, now_ms)
+
+    def remove_members(
+        self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int
+    ) -> CoordinatorResult[LeaveGroupResponse]:
+        """Takes members out as if they had left."""
+        draft = ResultBuilder()
+        answers = self._departures.leave(group, members, draft, now_ms)
+        return draft.turn(LeaveGroupResponse(members=answers))
+
+    # Groups that come and go otherwise
+
+    def simple_group(self, group_id: str) -> ClassicGroup:
+        """A group for committed offsets without members; it has no record of its own."""
+        return ClassicGroup(group_id, UNKNOWN_TIME)
+
+    def expect(self, group: ClassicGroup) -> None:
+        """A turn that is not replayed yet makes this group: its first record brings it in, with
+        whoever already waits in it."""
+        self._arriving[group.group_id] = group
+
+    def forget(self, group: ClassicGroup) -> None:
+        """The turn that made the group has failed."""
+        self._arriving.pop(group.group_id, None)
+
+    # Records and timers
+
+    @property
+    def replays(self) -> Mapping[type[Struct], Replay]:
+        return {GroupMetadataKey: self._replay}
+
+    def _replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+        groups = self._shard.groups
+        group = groups.get(key.group_id)
+        if value is None:
+            if isinstance(group, ClassicGroup):
+                del groups[key.group_id]
+        elif key.group_id in self._arriving:
+            groups[key.group_id] = self._arriving.pop(key.group_id)
+        elif self._loaded and isinstance(group, ClassicGroup):
+            confirm_group(group, value)
+        else:
+            groups[key.group_id] = load_group(key.group_id, value)
+
+    def loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        """Members have a whole session to be heard of again. A group that has outgrown the limit
+        rebalances, so that its members can commit before some of them are turned away."""
+        self._loaded = True
+        draft = ResultBuilder()
+        for group in self._groups():
+            for member in group.members.values():
+                self.rebalances.refresh_session(member, draft)
+            if len(group.members) > self._shard.config(group.group_id).classic_max_size:
+                self.rebalances.prepare(group, draft, now_ms)
+        return draft.turn(None)
+
+    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+        _, what, group_id, *member = key
+        group = self._shard.groups.get(group_id)
+        draft = ResultBuilder()
+        if not isinstance(group, ClassicGroup):
+            pass
+        elif what == "session":
+            self.rebalances.session_over(group, member[0], draft, now_ms)
+        else:
+            self.rebalances.phase_over(group, draft, now_ms)
+        return draft.turn(None)
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
+        """The leaders of classic groups watch the topics themselves."""
+        return CoordinatorResult(None)
+
+    def unload(self, error: CoordinatorError) -> None:
+        for group in self._groups():
+            for member in group.members.values():
+                for waiting in (member.joining, member.syncing):
+                    if waiting is not None:
+                        waiting.complete(error)
+
+    def _groups(self) -> list[ClassicGroup]:
+        return [group for group in self._shard.groups.values() if isinstance(group, ClassicGroup)]
+
+
+def _checked(group_id: str) -> str:
+    if not group_id:
+        raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
+    return group_id
+
+
+def _consumer(group: Group | None) -> ConsumerGroup:
+    """The group, whose members may speak the classic protocol; no other kind's do."""
+    if not isinstance(group, ConsumerGroup):
+        raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return group

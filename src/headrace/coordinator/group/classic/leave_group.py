@@ -1,0 +1,56 @@
+"""LeaveGroup: members go, or an operator takes static ones out by their instance ids."""
+
+from collections.abc import Sequence
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.rebalance import Rebalances
+from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.leave_group import MemberIdentity, MemberResponse
+
+
+class ClassicLeaveGroup:
+    """Decides LeaveGroup requests of classic groups."""
+
+    def __init__(self, rebalances: Rebalances) -> None:
+        self._rebalances = rebalances
+
+    def leave(
+        self,
+        group: ClassicGroup,
+        members: Sequence[MemberIdentity],
+        draft: ResultBuilder,
+        now_ms: int,
+    ) -> list[MemberResponse]:
+        """One answer per member; all departures together make one rebalance."""
+        answers = [self._leave_one(group, one, draft) for one in members]
+        left = any(answer.error_code == ErrorCode.NONE for answer in answers)
+        if left and group.state is not ClassicState.EMPTY:
+            self._rebalances.prepare_or_complete(group, draft, now_ms)
+        return answers
+
+    def _leave_one(
+        self, group: ClassicGroup, identity: MemberIdentity, draft: ResultBuilder
+    ) -> MemberResponse:
+        answer = MemberResponse(
+            member_id=identity.member_id, group_instance_id=identity.group_instance_id
+        )
+        try:
+            self._rebalances.drop(group, _member_id(group, identity), draft)
+        except CoordinatorError as error:
+            answer.error_code = error.code
+        return answer
+
+
+def _member_id(group: ClassicGroup, identity: MemberIdentity) -> str:
+    """Whom the request means; without a member id it is whoever has the instance id."""
+    if identity.member_id in group.pending_joins:
+        return identity.member_id
+    if identity.member_id:
+        group.check_member(identity.member_id, identity.group_instance_id)
+        return identity.member_id
+    instance_id = identity.group_instance_id
+    if instance_id is None or instance_id not in group.instances:
+        raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
+    return group.instances[instance_id]

@@ -1,0 +1,61 @@
+"""A turn while it is being decided."""
+
+from collections.abc import Callable, Hashable
+from typing import TypeVar
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.record_format import RecordChange
+from headrace.coordinator.common.result import (
+    CancelTimer,
+    Completion,
+    CoordinatorResult,
+    Deferred,
+    SetTimer,
+)
+
+R = TypeVar("R")
+
+
+class ResultBuilder:
+    """Collects what the steps of a decision want to be done."""
+
+    __slots__ = ("changes", "completions", "effects", "timers", "undo")
+
+    def __init__(self) -> None:
+        self.changes: list[RecordChange] = []
+        self.completions: list[Completion] = []
+        self.timers: list[SetTimer | CancelTimer] = []
+        self.effects: list[object] = []
+        self.undo: Callable[[CoordinatorError], None] | None = None
+
+    def complete(self, deferred: Deferred[R] | None, outcome: R | CoordinatorError) -> None:
+        """Answers a request that waits, if there is one."""
+        if deferred is not None:
+            self.completions.append(Completion(deferred, outcome))
+
+    def set_timer(self, key: Hashable, delay_ms: int) -> None:
+        self.timers.append(SetTimer(key, delay_ms))
+
+    def cancel_timer(self, key: Hashable) -> None:
+        self.timers.append(CancelTimer(key))
+
+    def add_undo(self, take_back: Callable[[CoordinatorError], None]) -> None:
+        """Takes something back if the turn fails, after what is taken back anyhow."""
+        before = self.undo
+
+        def both(error: CoordinatorError) -> None:
+            if before is not None:
+                before(error)
+            take_back(error)
+
+        self.undo = both
+
+    def turn(self, answer: R | Deferred[R]) -> CoordinatorResult[R]:
+        return CoordinatorResult(
+            answer,
+            changes=self.changes,
+            completions=self.completions,
+            timers=self.timers,
+            effects=self.effects,
+            undo=self.undo,
+        )

@@ -1,0 +1,58 @@
+"""SyncGroup: the leader brings the assignment, everybody fetches theirs."""
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import Deferred
+from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember
+from headrace.coordinator.group.classic.rebalance import Rebalances
+from headrace.coordinator.group.classic.responses import assigned, refused_sync
+from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+SyncAnswer = SyncGroupResponse | Deferred[SyncGroupResponse]
+
+
+class Syncs:
+    """Decides SyncGroup requests of classic groups."""
+
+    def __init__(self, rebalances: Rebalances) -> None:
+        self._rebalances = rebalances
+
+    def sync(
+        self, group: ClassicGroup, request: SyncGroupRequest, draft: ResultBuilder, now_ms: int
+    ) -> SyncAnswer:
+        """The assignment, at once or when the leader has brought it; raises `CoordinatorError`."""
+        member = group.check_member(request.member_id, request.group_instance_id)
+        if request.generation_id != group.generation:
+            raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
+        if _differs(request.protocol_type, group.protocol_type) or _differs(
+            request.protocol_name, group.protocol
+        ):
+            raise CoordinatorError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if group.state is ClassicState.PREPARING_REBALANCE:
+            raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
+        group.pending_syncs.discard(member.member_id)
+        if not group.pending_syncs:
+            draft.cancel_timer(group.phase_timer)
+        if group.state is ClassicState.STABLE:
+            return assigned(group, member.assignment)
+        deferred = _wait(member, draft)
+        if group.leader == member.member_id:
+            brought = {one.member_id: bytes(one.assignment) for one in request.assignments}
+            assignments = {id_: brought.get(id_, NO_ASSIGNMENT) for id_ in group.members}
+            self._rebalances.propose(group, assignments, draft, now_ms)
+        return deferred
+
+
+def _wait(member: ClassicMember, draft: ResultBuilder) -> Deferred[SyncGroupResponse]:
+    """The member waits for the leader; an earlier SyncGroup of its has been given up."""
+    deferred: Deferred[SyncGroupResponse] = Deferred()
+    earlier, member.syncing = member.syncing, deferred
+    draft.complete(earlier, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
+    return deferred
+
+
+def _differs(said: str | None, known: str | None) -> bool:
+    """Older clients do not say."""
+    return said is not None and known is not None and said != known

@@ -1,0 +1,88 @@
+"""Members go: they say so, or their time is up."""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from headrace.cluster.image import MetadataImage
+from headrace.coordinator.common.result import CoordinatorResult
+from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.consumer import group_records
+from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
+from headrace.coordinator.group.consumer.downgrade import Downgrades
+from headrace.coordinator.group.consumer.member import (
+    NONE_OWNED,
+    STATIC_LEAVING_EPOCH,
+    ConsumerMember,
+    Owned,
+)
+from headrace.coordinator.group.consumer.member_checks import static_member
+from headrace.coordinator.group.consumer.timers import cancel_all
+from headrace.coordinator.group.modern.subscribed_topics import metadata_hash
+from headrace.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+
+
+class ConsumerLeaveGroup:
+    """Lets members go."""
+
+    def __init__(self, image: Callable[[], MetadataImage], downgrades: Downgrades) -> None:
+        self._image = image
+        self._downgrades = downgrades
+
+    def leave(
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        """A heartbeat with epoch -1, or -2 of a static member that will be back."""
+        draft = ResultBuilder()
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            member = static_member(group, request.member_id, request.instance_id)
+        if request.instance_id is not None and request.member_epoch == STATIC_LEAVING_EPOCH:
+            absent = replace(
+                member,
+                epoch=STATIC_LEAVING_EPOCH,
+                assigned=_since_ever(member.assigned),
+                revoking=NONE_OWNED,
+            )
+            draft.changes.append(group_records.current_record(group.group_id, absent))
+        else:
+            self.remove(group, [member], draft, now_ms)
+        return draft.turn(
+            ConsumerGroupHeartbeatResponse(
+                member_id=request.member_id, member_epoch=request.member_epoch
+            )
+        )
+
+    def remove(
+        self,
+        group: ConsumerGroup,
+        members: Collection[ConsumerMember],
+        draft: ResultBuilder,
+        now_ms: int,
+    ) -> None:
+        """Takes members out of the group; the others are assigned anew with their next
+        heartbeat. If all of them are classic members, the group is a classic one again."""
+        if not members:
+            return
+        if self._downgrades.is_due_without(group, members):
+            self._downgrades.downgrade(group, draft, now_ms, leaving=members)
+            return
+        for member in members:
+            draft.changes.extend(group_records.member_tombstones(group.group_id, member.member_id))
+        leaving = Counter(member.pattern for member in members if member.pattern)
+        for pattern, count in leaving.items():
+            if group.patterns[pattern] == count:
+                draft.changes.append(group_records.pattern_tombstone(group.group_id, pattern))
+        hash_ = metadata_hash(group.topics_after(members, ()), self._image())
+        draft.changes.append(group_records.epoch_record(group.group_id, group.epoch + 1, hash_))
+        for member in members:
+            draft.timers.extend(cancel_all(group.group_id, member.member_id))
+
+
+def _since_ever(owned: Owned) -> Owned:
+    """Whoever comes back may commit what its predecessor read, in whatever epoch."""
+    return {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in owned.items()}

@@ -1,0 +1,80 @@
+"""One member of a consumer group, as the coordinator last wrote it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from headrace.coordinator.group.classic.member import MemberProtocol
+
+JOINING_EPOCH: Final = 0
+LEAVING_EPOCH: Final = -1
+STATIC_LEAVING_EPOCH: Final = -2
+"""A static member leaves and will be back: what it has is kept for it until its session ends."""
+
+Owned = Mapping[bytes, Mapping[int, int]]
+"""By topic id and partition, the epoch in which the member was given it (KIP-1251)."""
+
+NONE_OWNED: Final[Owned] = {}
+
+
+class MemberState(IntEnum):
+    """How far a member is on its way to the target. The numbers are those of the records."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    """It must give partitions back, and say so, before it gets its next epoch."""
+    UNRELEASED_PARTITIONS = 2
+    """It has the epoch of the target; some of its partitions are still with other members."""
+    UNKNOWN = 127
+    """A newer release wrote a state that this one does not know."""
+
+
+class ClassicMembership(NamedTuple):
+    """Of a member that still speaks the classic protocol: what it said in JoinGroup."""
+
+    session_timeout_ms: int
+    protocols: tuple[MemberProtocol, ...]
+
+
+class ResolvedPattern(NamedTuple):
+    """The topics that a pattern matched at one version of the metadata."""
+
+    topics: frozenset[str]
+    version: int
+    resolved_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerMember:
+    """Immutable: a request makes the next one, a record puts it into the group."""
+
+    member_id: str
+    epoch: int = JOINING_EPOCH
+    previous_epoch: int = -1
+    """A member that missed the answer with its new epoch may repeat its request in this one."""
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    pattern: str = ""
+    """The regular expression that it subscribes to, or nothing."""
+    assignor: str | None = None
+    assigned: Owned = field(default_factory=dict)
+    revoking: Owned = field(default_factory=dict)
+    """What it had and must give back; it is its own until it says that it did."""
+    classic: ClassicMembership | None = None
+
+    def reconciled_to(self, epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def epoch_of(self, topic_id: bytes, partition: int) -> int | None:
+        """The epoch in which it was given a partition that it has or must give back."""
+        for owned in (self.assigned, self.revoking):
+            epoch = owned.get(topic_id, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None

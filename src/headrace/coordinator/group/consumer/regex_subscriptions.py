@@ -1,0 +1,180 @@
+"""Subscriptions by pattern: RE2's regular expressions, matched by the coordinator.
+
+A pattern is stored with the topics that it matched, so that it means the same to all members and
+after a move of the coordinator. It is matched anew when a member brings a new one, when topics were
+created, and every `group.consumer.regex.refresh.interval.ms`; a heartbeat starts it. Matching all
+topics may take long, so it is an effect: the shell works through `PatternMatching` in slices and
+comes back with the result. RE2 takes time in proportion to the topic's name, whatever the pattern.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import islice
+from typing import Any, Final
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.consumer import group_records
+from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
+from headrace.coordinator.group.consumer.member import ConsumerMember, ResolvedPattern
+from headrace.protocol.errors import ErrorCode
+
+MIN_REFRESH_INTERVAL_MS: Final = 1_000
+"""A group's patterns are matched at most this often, however often its members change them.
+Kafka waits for ten seconds, which is long for someone who has just created a topic."""
+
+_NEVER: Final = -(2**63)
+
+
+class PatternChange(Enum):
+    """What became of a member's pattern."""
+
+    NONE = auto()
+    CHANGED = auto()
+    """It is not known yet which topics the new one matches."""
+    RESOLVED = auto()
+    """It is known: the group may be assigned anew at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvePatterns:
+    """An effect: match these patterns, and call `ConsumerGroups.patterns_resolved`."""
+
+    group_id: str
+    patterns: frozenset[str]
+    topics: Iterable[str] = field(repr=False)
+    version: int
+    """Of the metadata that the topics are from."""
+
+
+class PatternMatching:
+    """Matches patterns against topic names, a slice at a time."""
+
+    def __init__(self, work: ResolvePatterns) -> None:
+        self._topics = iter(work.topics)
+        self._compiled: list[tuple[str, Any]] = []
+        self.found: dict[str, set[str]] = {}
+        for pattern in work.patterns:
+            self.found[pattern] = set()
+            # Kafka's RE2 may have let one pass that this one does not know: it matches nothing.
+            with suppress(CoordinatorError):
+                self._compiled.append((pattern, compile_pattern(pattern)))
+
+    def step(self, limit: int) -> bool:
+        """Tries the next so many topics; whether there are more."""
+        names = list(islice(self._topics, limit))
+        for pattern, compiled in self._compiled:
+            self.found[pattern].update(name for name in names if compiled.fullmatch(name))
+        return len(names) == limit
+
+
+def compile_pattern(pattern: str) -> Any:  # noqa: ANN401
+    """The pattern, compiled; raises if RE2 does not understand it."""
+    # Imported here, because few groups subscribe by pattern and a broker should start fast.
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        if isinstance(reason, bytes):
+            reason = reason.decode(errors="replace")
+        raise CoordinatorError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {reason}.",
+        ) from None
+
+
+class Patterns:
+    """Keeps the patterns of all groups of a shard resolved."""
+
+    def __init__(self) -> None:
+        self._resolving: set[str] = set()
+        """Soft: groups whose patterns are being matched."""
+        self.topics_version = -1
+        """Soft: the version of the metadata in which a topic was last created."""
+
+    def change(
+        self,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        after: ConsumerMember,
+        draft: ResultBuilder,
+    ) -> PatternChange:
+        """What it means that a member had one pattern and has another."""
+        old, new = before.pattern, after.pattern
+        if old == new:
+            return PatternChange.NONE
+        if old and group.patterns[old] == 1:
+            draft.changes.append(group_records.pattern_tombstone(group.group_id, old))
+        if not new or new in group.resolved:
+            return PatternChange.RESOLVED
+        if not group.patterns[new]:
+            compile_pattern(new)
+        return PatternChange.CHANGED
+
+    def refresh(
+        self,
+        group: ConsumerGroup,
+        before: ConsumerMember,
+        after: ConsumerMember,
+        draft: ResultBuilder,
+        now_ms: int,
+        *,
+        topics: Mapping[str, object],
+        version: int,
+        interval_ms: int,
+    ) -> None:
+        """Has the patterns matched again if it is time."""
+        if not after.pattern and not group.patterns:
+            return
+        if group.group_id in self._resolving:
+            return
+        any_resolved = next(iter(group.resolved.values()), None)
+        last_ms = _NEVER if any_resolved is None else any_resolved.resolved_at_ms
+        # Negative where a coordinator's clock was ahead, or ours was set back: as good as old.
+        age_ms = now_ms - last_ms
+        if 0 <= age_ms <= MIN_REFRESH_INTERVAL_MS:
+            return
+        wanted = _patterns_after(group, before, after)
+        if not wanted:
+            return
+        if wanted == group.resolved.keys() and any_resolved is not None:
+            # A version from the future is of another store: versions started afresh.
+            fresh = self.topics_version <= any_resolved.version <= version
+            if fresh and 0 <= age_ms <= interval_ms:
+                return
+        self._resolving.add(group.group_id)
+        draft.effects.append(
+            ResolvePatterns(group.group_id, frozenset(wanted), topics.keys(), version)
+        )
+        draft.add_undo(lambda error: self.done(group.group_id))
+
+    def done(self, group_id: str) -> None:
+        """The matching has come to an end, in one way or another."""
+        self._resolving.discard(group_id)
+
+
+def resolutions(
+    group: ConsumerGroup, found: Mapping[str, set[str]], version: int, now_ms: int
+) -> dict[str, ResolvedPattern]:
+    """What was found for those patterns that a member still asks for."""
+    return {
+        pattern: ResolvedPattern(frozenset(topics), version, now_ms)
+        for pattern, topics in found.items()
+        if group.patterns[pattern]
+    }
+
+
+def _patterns_after(
+    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
+) -> set[str]:
+    counts = Counter(group.patterns)
+    counts[before.pattern] -= 1
+    counts[after.pattern] += 1
+    return {pattern for pattern, count in counts.items() if pattern and count > 0}

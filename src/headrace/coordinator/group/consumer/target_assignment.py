@@ -1,0 +1,201 @@
+"""What a change of one member does to its group: the epoch, the target, its own next step."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from headrace.cluster.image import MetadataImage
+from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.consumer import group_records
+from headrace.coordinator.group.consumer.assignors import ASSIGNORS
+from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
+from headrace.coordinator.group.consumer.member import ConsumerMember, MemberState
+from headrace.coordinator.group.consumer.reconciliation import Reconciliation, Reported
+from headrace.coordinator.group.consumer.regex_subscriptions import PatternChange, Patterns
+from headrace.coordinator.group.consumer.timers import TimerKind, timer
+from headrace.coordinator.group.group_config import GroupConfig
+from headrace.coordinator.group.modern.assignor_spec import (
+    NOTHING,
+    Assignment,
+    Assignor,
+    GroupSpec,
+    MemberSpec,
+)
+from headrace.coordinator.group.modern.subscribed_topics import (
+    metadata_hash,
+    partition_counts,
+    topic_ids,
+)
+
+
+class TargetAssignment(NamedTuple):
+    """What one member should have, and since which epoch."""
+
+    epoch: int
+    assignment: Assignment
+
+
+class Update(NamedTuple):
+    """A member as it was and as its request makes it. Of one that is new, `before` asks for
+    nothing. A static member that is back has a new id; the group knows its instance id."""
+
+    group: ConsumerGroup
+    before: ConsumerMember
+    after: ConsumerMember
+
+
+class AssignmentUpdater:
+    """Every step adds its records, timers and effects to a draft, in Kafka's order."""
+
+    def __init__(
+        self,
+        image: Callable[[], MetadataImage],
+        config: Callable[[str], GroupConfig],
+        patterns: Patterns,
+    ) -> None:
+        self._image = image
+        self._config = config
+        self._patterns = patterns
+
+    def subscribe(self, update: Update, draft: ResultBuilder, now_ms: int) -> tuple[int, bool]:
+        """The group epoch after the member's request, and whether its subscription changed."""
+        group, before, after = update
+        names_changed = after.topics != before.topics
+        if after != before:
+            draft.changes.append(group_records.member_record(group.group_id, after))
+        pattern = self._patterns.change(group, before, after, draft)
+        self._refresh_patterns(update, draft, now_ms)
+        bump = names_changed or pattern is PatternChange.RESOLVED
+        epoch = group.epoch
+        if bump or group.must_refresh(now_ms):
+            epoch = self._bump(update, bump, draft, now_ms)
+        return epoch, names_changed or pattern is not PatternChange.NONE
+
+    def _refresh_patterns(self, update: Update, draft: ResultBuilder, now_ms: int) -> None:
+        group, before, after = update
+        if group.patterns or after.pattern:
+            image = self._image()
+            self._patterns.refresh(
+                group,
+                before,
+                after,
+                draft,
+                now_ms,
+                topics=image.topics,
+                version=image.version,
+                interval_ms=self._config(group.group_id).consumer_regex_refresh_interval_ms,
+            )
+
+    def _bump(self, update: Update, bump: bool, draft: ResultBuilder, now_ms: int) -> int:
+        """The next group epoch if the subscription or one of the topics has changed."""
+        group, before, after = update
+        hash_ = metadata_hash(group.topics_after([before], [after]), self._image())
+        epoch = group.epoch
+        if bump or hash_ != group.metadata_hash:
+            epoch += 1
+            draft.changes.append(group_records.epoch_record(group.group_id, epoch, hash_))
+        group.refreshed(epoch, now_ms)
+        if group.has_partition_metadata:
+            draft.changes.append(group_records.partition_metadata_tombstone(group.group_id))
+        return epoch
+
+    def retarget(
+        self, update: Update, epoch: int, draft: ResultBuilder, now_ms: int
+    ) -> TargetAssignment:
+        """The member's target; computed anew if the group epoch has moved on, but no more often
+        than the assignment interval (KIP-1263) allows."""
+        group, _, after = update
+        if group.assignment_epoch >= epoch:
+            return self.last_target(group, after)
+        interval_ms = self._config(group.group_id).consumer_assignment_interval_ms
+        if group.assigned_within(interval_ms, now_ms):
+            return self.last_target(group, after)
+        specs = dict(self._specs(update))
+        wanted = frozenset().union(*(spec.topics for spec in specs.values()))
+        assignor = self.assignor(update)
+        targets = assignor(GroupSpec(specs, partition_counts(wanted, self._image())))
+        for member_id in specs:
+            target = targets.get(member_id, NOTHING)
+            if target != group.target.get(member_id):
+                draft.changes.append(group_records.target_record(group.group_id, member_id, target))
+        draft.changes.append(group_records.target_epoch_record(group.group_id, epoch, now_ms))
+        return TargetAssignment(epoch, targets.get(after.member_id, NOTHING))
+
+    def last_target(self, group: ConsumerGroup, member: ConsumerMember) -> TargetAssignment:
+        """What the present target gives the member; a static one finds what it had before."""
+        member_id = member.member_id
+        if member.instance_id is not None:
+            member_id = group.instances.get(member.instance_id, "")
+        return TargetAssignment(group.assignment_epoch, group.target_of(member_id))
+
+    def _specs(self, update: Update) -> Iterator[tuple[str, MemberSpec]]:
+        """The members as they will be. Equal subscriptions share one set of topics."""
+        group, _, after = update
+        image = self._image()
+        cache: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}
+
+        def spec(member: ConsumerMember, target: Assignment) -> MemberSpec:
+            key = (member.topics, member.pattern)
+            topics = cache.get(key)
+            if topics is None:
+                topics = cache[key] = topic_ids(group.subscribed_names(member), image)
+            return MemberSpec(topics, target, member.instance_id)
+
+        replaced = group.instances.get(after.instance_id) if after.instance_id else None
+        for member_id, member in group.members.items():
+            if member_id not in (after.member_id, replaced):
+                yield member_id, spec(member, group.target_of(member_id))
+        yield after.member_id, spec(after, group.target_of(replaced or after.member_id))
+
+    def assignor(self, update: Update) -> Assignor:
+        """The one that most members ask for, else the first that the broker offers."""
+        group, before, after = update
+        votes = group.assignors.copy()
+        if before.assignor is not None:
+            votes[before.assignor] -= 1
+        if after.assignor is not None:
+            votes[after.assignor] += 1
+        return ASSIGNORS[preferred_assignor(votes, self._config(group.group_id))]
+
+    def reconcile(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        target: TargetAssignment,
+        reported: Reported | None,
+        draft: ResultBuilder,
+        *,
+        subscription_changed: bool,
+    ) -> ConsumerMember:
+        """The member's next step. While it gives back, its rebalance timeout runs."""
+        if not subscription_changed and member.reconciled_to(target.epoch):
+            return member
+        after = Reconciliation(
+            target.epoch,
+            target.assignment,
+            topic_ids(group.subscribed_names(member), self._image()),
+            group.is_free,
+            reported,
+            subscription_changed,
+        ).step(member)
+        if after != member:
+            draft.changes.append(group_records.current_record(group.group_id, after))
+            if after.classic is None:
+                self._time_revocation(group, after, draft)
+        return after
+
+    def _time_revocation(
+        self, group: ConsumerGroup, member: ConsumerMember, draft: ResultBuilder
+    ) -> None:
+        key = timer(TimerKind.REBALANCE, group.group_id, member.member_id)
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            group.revoke_epochs[member.member_id] = member.epoch
+            draft.set_timer(key, member.rebalance_timeout_ms)
+        else:
+            group.revoke_epochs.pop(member.member_id, None)
+            draft.cancel_timer(key)
+
+
+def preferred_assignor(votes: Mapping[str, int], config: GroupConfig) -> str:
+    """Of the assignors that the broker offers, the one with the most votes; the first of equals."""
+    offered = [name for name in config.consumer_assignors if name in ASSIGNORS]
+    return max(offered or ASSIGNORS, key=lambda name: votes.get(name, 0))

@@ -1,0 +1,35 @@
+"""The timers of a member. A key starts with the name of this part of the shard."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from headrace.coordinator.common.result import CancelTimer
+
+
+class TimerKind(StrEnum):
+    """Each of them ends a membership that missed it."""
+
+    SESSION = "session"
+    """It has not been heard of."""
+    REBALANCE = "rebalance"
+    """It has not given back what it must."""
+    JOIN = "join"
+    """A classic member has not joined again when it was told to."""
+    SYNC = "sync"
+    """A classic member has joined and not fetched its assignment."""
+
+
+class TimerKey(NamedTuple):
+    part: str
+    deadline: TimerKind
+    group_id: str
+    member_id: str
+
+
+def timer(deadline: TimerKind, group_id: str, member_id: str) -> TimerKey:
+    return TimerKey("consumer", deadline, group_id, member_id)
+
+
+def cancel_all(group_id: str, member_id: str) -> Sequence[CancelTimer]:
+    return [CancelTimer(timer(deadline, group_id, member_id)) for deadline in TimerKind]

@@ -1,0 +1,188 @@
+"""A classic group becomes a consumer group when the first consumer of the new protocol joins.
+
+Its members stay: they speak the classic protocol on (`classic_members`) until they are replaced one
+by one, keep what they have, and are members of the epoch that was their generation.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from headrace.cluster.image import MetadataImage
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.record_format import RecordChange
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.member import ClassicMember
+from headrace.coordinator.group.classic.responses import refused_join, refused_sync
+from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.consumer import group_records
+from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
+from headrace.coordinator.group.consumer.embedded_protocol import (
+    MalformedProtocol,
+    assignment_of,
+    read_assignment,
+    read_subscription,
+    reported_by,
+)
+from headrace.coordinator.group.consumer.member import (
+    ClassicMembership,
+    ConsumerMember,
+    MemberState,
+)
+from headrace.coordinator.group.consumer.record_replay import take
+from headrace.coordinator.group.consumer.timers import TimerKind, timer
+from headrace.coordinator.group.group_config import GroupConfig
+from headrace.coordinator.group.modern.subscribed_topics import metadata_hash
+from headrace.protocol.errors import ErrorCode
+
+_UPGRADING_POLICIES = ("upgrade", "bidirectional")
+
+
+def upgrade(
+    classic: ClassicGroup,
+    image: Callable[[], MetadataImage],
+    config: GroupConfig,
+    draft: ResultBuilder,
+) -> ConsumerGroup:
+    """The group as it will be when the draft's records are replayed; raises if it may not be."""
+    _check(classic, config)
+    try:
+        changes = _records(classic, image())
+    except MalformedProtocol:
+        raise _refusal(classic, "the embedded consumer protocol is malformed") from None
+    _release_waiting(classic, draft)
+    draft.changes.extend(classic.tombstones())
+    draft.timers.extend(classic.timers())
+    draft.changes.extend(changes)
+    group = ConsumerGroup(classic.group_id, image)
+    for change in changes:
+        take(group, change)
+    for member_id, member in group.members.items():
+        assert member.classic is not None
+        draft.set_timer(
+            timer(TimerKind.SESSION, group.group_id, member_id), member.classic.session_timeout_ms
+        )
+    return group
+
+
+def _check(classic: ClassicGroup, config: GroupConfig) -> None:
+    if config.consumer_migration_policy not in _UPGRADING_POLICIES:
+        raise _refusal(classic, "online upgrade is disabled")
+    if not classic.is_consumer_group:
+        raise _refusal(classic, "the group does not use the consumer embedded protocol")
+    if len(classic.members) > config.consumer_max_size:
+        raise _refusal(classic, "the group size exceeds the consumer group maximum size")
+
+
+def _refusal(classic: ClassicGroup, reason: str) -> CoordinatorError:
+    return CoordinatorError(
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}.",
+    )
+
+
+def _release_waiting(classic: ClassicGroup, draft: ResultBuilder) -> None:
+    """Who waits for the others to join or for an assignment starts anew, in the new group."""
+    for member in classic.members.values():
+        code = ErrorCode.REBALANCE_IN_PROGRESS
+        draft.complete(member.joining, refused_join(code, member.member_id))
+        draft.complete(member.syncing, refused_sync(code))
+
+    def stop_waiting(error: CoordinatorError) -> None:
+        for member in classic.members.values():
+            classic.set_joining(member, None)
+            member.syncing = None
+
+    draft.add_undo(stop_waiting)
+
+
+def _records(classic: ClassicGroup, image: MetadataImage) -> list[RecordChange]:
+    group_id, generation = classic.group_id, classic.generation
+    members = _with_claims(
+        [_member(classic, member, image) for member in classic.members.values()], classic, image
+    )
+    names = {name for member in members for name in member.topics}
+
+    def records() -> Iterator[RecordChange]:
+        for member in members:
+            yield group_records.member_record(group_id, member)
+        yield group_records.epoch_record(group_id, generation, metadata_hash(names, image))
+        for member in members:
+            target = {topic_id: frozenset(owned) for topic_id, owned in member.assigned.items()}
+            yield group_records.target_record(group_id, member.member_id, target)
+        yield group_records.target_epoch_record(group_id, generation, 0)
+        for member in members:
+            yield group_records.current_record(group_id, member)
+
+    return list(records())
+
+
+def _with_claims(
+    members: list[ConsumerMember], classic: ClassicGroup, image: MetadataImage
+) -> list[ConsumerMember]:
+    """The members, with what they have not been assigned but owned when they joined.
+
+    Cooperative members go on with what a generation takes away until they hear of it, and then join
+    again without. Until then nobody else may have it. Kafka takes it for free.
+    """
+    subscriptions = {
+        member_id: read_subscription(_metadata(classic, member))
+        for member_id, member in classic.members.items()
+    }
+    taken = {
+        (topic_id, partition)
+        for member in members
+        for topic_id, owned in member.assigned.items()
+        for partition in owned
+    }
+    claims: dict[str, dict[bytes, dict[int, int]]] = {}
+    for member_id, said in sorted(subscriptions.items(), key=lambda item: -item[1].generation_id):
+        for topic_id, partitions in reported_by(said, image).items():
+            for partition in partitions:
+                if (topic_id, partition) not in taken:
+                    taken.add((topic_id, partition))
+                    claimed = claims.setdefault(member_id, {}).setdefault(topic_id, {})
+                    claimed[partition] = classic.generation
+    return [
+        replace(member, state=MemberState.UNREVOKED_PARTITIONS, revoking=claims[member.member_id])
+        if member.member_id in claims
+        else member
+        for member in members
+    ]
+
+
+def _metadata(classic: ClassicGroup, member: ClassicMember) -> bytes:
+    """What the member says. One that joined for the next generation may not know the protocol
+    of this one; consumers say the same under each."""
+    for one in member.protocols:
+        if one.name == classic.protocol:
+            return one.metadata
+    return member.protocols[0].metadata if member.protocols else b""
+
+
+def _member(classic: ClassicGroup, member: ClassicMember, image: MetadataImage) -> ConsumerMember:
+    assignment = read_assignment(member.assignment)
+    if assignment.user_data:
+        raise _refusal(
+            classic,
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch "
+            "to a default assignor before re-attempting the upgrade",
+        )
+    subscription = read_subscription(_metadata(classic, member))
+    generation = classic.generation
+    return ConsumerMember(
+        member_id=member.member_id,
+        epoch=generation,
+        previous_epoch=generation,
+        state=MemberState.STABLE,
+        instance_id=member.instance_id,
+        rack_id=subscription.rack_id or None,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topics=frozenset(subscription.topics),
+        assigned={
+            topic_id: dict.fromkeys(partitions, generation)
+            for topic_id, partitions in assignment_of(assignment, image).items()
+        },
+        classic=ClassicMembership(member.session_timeout_ms, member.protocols),
+    )

@@ -1,0 +1,37 @@
+"""What a part of the group coordinator offers its shard: one per kind of group, and offsets."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.result import CoordinatorResult
+from headrace.protocol.struct import Struct
+
+Replay = Callable[[Any, Any], None]
+"""Takes the key and the value (None: a tombstone) of one record type in."""
+
+
+class GroupManager(Protocol):
+    """A part sees only its own records and timers; timer keys are tuples that start with its
+    name."""
+
+    @property
+    def replays(self) -> Mapping[type[Struct], Replay]:
+        """By the class of the key."""
+        ...
+
+    def loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        """As `Shard.loaded`."""
+        ...
+
+    def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
+        """As `Shard.timed_out`; `key` still starts with the part's name."""
+        ...
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
+        """These topics were created, deleted, recreated or got more partitions."""
+        ...
+
+    def unload(self, error: CoordinatorError) -> None:
+        """As `Shard.unload`."""
+        ...

@@ -1,0 +1,122 @@
+"""The groups of one partition of `__consumer_offsets`.
+
+A group belongs to the part of its kind, `classic`, `consumer` or `share`; `offsets` keeps what they
+commit, `directory` lists and deletes groups of any kind. `groups` is the one table of all of
+them: parts add to it and take from it when they replay their records.
+"""
+
+from collections.abc import Callable, Collection, Container, Hashable, Iterable
+from random import Random
+from typing import Any
+
+from headrace.cluster.image import MetadataImage
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.record_format import RecordChange, RecordFormat
+from headrace.coordinator.common.result import CoordinatorResult, ProducerIdentity
+from headrace.coordinator.group.classic.classic_groups import ClassicGroups
+from headrace.coordinator.group.consumer.consumer_groups import ConsumerGroups
+from headrace.coordinator.group.group import Group
+from headrace.coordinator.group.group_config import GroupConfig
+from headrace.coordinator.group.group_directory import Directory
+from headrace.coordinator.group.group_manager import GroupManager, Replay
+from headrace.coordinator.group.offsets.offset_manager import Offsets
+from headrace.coordinator.group.records.format import FORMAT
+from headrace.coordinator.group.records.offsets import (
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from headrace.coordinator.group.share.share_groups import ShareGroups
+from headrace.protocol.struct import Struct
+
+
+class GroupShard:
+    """Implements `coordinator.shard.Shard`."""
+
+    def __init__(
+        self,
+        index: int,
+        image: Callable[[], MetadataImage],
+        config: Callable[[str], GroupConfig],
+        random: Random,
+    ) -> None:
+        self.index = index
+        self.image = image
+        self.config = config
+        self.random = random
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets(self.groups, image, config)
+        self.directory = Directory(self.groups, self.offsets.state)
+        self.classic = ClassicGroups(self)
+        self.consumer = ConsumerGroups(self)
+        self.share = ShareGroups(self)
+        self._parts: dict[str, GroupManager] = {
+            "classic": self.classic,
+            "consumer": self.consumer,
+            "share": self.share,
+            "offsets": self.offsets,
+        }
+        self._replays: dict[type[Struct], Replay] = {
+            key: replay for part in self._parts.values() for key, replay in part.replays.items()
+        }
+
+    @property
+    def format(self) -> RecordFormat:
+        return FORMAT
+
+    def replay(self, offset: int, change: RecordChange, producer: ProducerIdentity | None) -> None:
+        key, value = change
+        if type(key) is OffsetCommitKey or type(key) is LegacyOffsetCommitKey:
+            assert value is None or isinstance(value, OffsetCommitValue)
+            if value is not None and key.group_id not in self.groups:
+                self.groups[key.group_id] = self.classic.simple_group(key.group_id)
+            self.offsets.state.replay(offset, key, value, producer)
+            return
+        replay = self._replays.get(type(key))
+        if replay is not None:
+            replay(key, value)
+
+    def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
+        """Only offsets are ever written in transactions."""
+        self.offsets.state.end_transaction(producer, committed=committed)
+
+    def loaded(self, now_ms: int) -> CoordinatorResult[None]:
+        return _merged(part.loaded(now_ms) for part in self._parts.values())
+
+    @property
+    def expirations(self) -> Container[Hashable]:
+        return self.offsets.expirations
+
+    def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
+        assert isinstance(key, tuple)
+        return self._parts[key[0]].timed_out(key, now_ms)
+
+    def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
+        """These topics were created, deleted, recreated or got more partitions."""
+        return _merged(part.metadata_changed(topics, now_ms) for part in self._parts.values())
+
+    def unload(self, error: CoordinatorError) -> None:
+        for part in self._parts.values():
+            part.unload(error)
+
+
+def _merged(turns: Iterable[CoordinatorResult[None]]) -> CoordinatorResult[None]:
+    """Several turns that answer nobody, as one."""
+    every = list(turns)
+    undos = [turn.undo for turn in every if turn.undo is not None]
+
+    def undo(error: CoordinatorError) -> None:
+        for take_back in undos:
+            take_back(error)
+
+    def joined(name: str) -> list[Any]:
+        return [item for turn in every for item in getattr(turn, name)]
+
+    return CoordinatorResult(
+        None,
+        changes=joined("changes"),
+        completions=joined("completions"),
+        timers=joined("timers"),
+        effects=joined("effects"),
+        undo=undo if undos else None,
+    )

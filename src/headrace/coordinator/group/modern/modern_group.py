@@ -1,0 +1,155 @@
+"""A group whose coordinator assigns: epochs, members, the target.
+
+The group epoch grows with every change that may call for another assignment. The target is what
+the assignor made of the group at its `assignment_epoch`; while that is behind the group epoch, the
+group is Assigning. Members are Reconciling until all have come to the target.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final, Generic, Protocol, TypeVar
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.group.modern.assignor_spec import NOTHING, Assignment
+from headrace.protocol.errors import ErrorCode
+
+_REFRESH_INTERVAL_MS: Final = 2**31 - 1
+"""Changes of topics are told; looking without being told is only a safety net."""
+
+NO_EPOCH: Final = -1
+FIRST_EPOCH: Final = 1
+
+
+class ModernGroupState(StrEnum):
+    """The values are the names that clients see."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class ModernMember(Protocol):
+    """What a group must know of its members."""
+
+    @property
+    def member_id(self) -> str: ...
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that it asks for by name."""
+        ...
+
+    def reconciled_to(self, epoch: int) -> bool:
+        """Whether it has all that the target of that epoch gives it, and nothing else."""
+        ...
+
+
+M = TypeVar("M", bound=ModernMember)
+
+
+class ModernGroup(Generic[M]):
+    """The books of one group; they change by replay only, except when topics are looked at."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = FIRST_EPOCH
+        self.metadata_hash = 0
+        """Of the topics as they were at `epoch`."""
+        self.assignment_epoch = FIRST_EPOCH
+        self.assigned_at_ms = 0
+        """When the target was computed; 0 if never."""
+        self.target: dict[str, Assignment] = {}
+        self.members: dict[str, M] = {}
+        self.topics: Counter[str] = Counter()
+        """How many members (or patterns) ask for each topic."""
+        self._refresh_at_ms = 0
+        self._refreshed_for_epoch = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def state(self) -> ModernGroupState:
+        if not self.members:
+            return ModernGroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return ModernGroupState.ASSIGNING
+        epoch = self.assignment_epoch
+        if all(member.reconciled_to(epoch) for member in self.members.values()):
+            return ModernGroupState.STABLE
+        return ModernGroupState.RECONCILING
+
+    def subscribes_to(self, topic: str) -> bool:
+        return topic in self.topics
+
+    def member(self, member_id: str) -> M:
+        """The member; raises if there is none."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise CoordinatorError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return member
+
+    def target_of(self, member_id: str) -> Assignment:
+        return self.target.get(member_id, NOTHING)
+
+    def update_member(self, member: M) -> M | None:
+        """Takes a member in as it is now; returns it as it was."""
+        before = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        if before is None or before.topics != member.topics:
+            self._ask_for(member.topics)
+            if before is not None:
+                self._no_longer_ask_for(before.topics)
+        return before
+
+    def remove_member(self, member_id: str) -> M | None:
+        """Lets a member go; returns it as it was."""
+        before = self.members.pop(member_id, None)
+        if before is not None:
+            self._no_longer_ask_for(before.topics)
+        return before
+
+    def _ask_for(self, topics: Iterable[str]) -> None:
+        self.topics.update(topics)
+
+    def _no_longer_ask_for(self, topics: Iterable[str]) -> None:
+        for topic in topics:
+            self.topics[topic] -= 1
+            if self.topics[topic] <= 0:
+                del self.topics[topic]
+
+    def assigned_within(self, interval_ms: int, now_ms: int) -> bool:
+        """Whether the target is younger than that.
+
+        One from the future is not: a coordinator before this one had a clock that was ahead, and
+        nobody would be assigned anything until time has caught up with it.
+        """
+        return bool(self.assigned_at_ms) and 0 <= now_ms - self.assigned_at_ms < interval_ms
+
+    # Whether the topics are still as they were. This is soft state: after a move of the
+    # coordinator every group looks once.
+
+    def must_refresh(self, now_ms: int) -> bool:
+        """Whether the hash of the topics must be computed again.
+
+        The epoch tells if what the last look decided was never written.
+        """
+        # Further ahead than it was ever set: the clock was set back since.
+        left_ms = self._refresh_at_ms - now_ms
+        is_due = not 0 < left_ms <= _REFRESH_INTERVAL_MS
+        return is_due or self.epoch < self._refreshed_for_epoch
+
+    def refreshed(self, epoch: int, now_ms: int) -> None:
+        """The hash was computed; the group has, or will have, this epoch."""
+        self._refresh_at_ms = now_ms + _REFRESH_INTERVAL_MS
+        self._refreshed_for_epoch = epoch
+
+    def request_refresh(self) -> None:
+        """A topic that the group asks for has changed."""
+        self._refresh_at_ms = 0

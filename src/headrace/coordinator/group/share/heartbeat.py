@@ -1,0 +1,219 @@
+"""ShareGroupHeartbeat of a member that joins or reports."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.common.request_context import RequestContext
+from headrace.coordinator.common.result import CoordinatorResult
+from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.modern.assignor_spec import (
+    NOTHING,
+    Assignment,
+    GroupSpec,
+    MemberSpec,
+)
+from headrace.coordinator.group.modern.subscribed_topics import (
+    metadata_hash,
+    partition_counts,
+    topic_ids,
+)
+from headrace.coordinator.group.share import group_records
+from headrace.coordinator.group.share.member import JOINING_EPOCH, ShareMember
+from headrace.coordinator.group.share.share_group import ShareGroup
+from headrace.coordinator.group.share.simple_assignor import simple
+from headrace.coordinator.group.share.start_offsets import not_a_share_group
+from headrace.coordinator.group.share.state_initialization import start_missing_state
+from headrace.coordinator.group.share.timers import session_timer
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatAssignment,
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+    ShareGroupHeartbeatTopicPartitions,
+)
+
+if TYPE_CHECKING:
+    from headrace.coordinator.group.group_shard import GroupShard
+
+
+class ShareHeartbeats:
+    """Decides heartbeats. Every step adds its records to a draft, in Kafka's order."""
+
+    def __init__(self, shard: GroupShard) -> None:
+        self._shard = shard
+
+    def heartbeat(
+        self, context: RequestContext, request: ShareGroupHeartbeatRequest, now_ms: int
+    ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
+        """Of a member that joins (epoch 0) or is there. The request must have been checked."""
+        draft = ResultBuilder()
+        group = self._group(request)
+        config = self._shard.config(group.group_id)
+        _check_not_full(group, request.member_id, config.share_max_size)
+        before = _member(group, request)
+        after = _updated(before, context, request)
+        if after != before:
+            draft.changes.append(group_records.member_record(group.group_id, after))
+        changed = after.topics != before.topics
+        if group.assignment_epoch >= group.epoch and group.has_unassigned_state():
+            changed = True
+        epoch, topics = self._advance(group, before, after, changed, draft, now_ms)
+        target_epoch, target = self._retarget(group, after, epoch, draft, now_ms)
+        bumped = changed or epoch != group.epoch
+        after = self._reconcile(group, after, target_epoch, target, bumped, draft)
+        start_missing_state(group, epoch, topics, self._shard.image(), config, draft, now_ms)
+        draft.set_timer(
+            session_timer(group.group_id, after.member_id), config.share_session_timeout_ms
+        )
+        tell = (
+            request.member_epoch == JOINING_EPOCH
+            or request.subscribed_topic_names is not None
+            or after.assigned != before.assigned
+        )
+        return draft.turn(
+            ShareGroupHeartbeatResponse(
+                member_id=after.member_id,
+                member_epoch=after.epoch,
+                heartbeat_interval_ms=config.share_heartbeat_interval_ms,
+                assignment=_assignment(after.assigned) if tell else None,
+            )
+        )
+
+    def _group(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
+        """The group; one that joins may make it."""
+        group = self._shard.groups.get(request.group_id)
+        if isinstance(group, ShareGroup):
+            return group
+        if group is None and request.member_epoch == JOINING_EPOCH:
+            return ShareGroup(request.group_id)
+        raise not_a_share_group(request.group_id, exists=group is not None)
+
+    def _advance(
+        self,
+        group: ShareGroup,
+        before: ShareMember,
+        after: ShareMember,
+        changed: bool,
+        draft: ResultBuilder,
+        now_ms: int,
+    ) -> tuple[int, set[str]]:
+        """The group epoch after the request, and the topics that the group then asks for."""
+        if not (changed or group.must_refresh(now_ms)):
+            return group.epoch, set(group.topics)
+        topics = group.topics_after(before, after)
+        hash_ = metadata_hash(topics, self._shard.image())
+        epoch = group.epoch
+        if changed or hash_ != group.metadata_hash:
+            epoch += 1
+            draft.changes.append(group_records.epoch_record(group.group_id, epoch, hash_))
+        group.refreshed(epoch, now_ms)
+        return epoch, topics
+
+    def _retarget(
+        self, group: ShareGroup, after: ShareMember, epoch: int, draft: ResultBuilder, now_ms: int
+    ) -> tuple[int, Assignment]:
+        """The member's target and its epoch; computed anew if the group epoch has moved on, but
+        no more often than the assignment interval allows."""
+        if group.assignment_epoch >= epoch:
+            return group.assignment_epoch, group.target_of(after.member_id)
+        interval_ms = self._shard.config(group.group_id).share_assignment_interval_ms
+        if group.assigned_within(interval_ms, now_ms):
+            return group.assignment_epoch, group.target_of(after.member_id)
+        specs = self._specs(group, after)
+        wanted = frozenset().union(*(spec.topics for spec in specs.values()))
+        spec = GroupSpec(specs, partition_counts(wanted, self._shard.image()))
+        targets = simple(spec, group.state_topics.initialized_partitions())
+        for member_id in specs:
+            target = targets.get(member_id, NOTHING)
+            if target != group.target.get(member_id):
+                draft.changes.append(group_records.target_record(group.group_id, member_id, target))
+        # An assignment of nothing does not count: the first one with state must not wait for it.
+        assigned_at_ms = now_ms if any(targets.values()) else 0
+        draft.changes.append(
+            group_records.target_epoch_record(group.group_id, epoch, assigned_at_ms)
+        )
+        return epoch, targets.get(after.member_id, NOTHING)
+
+    def _specs(self, group: ShareGroup, after: ShareMember) -> dict[str, MemberSpec]:
+        image = self._shard.image()
+        members = {**group.members, after.member_id: after}
+        return {
+            member_id: MemberSpec(topic_ids(member.topics, image), group.target_of(member_id))
+            for member_id, member in members.items()
+        }
+
+    def _reconcile(
+        self,
+        group: ShareGroup,
+        member: ShareMember,
+        target_epoch: int,
+        target: Assignment,
+        changed: bool,
+        draft: ResultBuilder,
+    ) -> ShareMember:
+        """The member as it is after this answer: nothing must be given back first."""
+        if not changed and member.epoch == target_epoch:
+            return member
+        subscribed = topic_ids(member.topics, self._shard.image())
+        assigned = {id_: numbers for id_, numbers in target.items() if id_ in subscribed}
+        after = replace(member, assigned=assigned)
+        if member.epoch != target_epoch:
+            after = replace(after, epoch=target_epoch, previous_epoch=member.epoch)
+        if after != member:
+            draft.changes.append(group_records.current_record(group.group_id, after))
+        return after
+
+
+def _check_not_full(group: ShareGroup, member_id: str, limit: int) -> None:
+    if len(group.members) >= limit and member_id not in group.members:
+        raise CoordinatorError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The share group has reached its maximum capacity of {limit} members.",
+        )
+
+
+def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
+    """The member as it is known; raises if it is not, or if it is behind."""
+    epoch = request.member_epoch
+    if epoch == JOINING_EPOCH:
+        known = group.members.get(request.member_id)
+        return known or ShareMember(member_id=request.member_id)
+    member = group.member(request.member_id)
+    if epoch > member.epoch:
+        relation = "greater"
+    elif epoch < member.epoch and epoch != member.previous_epoch:
+        relation = "smaller"
+    else:
+        return member
+    raise CoordinatorError(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The share group member has a {relation} member epoch ({epoch}) than the one known by the "
+        f"group coordinator ({member.epoch}). The member must abandon all its partitions and "
+        "rejoin.",
+    )
+
+
+def _updated(
+    member: ShareMember, context: RequestContext, request: ShareGroupHeartbeatRequest
+) -> ShareMember:
+    """What the request says anew; what it leaves out stays as it was."""
+    names = request.subscribed_topic_names
+    return replace(
+        member,
+        rack_id=request.rack_id or member.rack_id,
+        topics=member.topics if names is None else frozenset(names),
+        client_id=context.client_id,
+        client_host=context.client_host,
+    )
+
+
+def _assignment(assigned: Assignment) -> ShareGroupHeartbeatAssignment:
+    return ShareGroupHeartbeatAssignment(
+        topic_partitions=[
+            ShareGroupHeartbeatTopicPartitions(topic_id=topic_id, partitions=sorted(partitions))
+            for topic_id, partitions in assigned.items()
+        ]
+    )

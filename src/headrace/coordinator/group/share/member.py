@@ -1,0 +1,28 @@
+"""One member of a share group, as the coordinator last wrote it."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from headrace.coordinator.group.modern.assignor_spec import Assignment
+
+JOINING_EPOCH: Final = 0
+LEAVING_EPOCH: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareMember:
+    """Immutable: a request makes the next one, a record puts it into the group."""
+
+    member_id: str
+    epoch: int = JOINING_EPOCH
+    previous_epoch: int = -1
+    """A member that missed the answer with its new epoch may repeat its request in this one."""
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topics: frozenset[str] = frozenset()
+    assigned: Assignment = field(default_factory=dict)
+
+    def reconciled_to(self, epoch: int) -> bool:
+        """Nothing must be given back in a share group: with the epoch comes the assignment."""
+        return self.epoch == epoch

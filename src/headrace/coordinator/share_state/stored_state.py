@@ -1,0 +1,101 @@
+"""The stored state of one share partition."""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from headrace.coordinator.share_state.records import (
+    ShareSnapshotValue,
+    ShareUpdateValue,
+    StoredBatch,
+)
+from headrace.coordinator.share_state.state_batches import combine
+from headrace.share.record_state import RecordState, StateBatch
+
+
+class SharePartitionKey(NamedTuple):
+    """A partition as one share group sees it."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+    @property
+    def coordinator_key(self) -> str:
+        """What FindCoordinator and the choice of a shard go by."""
+        topic_id = urlsafe_b64encode(self.topic_id).decode().rstrip("=")
+        return f"{self.group_id}:{topic_id}:{self.partition}"
+
+
+class StoredState:
+    """Changes only by its records. Batches are put together when somebody asks for them."""
+
+    __slots__ = (
+        "_batches",
+        "_recent",
+        "complete_count",
+        "create_ms",
+        "leader_epoch",
+        "offset",
+        "snapshot_epoch",
+        "start_offset",
+        "state_epoch",
+        "updates",
+        "write_ms",
+    )
+
+    def __init__(self, offset: int, snapshot: ShareSnapshotValue) -> None:
+        self.offset = offset
+        """Of the snapshot in the log: nothing before it is needed for this state."""
+        self.updates = 0
+        self.snapshot_epoch = snapshot.snapshot_epoch
+        self.state_epoch = snapshot.state_epoch
+        self.leader_epoch = snapshot.leader_epoch
+        self.start_offset = snapshot.start_offset
+        self.complete_count = snapshot.delivery_complete_count
+        self.create_ms = snapshot.create_timestamp
+        self.write_ms = snapshot.write_timestamp
+        self._batches = read_batches(snapshot.state_batches)
+        self._recent: list[StateBatch] = []
+
+    def update(self, value: ShareUpdateValue) -> None:
+        self.updates += 1
+        if value.start_offset >= 0:
+            self.start_offset = value.start_offset
+        self.leader_epoch = max(self.leader_epoch, value.leader_epoch)
+        self.complete_count = value.delivery_complete_count
+        self._recent += read_batches(value.state_batches)
+
+    @property
+    def batches(self) -> tuple[StateBatch, ...]:
+        """Sorted, without overlaps."""
+        if self._recent or (self._batches and self._batches[0].first < self.start_offset):
+            self._batches = combine((*self._batches, *self._recent), self.start_offset)
+            self._recent = []
+        return self._batches
+
+
+def read_batches(stored: Iterable[StoredBatch]) -> tuple[StateBatch, ...]:
+    """Batches of a record."""
+    return tuple(
+        StateBatch(
+            batch.first_offset,
+            batch.last_offset,
+            RecordState(batch.delivery_state),
+            batch.delivery_count,
+        )
+        for batch in stored
+    )
+
+
+def stored_batches(batches: Iterable[StateBatch]) -> list[StoredBatch]:
+    """Batches for a record."""
+    return [
+        StoredBatch(
+            first_offset=batch.first,
+            last_offset=batch.last,
+            delivery_state=batch.state,
+            delivery_count=batch.deliveries,
+        )
+        for batch in batches
+    ]

@@ -1,0 +1,193 @@
+"""All flows of a spec in one Spark application, each in a thread of its own."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from headrace.client.results import TopicPartition
+from headrace.pipeline.application.history import RunHistory
+from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.runner.events import Event, EventKind, Report
+from headrace.pipeline.runner.failures import failure_of
+from headrace.pipeline.runner.flow_context import open_parts
+from headrace.pipeline.runner.flow_loop import MAX_RETRIES, FlowFailed, FlowLoop
+from headrace.pipeline.spark.session import open_session
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.pipeline import PipelineSpec
+from headrace.pipeline.spec.sources import TopicSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOOK_S: Final = 0.5
+SPARK_LOG: Final = "spark.log"
+SHELL_SIGNAL: Final = 128
+STOPPING: Final = "the batch that is under way is finished first"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What a run is told beside its spec."""
+
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    """Client settings that win over the spec's."""
+    master: str | None = None
+    until_caught_up: bool = False
+    ends: Mapping[TopicPartition, int] | None = None
+    """Nothing from here on is read."""
+    max_retries: int = MAX_RETRIES
+
+
+class Application:
+    """One run of a spec."""
+
+    def __init__(
+        self,
+        spec: PipelineSpec,
+        settings: RunSettings,
+        listeners: Sequence[Report] = (),
+        *,
+        flows: Sequence[Flow] | None = None,
+        spark: "SparkSession | None" = None,
+        before_exit: Callable[[], None] | None = None,
+    ) -> None:
+        """`before_exit` is called when a second signal ends the process where it is."""
+        self._spec = spec
+        self._before_exit = before_exit
+        self._flows = tuple(spec.resolved() if flows is None else flows)
+        self._settings = settings
+        self._listeners = tuple(listeners)
+        self._spark = spark
+        self._stop = threading.Event()
+        self._failed: list[FlowFailed] = []
+        self._telling = threading.Lock()
+
+    def stop(self) -> None:
+        """Every flow finishes the batch it is at, and ends."""
+        self._stop.set()
+
+    def run(self) -> list[FlowFailed]:
+        """Returns when all flows have ended, with those that could not go on.
+
+        A flow that fails stops the others after their batch, so that whoever watches the process
+        sees it; where flows end by themselves, the others still do their part.
+        """
+        flows = self._flows
+        with ExitStack() as held:
+            checkpoints = [Checkpoint(flow.checkpoint) for flow in flows]
+            for checkpoint, flow in zip(checkpoints, flows, strict=True):
+                held.enter_context(checkpoint.locked(flow.id))
+            spark = self._spark or self._session(held, checkpoints[0])
+            with self._signals():
+                threads = [
+                    threading.Thread(target=self._flow, args=(flow, spark), name=flow.id)
+                    for flow in flows
+                ]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    while thread.is_alive():
+                        thread.join(LOOK_S)  # short, so that signals are seen
+        return list(self._failed)
+
+    def _session(self, held: ExitStack, checkpoint: Checkpoint) -> "SparkSession":
+        """A session of its own, stopped with the run; one that is there already is borrowed."""
+        from pyspark.sql import SparkSession
+
+        borrowed = SparkSession.getActiveSession() is not None
+        spark = open_session(
+            self._spec.pipeline,
+            master=self._settings.master,
+            conf=self._spec.spark.resolved(),
+            log=checkpoint.path / SPARK_LOG,
+        )
+        if not borrowed:
+            held.callback(spark.stop)
+        return spark
+
+    def _flow(self, flow: Flow, spark: "SparkSession") -> None:
+        """A thread's work: whatever goes wrong, it is known afterwards."""
+        try:
+            with RunHistory(Checkpoint(flow.checkpoint).history) as history:
+
+                def report(event: Event) -> None:
+                    history.add(event)
+                    self._tell(event)
+
+                try:
+                    self._run_flow(flow, spark, report)
+                except FlowFailed:
+                    raise
+                except Exception as error:  # before the loop: a sink or a setting that is wrong
+                    report(Event(flow.id, EventKind.FAILED, message=failure_of(error).message))
+                    raise
+        except FlowFailed as error:
+            self._end(flow, error)
+        except Exception as error:
+            self._end(flow, FlowFailed(flow.id, failure_of(error)))
+
+    def _run_flow(self, flow: Flow, spark: "SparkSession", report: Report) -> None:
+        settings = self._settings
+        if not isinstance(flow.source, TopicSource):
+            from headrace.pipeline.inflow.inflow_loop import run_inflow
+
+            run_inflow(
+                flow,
+                settings.kafka,
+                spark,
+                report,
+                self._stop,
+                until_caught_up=settings.until_caught_up,
+                max_retries=settings.max_retries,
+            )
+            return
+        with closing(open_parts(flow, settings.kafka, settings.ends)) as parts:
+            loop = FlowLoop(
+                parts,
+                spark,
+                report,
+                self._stop,
+                until_caught_up=settings.until_caught_up,
+                max_retries=settings.max_retries,
+            )
+            loop.run()
+
+    def _end(self, flow: Flow, error: FlowFailed) -> None:
+        self._failed.append(error)
+        if not self._settings.until_caught_up and flow.trigger_s is not None:
+            self._stop.set()
+
+    def _tell(self, event: Event) -> None:
+        with self._telling:
+            for listener in self._listeners:
+                listener(event)
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT finish the batch; a second one ends the process where it is.
+
+        That is safe: whatever was going on, the next run finds out what was committed.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def asked(number: int, frame: object) -> None:
+            if self._stop.is_set():
+                if self._before_exit is not None:
+                    self._before_exit()
+                os._exit(SHELL_SIGNAL + number)
+            self._stop.set()
+            for flow in self._flows:
+                self._tell(Event(flow.id, EventKind.STOPPING, message=STOPPING))
+
+        before = {each: signal.signal(each, asked) for each in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)

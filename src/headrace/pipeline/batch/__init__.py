@@ -1,0 +1,1 @@
+"""One batch: planning, the Spark job, transforms, the checkpoint."""

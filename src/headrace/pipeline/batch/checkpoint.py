@@ -1,0 +1,185 @@
+"""A flow's checkpoint directory: where it began, staged files, the lock, when it was cleaned up.
+
+No position is kept here: the table holds it. What is here is either written before it matters
+(the beginning) or can be thrown away (staged files).
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.pipeline.batch.planner import StartPosition
+from headrace.pipeline.core.offsets import offsets_from_json, offsets_to_json
+
+BEGINNING: Final = "beginning.json"
+STAGING: Final = "staging"
+HISTORY: Final = "history"
+LOCK: Final = "lock"
+OWNER: Final = "owner.json"
+UPKEEP: Final = "upkeep.json"
+
+
+class CheckpointError(Exception):
+    """The directory cannot be used: why, and what to do about it."""
+
+
+class Checkpoint:
+    """One flow's directory. Spark's workers must see it under the same path."""
+
+    def __init__(self, location: str) -> None:
+        if "://" in location and not location.startswith("file://"):
+            raise CheckpointError(
+                f"checkpoint {location}: it must be a directory that this machine and Spark's "
+                "workers can reach, not a bucket; the table may be in one"
+            )
+        self.path = Path(location.removeprefix("file://")).absolute()
+
+    @contextmanager
+    def locked(self, flow: str) -> Iterator[None]:
+        """Holds the directory, so that no second run of the flow works beside this one.
+
+        It stays this flow's: another one would take its beginning, its schemas and the files that
+        it has read for its own.
+        """
+        self._make(self.path)
+        with (self.path / LOCK).open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise CheckpointError(
+                    f"{self.path} is in use: this pipeline runs already. Stop the other run first"
+                ) from None
+            self._claim(flow)
+            yield
+
+    def _claim(self, flow: str) -> None:
+        found = self._read(OWNER)
+        if found is None:  # new, or of a release that wrote down no name
+            self._write(OWNER, {"flow": flow})
+        elif found.get("flow") != flow:
+            raise CheckpointError(
+                f"{self.path} is the checkpoint directory of {found.get('flow')}, and this is "
+                f"{flow}: give it a directory of its own, checkpoint: in the spec. A pipeline that "
+                "has a new name begins anew, and needs a new directory too"
+            )
+
+    def is_locked(self) -> bool:
+        """Whether a run holds the directory at this moment."""
+        try:
+            with (self.path / LOCK).open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def _make(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be made: {error.strerror}") from error
+
+    # --- the beginning --------------------------------------------------------------------------
+
+    def beginning(self) -> StartPosition | None:
+        """None for a flow that has never run."""
+        found = self._read(BEGINNING)
+        if found is None:
+            return None
+        try:
+            return StartPosition(
+                {str(topic): str(topic_id) for topic, topic_id in found["topic_ids"].items()},
+                offsets_from_json(json.dumps(found["starts"])),
+                {str(topic): int(batch) for topic, batch in found["since"].items()},
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(
+                f"{self.path / BEGINNING} is damaged ({error}). Restore it, or start anew with "
+                "`headrace pipeline reset`"
+            ) from None
+
+    def save_beginning(self, beginning: StartPosition) -> None:
+        """On disk when this returns: a batch that has run must find where it began."""
+        starts = json.loads(offsets_to_json(beginning.starts))
+        self._write(
+            BEGINNING,
+            {
+                "topic_ids": dict(beginning.topic_ids),
+                "starts": starts,
+                "since": dict(beginning.since),
+            },
+        )
+
+    # --- staged files ---------------------------------------------------------------------------
+
+    def staging(self, batch_id: int) -> Path:
+        return self.path / STAGING / str(batch_id)
+
+    def fresh_staging(self, batch_id: int) -> Path:
+        """An empty folder for a batch's bad records; those of earlier attempts are removed."""
+        self.clear_staging()
+        folder = self.staging(batch_id)
+        self._make(folder)
+        return folder
+
+    def clear_staging(self) -> None:
+        shutil.rmtree(self.path / STAGING, ignore_errors=True)
+
+    # --- upkeep ---------------------------------------------------------------------------------
+
+    def upkeep(self) -> dict[str, float]:
+        """When the table was last compacted and vacuumed, in seconds of the epoch."""
+        found = self._read(UPKEEP) or {}
+        return {str(what): float(when) for what, when in found.items()}
+
+    def save_upkeep(self, times: dict[str, float]) -> None:
+        self._write(UPKEEP, times)
+
+    # --- whole ----------------------------------------------------------------------------------
+
+    @property
+    def history(self) -> Path:
+        return self.path / HISTORY
+
+    def forget(self) -> None:
+        """Everything but the history: the flow begins anew."""
+        for name in (BEGINNING, UPKEEP):
+            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.path / "schemas", ignore_errors=True)
+        self.clear_staging()
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        file = self.path / name
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{file} cannot be read: {error}") from error
+        return found  # type: ignore[no-any-return]
+
+    def _write(self, name: str, content: object) -> None:
+        """All or nothing, and durable."""
+        self._make(self.path)
+        part = self.path / f".{name}.part"
+        try:
+            with part.open("w", encoding="utf-8") as out:
+                json.dump(content, out, indent=2)
+                out.flush()
+                os.fsync(out.fileno())
+            part.replace(self.path / name)
+            folder = os.open(self.path, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.path / name} cannot be written: {error.strerror}"
+            ) from error

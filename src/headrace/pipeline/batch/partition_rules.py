@@ -1,0 +1,65 @@
+"""Rows whose values cannot be partitions of their table are bad records. Pure: makes SQL.
+
+Tables keep partition values in the names of folders. A text that is too long for one would stop the
+batch, and one that means null there would come back as something else.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from headrace.pipeline.core.columns import ERROR
+from headrace.pipeline.formats.bad_record import BadRecord, RecordCheck, literal, problem
+from headrace.pipeline.formats.schema import quoted
+from headrace.pipeline.sinks.partitions import CHARS_PER_BYTE, NULL_PARTITION, room
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.sinks import Delta, Iceberg, TableSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NOT_PLAIN: Final = "[^A-Za-z0-9_.~-]"
+"""Characters that are written as %XX."""
+
+
+def fitting(rows: "DataFrame", flow: Flow) -> "DataFrame":
+    """The rows, with an `_error` in those that do not fit."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.types import StringType
+
+    sink = flow.sink
+    if not isinstance(sink, TableSink) or not sink.partition_by:
+        return rows
+    texts = {field.name for field in rows.schema.fields if isinstance(field.dataType, StringType)}
+    names = [name for name in sink.partition_by if name in texts]
+    found = " ".join(
+        f"WHEN {ERROR} IS NULL AND {each.condition} "
+        f"THEN {problem(each.kind, each.message, flow.on_error)}"
+        for name in names
+        for each in _checks(name, sink)
+    )
+    return rows.withColumn(ERROR, F.expr(f"CASE {found} ELSE {ERROR} END")) if found else rows
+
+
+def _checks(name: str, sink: TableSink) -> Iterator[RecordCheck]:
+    text, kind = quoted(name), BadRecord.UNFIT_PARTITION
+    written = (
+        f"({CHARS_PER_BYTE} * octet_length({text}) - "
+        f"{CHARS_PER_BYTE - 1} * length(regexp_replace({text}, {literal(_NOT_PLAIN)}, '')))"
+    )
+    yield RecordCheck(
+        # Of most texts only the length is asked.
+        f"{CHARS_PER_BYTE} * octet_length({text}) > {room(name)} AND {written} > {room(name)}",
+        kind,
+        f"concat({literal(f'{name} is too long for the name of a folder: ')}, {written}, "
+        f"{literal(f' characters, {room(name)} are possible')})",
+    )
+    if not isinstance(sink, Iceberg):
+        yield RecordCheck(
+            f"{text} = {literal(NULL_PARTITION)}",
+            kind,
+            literal(f"{name} is the text that means null"),
+        )
+    if isinstance(sink, Delta) and name in sink.key:
+        yield RecordCheck(
+            f"{text} = ''", kind, literal(f"{name} is empty, which is null in a partition's key")
+        )

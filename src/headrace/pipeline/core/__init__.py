@@ -1,0 +1,1 @@
+"""Small values that every part of a pipeline uses: columns, offsets, packed records."""

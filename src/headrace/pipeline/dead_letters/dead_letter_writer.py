@@ -1,0 +1,169 @@
+"""A pipeline's bad records into its dead-letter topic: each once, whatever is killed when.
+
+The dead letters of a batch are one transaction, however many they are. With them goes the marker:
+the batch's end offsets and its id, committed for the group `<pipeline>.dead-letters`. So either all
+of a batch's dead letters are in the topic and the marker says so, or none are. A journal in the
+checkpoint directory knows it too, for when brokers have forgotten the group.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from headrace.client.client import ClusterClient
+from headrace.client.errors import ClientError
+from headrace.client.offsets import delete_offsets
+from headrace.client.results import TopicPartition
+from headrace.pipeline.dead_letters.staged_records import staged_letters
+from headrace.pipeline.producer import (
+    ProducerFailed,
+    ProducerFenced,
+    ProducerSettings,
+    TransactionalProducer,
+)
+from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
+from headrace.pipeline.producer.outcome import ends_of, was_committed
+from headrace.pipeline.sinks.batch_marker import last_marked, marker_of
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
+from headrace.pipeline.sinks.topic_journal import TopicJournal, WriteIntent, settled
+
+JOURNAL: Final = "dead-letters.json"
+
+
+def marker_group(pipeline: str) -> str:
+    return f"{pipeline}.dead-letters"
+
+
+class DeadLetterWriter:
+    """One pipeline's dead letters. Whoever opens them last shuts out everybody before."""
+
+    def __init__(
+        self, topic: str, settings: ProducerSettings, pipeline: str, checkpoint: Path
+    ) -> None:
+        self.topic = topic
+        self.group = marker_group(pipeline)
+        self._settings = settings
+        self._journal = TopicJournal(checkpoint / JOURNAL)
+        self._producer: TransactionalProducer | None = None
+        self._partitions = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close()
+
+    def last_marker(self, partitions: Sequence[TopicPartition]) -> CommittedBatch | None:
+        """The last batch whose dead letters are in the topic, and where that batch ends.
+
+        A transaction that an earlier run has left is over when this returns.
+        """
+        marker = last_marked(self.group, self._ready().offsets(self.group, partitions))
+        return settled(marker, self._journal.read(), self._was_committed)
+
+    def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
+        """One transaction with the batch's bad records and its marker; how many they were.
+
+        0 for a batch that is marked already. After an error nothing of the batch is in the topic,
+        or, if the answer to the commit was lost, `last_marker` knows.
+        """
+        marker = self.last_marker(list(batch.ends))
+        if not staged:
+            return 0
+        if marker is not None and marker.batch_id >= batch.batch_id:
+            _check_own(marker, batch)
+            return 0
+        producer = self._ready()
+        partitions = self._partition_count(producer)
+        done = CommittedBatch(batch.batch_id, batch.ends, f"{self.topic}@{batch.batch_id}")
+        written = 0
+        try:
+            self._journal.intend(
+                WriteIntent(done, producer.identity.producer_id, self._ends(producer))
+            )
+            now_ms = time.time_ns() // 1_000_000
+            for partition, letter in staged_letters(batch, staged, now_ms):
+                producer.produce(self.topic, partition % partitions, [letter])
+                written += 1
+            producer.send_offsets(self.group, batch.ends, marker_of(batch.batch_id))
+            producer.commit()
+        except BaseException:
+            # The next call takes the transactional id anew, which aborts what is open.
+            self.close()
+            raise
+        self._journal.record(done)
+        return written
+
+    def forget(self, partitions: Sequence[TopicPartition]) -> None:
+        """Deletes the marker and the journal, for a pipeline that is to begin anew."""
+        found = self._ready().offsets(self.group, partitions)
+
+        async def delete(client: ClusterClient) -> None:
+            timeout_s = self._settings.delivery_timeout_s
+            await delete_offsets(client, self.group, list(found), timeout_s=timeout_s)
+
+        if found:
+            self._ready().call(delete)
+        self._journal.forget()
+
+    def _ready(self) -> TransactionalProducer:
+        if self._producer is None:
+            producer = TransactionalProducer(self._settings, self.group)
+            try:
+                producer.init()
+            except BaseException:
+                producer.close()
+                raise
+            self._producer = producer
+        return self._producer
+
+    def _ends(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
+        timeout_s = self._settings.delivery_timeout_s
+        try:
+            return producer.call(
+                lambda client: ends_of(client, self.topic, self._partitions, timeout_s)
+            )
+        except ClientError as error:
+            raise ProducerFailed(f"the dead-letter topic {self.topic}: {error}") from error
+
+    def _was_committed(self, intent: WriteIntent) -> bool:
+        timeout_s = self._settings.delivery_timeout_s
+        return self._ready().call(
+            lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
+        )
+
+    def _partition_count(self, producer: TransactionalProducer) -> int:
+        if not self._partitions:
+            timeout_s = self._settings.delivery_timeout_s
+            try:
+                self._partitions = producer.call(
+                    lambda client: ensure_topic(client, self.topic, DEAD_LETTER_CONFIGS, timeout_s)
+                )
+            except ClientError as error:
+                raise ProducerFailed(f"the dead-letter topic {self.topic}: {error}") from error
+        return self._partitions
+
+
+def _check_own(marker: CommittedBatch, batch: BatchInfo) -> None:
+    """A run that finds another's marker, with other ends, would leave letters out, or double them.
+
+    A batch whose letters are in is planned by its marker, so its ends are the marker's.
+    """
+    if (marker.batch_id, dict(marker.offsets)) != (batch.batch_id, batch.ends):
+        raise ProducerFenced(
+            f"the dead letters of batch {batch.batch_id} of {batch.pipeline} are there, from other "
+            "records: another run of the pipeline is at work. Make sure that it runs once only; "
+            "then start it again: it goes on where the last commit ends"
+        )

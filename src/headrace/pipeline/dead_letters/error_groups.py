@@ -1,0 +1,60 @@
+"""Dead letters by what is wrong with them: counts, places, times, samples. Pure.
+
+Messages differ in numbers, names and values where the mistake is the same, so they are grouped by
+their pattern: what is quoted or has digits is left out.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from headrace.pipeline.dead_letters.dead_letter_reader import Letter
+
+SAMPLES: Final = 3
+MAX_PATTERN: Final = 160
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
+_NUMBER: Final = re.compile(r"\b\w*\d\w*(?:[.:+-]\w+)*")
+
+
+@dataclass(slots=True)
+class ErrorGroup:
+    """Letters of one pipeline and source (a topic, or a folder) with the same error."""
+
+    pipeline: str
+    source: str
+    error: str
+    pattern: str
+    count: int = 0
+    replayed: int = 0
+    first_ms: int = 0
+    last_ms: int = 0
+    most_attempts: int = 0
+    samples: list[Letter] = field(default_factory=list)
+
+
+def pattern_of(message: str) -> str:
+    """The message without what differs from record to record."""
+    text = _NUMBER.sub("#", _QUOTED.sub("…", " ".join(message.split())))
+    return text if len(text) <= MAX_PATTERN else text[: MAX_PATTERN - 1] + "…"
+
+
+def grouped(
+    letters: Iterable[Letter], is_replayed: Callable[[Letter], bool], samples: int = SAMPLES
+) -> list[ErrorGroup]:
+    """The groups, the largest first."""
+    groups: dict[tuple[str, ...], ErrorGroup] = {}
+    for letter in letters:
+        facts = letter.facts
+        key = (facts.pipeline, facts.source, facts.error, pattern_of(facts.message))
+        group = groups.get(key)
+        if group is None:
+            group = groups[key] = ErrorGroup(*key, first_ms=letter.record.timestamp)
+        group.count += 1
+        group.replayed += is_replayed(letter)
+        group.first_ms = min(group.first_ms, letter.record.timestamp)
+        group.last_ms = max(group.last_ms, letter.record.timestamp)
+        group.most_attempts = max(group.most_attempts, facts.attempts)
+        if len(group.samples) < samples:
+            group.samples.append(letter)
+    return sorted(groups.values(), key=lambda each: (-each.count, each.error, each.pattern))

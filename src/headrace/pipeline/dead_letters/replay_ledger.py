@@ -1,0 +1,110 @@
+"""Which dead letters were sent again: a topic beside the dead letters, `<topic>.replayed`.
+
+A replay writes its entries in the transaction that sends the records, so an entry is there if and
+only if the records are. Entries name offsets one by one, because a replay takes some letters and
+leaves others; they do not expire as a group's offsets do. They also name the id of the dead-letter
+topic: in a topic that was deleted and made again, the same offset is another letter.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.dead_letters.dead_letter_reader import Letter
+from headrace.pipeline.source.admin import LogAdmin, TopicLayout, all_partitions
+from headrace.pipeline.source.record_reader import read_range
+from headrace.pipeline.source.settings import ReadFailed, ReadSettings
+from headrace.records.record import Record
+
+TOPIC_CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retention.ms": "-1"}
+PARTITIONS: Final = 1
+
+Span = tuple[int, int]
+"""The first and the last offset of a run."""
+
+
+def ledger_topic(topic: str) -> str:
+    return f"{topic}.replayed"
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """The same offsets in as few spans as possible, in order."""
+    found: list[Span] = []
+    for first, last in sorted(spans):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(found[-1][1], last))
+        else:
+            found.append((first, last))
+    return found
+
+
+class ReplayLedger:
+    """The letters of one topic that were sent again."""
+
+    def __init__(self, spans: Mapping[int, Iterable[Span]] | None = None) -> None:
+        self._spans = {partition: joined(of) for partition, of in (spans or {}).items()}
+
+    def __contains__(self, letter: Letter) -> bool:
+        spans = self._spans.get(letter.at.partition, ())
+        at = bisect_right(spans, letter.offset, key=lambda span: span[0]) - 1
+        return at >= 0 and letter.offset <= spans[at][1]
+
+
+def entries(topic_id: bytes, letters: Sequence[Letter], now_ms: int) -> list[Record]:
+    """What a transaction adds to the ledger for the letters that it sends."""
+    by_partition: dict[int, list[Span]] = {}
+    for letter in letters:
+        by_partition.setdefault(letter.at.partition, []).append((letter.offset, letter.offset))
+    return [
+        Record(
+            0,
+            now_ms,
+            str(partition).encode(),
+            json.dumps(
+                {"topic_id": topic_id.hex(), "partition": partition, "offsets": joined(spans)}
+            ).encode(),
+        )
+        for partition, spans in sorted(by_partition.items())
+    ]
+
+
+def read_ledger(
+    settings: ReadSettings, topic: str, layout: TopicLayout, *, to_the_end: bool
+) -> ReplayLedger:
+    """What the ledger says; `to_the_end` waits until transactions that write to it are over."""
+    admin = LogAdmin(settings._replace(read_committed=not to_the_end))
+    name = ledger_topic(topic)
+    partitions = all_partitions(admin.topics(lambda each: each == name))
+    if not partitions:
+        return ReplayLedger()
+    first, last = admin.earliest(partitions), admin.latest(partitions)
+    spans: dict[int, list[Span]] = {}
+    for each in partitions:
+        wanted = OffsetRange(*each, first[each], last[each])
+        for value in _values(settings, wanted):
+            _take(each, value, layout.topic_id, spans)
+    return ReplayLedger(spans)
+
+
+def _values(settings: ReadSettings, wanted: OffsetRange) -> Iterable[bytes | None]:
+    if wanted.size:
+        for chunk in read_range(wanted, settings._replace(read_committed=True)):
+            yield from chunk.value.to_pylist()
+
+
+def _take(
+    at: TopicPartition, value: bytes | None, topic_id: bytes, spans: dict[int, list[Span]]
+) -> None:
+    try:
+        entry = json.loads(value or b"")
+        if entry["topic_id"] == topic_id.hex():
+            told = [(int(first), int(last)) for first, last in entry["offsets"]]
+            spans.setdefault(int(entry["partition"]), []).extend(told)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ReadFailed(
+            f"{at} holds a record that no replay has written ({error}). Nothing is sent again "
+            "while it is unclear what was: delete that record, or replay from a copy"
+        ) from None

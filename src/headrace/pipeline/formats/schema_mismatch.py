@@ -1,0 +1,151 @@
+"""Which fields of a JSON record do not fit its schema: for records that are known to be bad. Pure.
+
+Spark only says that something does not fit. What it takes for a type is repeated here as far as it
+is plain: where nothing is found, nothing is said.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+from itertools import islice
+from typing import Final, NamedTuple
+
+from headrace.pipeline.formats.schema import ArrayOf, MapOf, Primitive, StructOf, Type, type_text
+
+MAX_FIELDS: Final = 3
+"""Named in one message; a record may have thousands that do not fit."""
+MAX_COUNTED: Final = 1000
+MAX_PATH: Final = 120
+MAX_TYPE: Final = 80
+MAX_VALUE: Final = 60
+_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_TIMES: Final = frozenset({"timestamp", "timestamp_ntz", "date"})
+_STRINGS: Final = _TIMES | {"string", "binary"}
+
+
+class Mismatch(NamedTuple):
+    """A field, the type that it should have, and what is there instead."""
+
+    path: str
+    expected: str
+    kind: str
+    value: str
+
+    def said(self, *, with_value: bool) -> str:
+        found = f"{self.kind} {self.value}" if with_value and self.value else self.kind
+        return f"{self.path}: expected {self.expected}, found {found}"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Picklable: the schemas of both sides of a record, where they are JSON."""
+
+    value: StructOf | None
+    key: StructOf | None = None
+    judges_times: bool = True
+    """Whether times are written as ISO has it, not in a form of the spec's own."""
+
+    def message(self, value: bytes | None, key: bytes | None, said: str, *, open_: bool) -> str:
+        """What is to be said instead of `said`; `open_`: the content may be shown."""
+        about_key = said.startswith("the key ")
+        text, schema = (key, self.key) if about_key else (value, self.value)
+        if text is None or schema is None:
+            return said
+        found = list(islice(mismatches(text, schema, judges_times=self.judges_times), MAX_COUNTED))
+        if not found:
+            return said
+        named = "; ".join(each.said(with_value=open_) for each in found[:MAX_FIELDS])
+        rest = len(found) - MAX_FIELDS
+        more = f"; and {'at least ' * (len(found) == MAX_COUNTED)}{rest} more" if rest > 0 else ""
+        return f"{'the key ' if about_key else ''}does not fit the schema: {named}{more}"
+
+
+def mismatches(text: bytes, schema: StructOf, *, judges_times: bool = True) -> Iterator[Mismatch]:
+    """The fields that do not fit, in the order of the schema; none if that cannot be told."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for each in _of(value, schema, ""):
+        if judges_times or each.expected not in _TIMES or each.kind != "string":
+            yield each
+
+
+def _of(value: object, kind: Type, path: str) -> Iterator[Mismatch]:
+    if value is None:
+        return
+    match kind:
+        case StructOf(columns) if isinstance(value, dict):
+            for each in columns:
+                inner = f"{path}.{each.name}" if path else each.name
+                yield from _of(value.get(each.name), each.type, inner)
+        case MapOf(of) if isinstance(value, dict):
+            for name, each in value.items():
+                yield from _of(each, of, f"{path}.{name}")
+        case ArrayOf(item) if isinstance(value, list):
+            for at, each in enumerate(value):
+                yield from _of(each, item, f"{path}[{at}]")
+        case Primitive(name) if _fits(value, name):
+            return
+        case _:
+            shown = _cut(json.dumps(value, ensure_ascii=False), MAX_VALUE)
+            expected = _cut(type_text(kind), MAX_TYPE)
+            yield Mismatch(_cut(path or "the value", MAX_PATH), expected, _kind(value), shown)
+
+
+def _fits(value: object, name: str) -> bool:
+    if name == "variant":
+        return True
+    if name == "boolean":
+        return isinstance(value, bool)
+    if name in _BITS:
+        limit = 1 << (_BITS[name] - 1)
+        return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+    if name in ("float", "double"):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if name.startswith("decimal"):
+        return _is_decimal(value, name)
+    if name in _TIMES and isinstance(value, str):
+        return _is_time(value)
+    return isinstance(value, str) if name in _STRINGS else True
+
+
+def _is_decimal(value: object, name: str) -> bool:
+    """Spark reads one from a string, too, and rounds what follows the point."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    digits = _DECIMAL.fullmatch(name)
+    try:
+        number = abs(Decimal(str(value)))
+    except InvalidOperation:
+        return False
+    return digits is None or number < Decimal(10) ** (int(digits[1]) - int(digits[2]))
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _kind(value: object) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+    return "object"
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"

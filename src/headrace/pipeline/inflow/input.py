@@ -1,0 +1,360 @@
+"""What a flow reads from, as batches of files: a folder, or a Delta table's versions."""
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+
+from headrace.pipeline.formats.errors import FormatError
+from headrace.pipeline.formats.schema import StructOf, parse_ddl
+from headrace.pipeline.formats.schema_mismatch import Explanation
+from headrace.pipeline.inflow.batch_intent import BatchIntent
+from headrace.pipeline.inflow.csv_quotes import (
+    BadText,
+    Quoting,
+    chunks_of,
+    look_at,
+    utf8,
+)
+from headrace.pipeline.inflow.delta_log import DeltaLog, NotAppended
+from headrace.pipeline.inflow.file_rows import csv_rows, json_rows, whole_rows
+from headrace.pipeline.inflow.input_files import FoundFile, for_spark, list_files, next_files
+from headrace.pipeline.inflow.schema_text import ddl_of
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.sources import DeltaSource, FileSource, TopicSource
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.types import StructType
+
+TO_DO: Final = "Correct the file or the spec and start again; nothing of the batch is in the topic"
+_ROW_NUMBER: Final = "_metadata.row_index"
+_UNREADABLE: Final = ("FAILED_READ_FILE", "MALFORMED_RECORD_IN_PARSING", "MALFORMED_CSV_RECORD")
+_FILE: Final = re.compile(r"while reading file (?:file://)?(\S+?)\.?(?:\s|$)")
+
+
+class BadFile(Exception):
+    """A file that cannot be read: where, why, and what to do."""
+
+
+class InputProgress(NamedTuple):
+    """How far reading has come: in files of a folder, in versions of a table."""
+
+    unit: str
+    location: str
+    held: int
+    """Files that were read, or the last version."""
+    end: int
+    """Files that are there, or the newest version."""
+    lag: int
+
+
+class Rows(NamedTuple):
+    """What a batch reads, and what tells which fields of a bad line do not fit."""
+
+    frame: "DataFrame"
+    explanation: Explanation | None = None
+
+
+class ResetTarget(NamedTuple):
+    """Where a person lets a flow read on: `beginning`, `end`, a `version`, or files since a
+    `time` in seconds."""
+
+    kind: Literal["beginning", "end", "version", "time"]
+    value: float = 0.0
+
+
+class NotMovable(Exception):
+    """There is no such place in this source: which ones there are."""
+
+
+class Input(Protocol):
+    """Plans batches and reads them."""
+
+    def next_intent(self, batch_id: int, before: Iterable[BatchIntent]) -> BatchIntent | None:
+        """The next batch, after all those `before`; None if there is nothing new."""
+        ...
+
+    @property
+    def storage_options(self) -> Mapping[str, str] | None:
+        """For whoever opens one of the files."""
+        ...
+
+    def read(self, spark: "SparkSession", intent: BatchIntent, flow: Flow) -> Rows:
+        """The rows of a batch, with the tool's own columns."""
+        ...
+
+    def explained(self, error: Exception) -> Exception:
+        """The error of a batch in words that help, if there are any."""
+        ...
+
+    def standing(self, before: Iterable[BatchIntent]) -> InputProgress:
+        """What is there beside what was read."""
+        ...
+
+    def moved(self, batch_id: int, to: ResetTarget) -> BatchIntent:
+        """The empty batch after which reading goes on there; raises `NotMovable`."""
+        ...
+
+
+class FolderInput:
+    """New files of a folder. A file is read once, by its path: it must not change."""
+
+    def __init__(self, source: FileSource) -> None:
+        self._source = source
+
+    def next_intent(self, batch_id: int, before: Iterable[BatchIntent]) -> BatchIntent | None:
+        source = self._source
+        chosen = next_files(
+            self._found(), _known(before), source.max_files_per_batch, source.max_bytes_per_batch
+        )
+        return BatchIntent(batch_id, tuple(chosen)) if chosen else None
+
+    def _found(self) -> list[FoundFile]:
+        return list_files(self._source.files, self.storage_options)
+
+    def standing(self, before: Iterable[BatchIntent]) -> InputProgress:
+        known = _known(before)
+        found = [each.path for each in self._found()]
+        waiting = sum(path not in known for path in found)
+        return InputProgress("files", self._source.files, len(found) - waiting, len(found), waiting)
+
+    def moved(self, batch_id: int, to: ResetTarget) -> BatchIntent:
+        """From the beginning, all files are read again; from the end, none that is there now."""
+        match to.kind:
+            case "beginning":
+                passed: list[str] = []
+            case "end":
+                passed = [each.path for each in self._found()]
+            case "time":
+                passed = [each.path for each in self._found() if each.modified_s < to.value]
+            case _:
+                raise NotMovable(
+                    f"{self._source.files} is a folder of files: it can be read from beginning, "
+                    "from end, or from s@TIME, the files that were modified since"
+                )
+        return BatchIntent(batch_id, (), passed=tuple(passed), is_anew=True)
+
+    def read(self, spark: "SparkSession", intent: BatchIntent, flow: Flow) -> Rows:
+        source, files = self._source, [for_spark(each) for each in intent.files]
+        reader = self._reader(spark)
+        if source.has_own_lines or source.format == "parquet":
+            # What cannot be read stops the flow; Spark would make it a row of nulls.
+            reader = reader.option("mode", "FAILFAST")
+            if source.schema_ is not None:
+                reader = reader.schema(schema_text(source.schema_))
+            elif source.format == "parquet" and "mergeSchema" not in source.options:
+                # Else Spark takes one file's columns for all, and drops those of the others.
+                reader = reader.option("mergeSchema", "true")
+            number = {"number": _ROW_NUMBER} if source.format == "parquet" else {}
+            return Rows(whole_rows(reader.load(files), flow, **number))
+        if source.format == "csv":
+            return Rows(self._csv(spark, intent.files, flow))
+        schema = self._schema(spark, files)
+        lines = spark.read.options(**self._options()).text(files)
+        columns = _columns(schema)
+        strict = source.schema_ is not None and not any(
+            name.lower() == "primitivesasstring" for name in source.options
+        )
+        rows = json_rows(lines, schema, self._options(), flow, columns if strict else None)
+        own_times = any(name.lower().endswith("format") for name in source.options)
+        if columns is None:
+            return Rows(rows)
+        return Rows(rows, Explanation(columns, judges_times=not own_times))
+
+    def _csv(self, spark: "SparkSession", files: tuple[str, ...], flow: Flow) -> "DataFrame":
+        """Files with values that span lines are read each by one task, the others by many."""
+        parted: dict[str, list[str]] = {}
+        for path in files:
+            parted.setdefault(self._line_ends(path), []).append(for_spark(path))
+        schema = self._schema(spark, [for_spark(path) for path in files], spans=any(parted))
+        found = []
+        for ends, some in parted.items():
+            reader = self._reader(spark)
+            if ends:
+                # Told how records end, Spark leaves the ends of lines within quotes as they are.
+                reader = reader.option("multiLine", "true").option("lineSep", ends)
+            found.append(csv_rows(reader, some, schema, flow))
+        return reduce(lambda all_, more: all_.unionByName(more), found)
+
+    def _line_ends(self, path: str) -> str:
+        """Where quoted values span lines: how records end; else "". Raises `BadFile`."""
+        quoting = Quoting.of(self._options())
+        try:
+            found = look_at(utf8(chunks_of(path, self.storage_options)), quoting)
+        except BadText as error:
+            raise BadFile(f"{path}: {error}. {TO_DO}") from error
+        if not found.spans_lines:
+            return ""
+        if len(found.ends) > 1:
+            raise BadFile(
+                f"{path}: a quoted value spans lines, and records end in different ways "
+                f"({', '.join(sorted(map(repr, found.ends)))}): write them with one. {TO_DO}"
+            )
+        return min(found.ends, default=b"\n").decode()
+
+    def _schema(
+        self, spark: "SparkSession", files: list[str], *, spans: bool = False
+    ) -> "StructType":
+        if self._source.schema_ is not None:
+            return spark.createDataFrame([], schema_text(self._source.schema_)).schema
+        reader = self._reader(spark).option("multiLine", str(spans).lower())
+        return reader.option("mode", "DROPMALFORMED").load(files).schema
+
+    def explained(self, error: Exception) -> Exception:
+        if not any(sign in str(error) for sign in _UNREADABLE):
+            return error
+        kind = self._source.format.upper() if self._source.format != "parquet" else "Parquet"
+        named = _FILE.search(str(error))
+        names = " with a first line that names the schema's columns" if kind == "CSV" else ""
+        return BadFile(f"{named[1]} cannot be read as {kind}{names}. {TO_DO}") if named else error
+
+    @property
+    def storage_options(self) -> Mapping[str, str] | None:
+        return self._source.storage_options.resolved() or None
+
+    def _options(self) -> dict[str, str]:
+        """Of the reader, as Spark wants them."""
+        return {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in self._source.options.items()
+        }
+
+    def _reader(self, spark: "SparkSession") -> "DataFrameReader":
+        source = self._source
+        reader = spark.read.format(source.format)
+        if source.format == "csv":
+            given = {name.lower(): str(value) for name, value in source.options.items()}
+            if "header" not in given:
+                reader = reader.option("header", "true")
+            if "escape" not in given:
+                # A quote within quotes is written twice (RFC 4180); Spark's own is a backslash.
+                reader = reader.option("escape", given.get("quote", '"'))
+            if source.schema_ is None:
+                reader = reader.option("inferSchema", "true")
+            else:
+                # The names in a file's first line count, or columns would be taken for others.
+                reader = reader.option("enforceSchema", "false")
+        return reader.options(**self._options())
+
+
+class DeltaTableInput:
+    """What versions of a Delta table add."""
+
+    def __init__(self, source: DeltaSource) -> None:
+        self._source = source
+        self._log = DeltaLog(source.delta, self.storage_options)
+
+    def next_intent(self, batch_id: int, before: Iterable[BatchIntent]) -> BatchIntent | None:
+        last = max(before, key=lambda intent: intent.batch_id, default=None)
+        read = last.through if last is not None else None
+        versions = self._log.versions()
+        if not versions:
+            raise NotAppended(f"there is no Delta table at {self._source.delta}")
+        start = self._start(versions) if read is None else read + 1
+        wanted = [each for each in versions if each >= start]
+        if start < versions[0] or (wanted and wanted[0] != start):
+            raise NotAppended(
+                f"version {start} of {self._source.delta} is no longer in its log. Start with one "
+                f"that is: `headrace pipeline reset SPEC --to {versions[0]}`"
+            )
+        wanted = wanted[: self._source.max_versions_per_batch]
+        if read is None and not wanted:
+            return BatchIntent(batch_id, (), through=start - 1)  # where `latest` was
+        if not wanted:
+            return None
+        return self._within_bounds(batch_id, wanted, last.within if last is not None else 0)
+
+    def _within_bounds(self, batch_id: int, versions: list[int], done: int) -> BatchIntent:
+        """Files of these versions, but for `done` ones of the first, up to the size of a batch."""
+        files: list[str] = []
+        of: list[int] = []
+        size, through = 0, versions[0] - 1
+        for version in versions:
+            for file in self._log.added(version)[done:]:
+                if files and size + file.size > self._source.max_bytes_per_batch:
+                    return BatchIntent(
+                        batch_id, tuple(files), through=through, within=done, versions=tuple(of)
+                    )
+                files.append(file.path)
+                of.append(version)
+                size += file.size
+                done += 1
+            through, done = version, 0
+        return BatchIntent(batch_id, tuple(files), through=through, versions=tuple(of))
+
+    def standing(self, before: Iterable[BatchIntent]) -> InputProgress:
+        read = max((intent.through for intent in before), default=None)
+        versions = self._log.versions() or [-1]
+        held = self._start(versions) - 1 if read is None else read
+        newest = versions[-1]
+        return InputProgress("versions", self._source.delta, held, newest, max(0, newest - held))
+
+    def moved(self, batch_id: int, to: ResetTarget) -> BatchIntent:
+        versions = self._log.versions()
+        match to.kind:
+            case "beginning":
+                through = -1
+            case "end":
+                through = versions[-1] if versions else -1
+            case "version":
+                through = int(to.value) - 1
+            case _:
+                raise NotMovable(
+                    f"{self._source.delta} is a Delta table: it can be read from beginning, from "
+                    "end, or from the number of a version"
+                )
+        return BatchIntent(batch_id, (), through=through, is_anew=True)
+
+    def _start(self, versions: list[int]) -> int:
+        match self._source.start:
+            case "earliest":
+                return 0
+            case "latest":
+                return versions[-1] + 1
+            case version:
+                return version
+
+    def read(self, spark: "SparkSession", intent: BatchIntent, flow: Flow) -> Rows:
+        # By the table's own schema: Spark would guess the types of partition columns (007 is 7).
+        reader = spark.read.option("basePath", self._source.delta).schema(self._log.schema())
+        files = [for_spark(each) for each in intent.files]
+        return Rows(whole_rows(reader.parquet(*files), flow, _ROW_NUMBER))
+
+    def explained(self, error: Exception) -> Exception:
+        return error
+
+    @property
+    def storage_options(self) -> Mapping[str, str] | None:
+        return self._source.storage_options.resolved() or None
+
+
+def _columns(schema: "StructType") -> StructOf | None:
+    """None where Spark knows more types."""
+    try:
+        return parse_ddl(ddl_of(schema))
+    except FormatError:
+        return None
+
+
+def _known(before: Iterable[BatchIntent]) -> set[str]:
+    return {path for intent in before for path in (*intent.files, *intent.passed)}
+
+
+def schema_text(schema: str) -> str:
+    """The DDL itself, or what the file holds."""
+    from pathlib import Path
+
+    from headrace.pipeline.spec.spec_values import is_schema_file
+
+    return Path(schema).read_text(encoding="utf-8") if is_schema_file(schema) else schema
+
+
+def open_input(source: FileSource | DeltaSource | TopicSource) -> Input:
+    match source:
+        case FileSource():
+            return FolderInput(source)
+        case DeltaSource():
+            return DeltaTableInput(source)
+        case TopicSource():
+            raise TypeError("topics are read by the runner")

@@ -1,0 +1,60 @@
+"""What a flow is run with: everything that its spec names, opened."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.client.results import TopicPartition
+from headrace.pipeline.batch.checkpoint import Checkpoint
+from headrace.pipeline.batch.planner import PlanError
+from headrace.pipeline.runner.flow_factory import (
+    DeadLetterSettings,
+    kafka_settings,
+    open_dead_letters,
+    open_sink,
+)
+from headrace.pipeline.runner.source_log import SourceLog
+from headrace.pipeline.sinks.table_sink import CommittedBatch, TableSink
+from headrace.pipeline.spec.flow import Flow
+from headrace.pipeline.spec.sources import TopicSource
+
+
+@dataclass(frozen=True, slots=True)
+class FlowContext:
+    """One flow from topics to a table."""
+
+    flow: Flow
+    source: TopicSource
+    log: SourceLog
+    sink: TableSink
+    dead_letters: DeadLetterSettings | None
+    checkpoint: Checkpoint
+    kafka: Mapping[str, str]
+
+    def held(self) -> CommittedBatch | None:
+        """What the table says it holds of the partitions that there are."""
+        return self.sink.last_commit(self.flow.id, list(self.log.look().bounds))
+
+    def close(self) -> None:
+        closing = getattr(self.sink, "close", None)  # a topic has connections, a table has none
+        if closing is not None:
+            closing()
+        if self.dead_letters is not None:
+            self.dead_letters.close()
+
+
+def open_parts(
+    flow: Flow, given: Mapping[str, str], ends: Mapping[TopicPartition, int] | None = None
+) -> FlowContext:
+    """With the client settings that the command line gives; reads no further than `ends`."""
+    if not isinstance(flow.source, TopicSource):
+        raise PlanError(f"{flow.id}: its source is no topic")
+    kafka = kafka_settings(flow, given)
+    return FlowContext(
+        flow=flow,
+        source=flow.source,
+        log=SourceLog(flow.source, kafka, ends),
+        sink=open_sink(flow, given),
+        dead_letters=open_dead_letters(flow, kafka),
+        checkpoint=Checkpoint(flow.checkpoint),
+        kafka=kafka,
+    )

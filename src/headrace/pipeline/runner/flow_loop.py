@@ -1,0 +1,433 @@
+"""One flow, batch after batch.
+
+Order within a batch, which is what makes a crash at any point harmless: the job writes files that
+nobody sees; the dead letters are committed with the batch's marker; the table is committed with the
+batch's id and offsets; the consumer group follows. The next batch is planned from what table and
+dead letters then say, never from memory.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+
+from headrace.client.results import TopicPartition
+from headrace.pipeline.batch.batch_job import (
+    BatchResult,
+    columns_schema,
+    observed,
+    output_rows,
+    output_schema,
+    read_records,
+    source_options,
+    write_rows,
+)
+from headrace.pipeline.batch.planner import (
+    NO_BATCH,
+    BatchPlan,
+    OnDataLoss,
+    Planner,
+    SourcePartition,
+    StartPosition,
+    adopted,
+    caught_up,
+)
+from headrace.pipeline.batch.read_task import (
+    SimpleForm,
+    form_of,
+    read_and_parse,
+    writes_while_reading,
+)
+from headrace.pipeline.core.offsets import limited
+from headrace.pipeline.formats.prepared_format import Schemas
+from headrace.pipeline.formats.prepared_format import prepare as prepare_formats
+from headrace.pipeline.runner.events import Event, EventKind, Report
+from headrace.pipeline.runner.failures import BatchFailure, failure_of
+from headrace.pipeline.runner.flow_context import FlowContext
+from headrace.pipeline.runner.table_maintenance import TableMaintenance
+from headrace.pipeline.sinks.data_files import FileTask
+from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch, TaskWriter
+from headrace.pipeline.sinks.topic_delivery import Delivery
+from headrace.pipeline.source.byte_limit import RecordsTooLarge
+from headrace.pipeline.source.options import read_options
+from headrace.pipeline.spark.unmetered_session import QuickSession, can_be_quick, quick_session
+from headrace.pipeline.spec.sinks import Topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_RETRIES: Final = 12
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 30.0
+INFERENCE_RECORDS: Final = 10_000
+UNKNOWN_SIZE_RECORDS: Final = 10_000
+"""Where bytes are limited and no batch has told yet how large records are."""
+TRANSACTION_BYTES: Final = 256 << 20
+"""Of a batch that goes to a topic, unless the spec says otherwise: readers see it when it ends."""
+
+
+class FlowFailed(Exception):
+    """The flow cannot go on; the message is for a person."""
+
+    def __init__(self, flow: str, failure: BatchFailure) -> None:
+        super().__init__(failure.message)
+        self.flow = flow
+        self.failure = failure
+
+
+class BadRecordFound(Exception):
+    """A record is bad and the flow's `on_error` or an expectation says `fail`."""
+
+
+class AnotherRun(Exception):
+    """The table has a batch of this number, and it is not this run's."""
+
+
+class LoopStep(Enum):
+    """What one turn of the loop came to."""
+
+    BATCH = auto()
+    """A batch, and nothing more to read at the moment it was planned."""
+    MORE = auto()
+    """A batch, and a backlog behind it."""
+    IDLE = auto()
+    CAUGHT_UP = auto()
+
+
+@dataclass(slots=True)
+class Phases:
+    """How long each part of a batch took, in seconds."""
+
+    spent: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.spent[name] = self.spent.get(name, 0.0) + time.perf_counter() - began
+
+    @property
+    def total(self) -> float:
+        return sum(self.spent.values())
+
+
+class _Job(NamedTuple):
+    """A batch that is ready to be run."""
+
+    rows: "DataFrame"
+    write: TaskWriter | Delivery
+    average_bytes: Callable[[], float | None] | None = None
+    """Asked when it is done: how large its records are."""
+
+
+class FlowLoop:
+    """Runs one flow until it is told to stop, has caught up, or cannot go on."""
+
+    def __init__(
+        self,
+        parts: FlowContext,
+        spark: "SparkSession",
+        report: Report,
+        stop: threading.Event,
+        *,
+        until_caught_up: bool = False,
+        max_retries: int = MAX_RETRIES,
+    ) -> None:
+        flow = parts.flow
+        self._parts = parts
+        self._spark = spark
+        self._flow = flow
+        self._report = report
+        self._stop = stop
+        self._until_caught_up = until_caught_up or flow.trigger_s is None
+        self._max_retries = max_retries
+        self._on_data_loss = OnDataLoss(parts.source.on_data_loss)
+        self._upkeep = TableMaintenance(flow, parts.sink, parts.checkpoint)
+        self._goal: dict[TopicPartition, int] | None = None
+        self._schemas: Schemas | None = None
+        self._form: SimpleForm | None = None
+        self._quick: QuickSession | None = None
+        self._sink_ready = False
+        self._max_bytes = parts.source.max_bytes_per_batch
+        if self._max_bytes is None and isinstance(flow.sink, Topic):
+            self._max_bytes = TRANSACTION_BYTES
+        self._record_bytes: float | None = None
+        self._in_group: Mapping[TopicPartition, int] = {}
+
+    def run(self) -> None:
+        """Raises `FlowFailed`."""
+        self._tell(EventKind.STARTED)
+        attempt = 0
+        while not self._stop.is_set():
+            began = time.monotonic()
+            try:
+                step = self.step()
+            except Exception as error:
+                attempt += 1
+                self._failed(error, attempt)
+                continue
+            attempt = 0
+            if step is LoopStep.CAUGHT_UP:
+                self._tell(EventKind.CAUGHT_UP)
+                break
+            if step is not LoopStep.MORE and not self._until_caught_up:
+                self._stop.wait(max(0.0, (self._flow.trigger_s or 0) - time.monotonic() + began))
+        self._tell(EventKind.STOPPED)
+
+    def _failed(self, error: Exception, attempt: int) -> None:
+        """Waits before another try, or gives up."""
+        failure = failure_of(error)
+        if not failure.passing or attempt > self._max_retries:
+            self._tell(EventKind.FAILED, message=failure.message)
+            raise FlowFailed(self._flow.id, failure) from error
+        pause = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** (attempt - 1))
+        self._tell(EventKind.RETRY, message=f"{failure.message} (again in {pause:g} s)")
+        self._stop.wait(pause)
+
+    # --- one batch ------------------------------------------------------------------------------
+
+    def step(self) -> LoopStep:
+        """Plans a batch and runs it, if there is anything to read."""
+        phases = Phases()
+        with phases("plan"):
+            log = self._parts.log.look()
+            partitions = list(log.bounds)
+            held = self._parts.sink.last_commit(self._flow.id, partitions)
+            plan = self._plan(log, held)
+        if self._goal is None:
+            self._goal = {each: end for each, (_, end) in log.bounds.items()}
+        if held is not None:
+            self._show_group(held.offsets)  # a run that was killed may not have come to it
+        if self._until_caught_up and (plan.is_empty or caught_up(self._goal, held)):
+            self._idle(log, held)
+            return LoopStep.CAUGHT_UP
+        if plan.is_empty:
+            self._idle(log, held)
+            self._keep_up()
+            return LoopStep.IDLE
+        for each in plan.lost:
+            self._tell(
+                EventKind.WARNING,
+                message=f"{each.of}: offsets {each.start} to {each.end} are gone, unread",
+            )
+        committed = self._run_batch(plan, log, phases)
+        self._keep_up()
+        behind = any(lag for lag in _lag(log, committed.offsets).values())
+        return LoopStep.MORE if behind else LoopStep.BATCH
+
+    def _plan(self, log: SourcePartition, held: CommittedBatch | None) -> BatchPlan:
+        checkpoint, letters = self._parts.checkpoint, self._parts.dead_letters
+        partitions = list(log.bounds)
+        marker = letters.last_marker(partitions) if letters is not None else None
+        known = checkpoint.beginning()
+        if known is None:
+            known = self._begin(log, held)
+        # Batches that were begun are of the topics that there were.
+        next_batch = max(each.batch_id if each else NO_BATCH for each in (held, marker)) + 1
+        beginning = adopted(known, log, next_batch, self._on_data_loss)
+        if beginning != known:
+            checkpoint.save_beginning(beginning)
+        planner = Planner(
+            beginning=beginning,
+            on_data_loss=self._on_data_loss,
+            max_records=self._max_records(),
+        )
+        return planner.next_batch(log, held, marker)
+
+    def _max_records(self) -> int:
+        """What a batch may hold; bytes are judged by the batch before, the first one is small."""
+        source = self._parts.source
+        if self._max_bytes is None:
+            return source.max_records_per_batch
+        if self._record_bytes is None:
+            return min(source.max_records_per_batch, UNKNOWN_SIZE_RECORDS)
+        fitting = int(self._max_bytes / max(1.0, self._record_bytes))
+        return max(1, min(source.max_records_per_batch, fitting))
+
+    def _begin(self, log: SourcePartition, held: CommittedBatch | None) -> StartPosition:
+        beginning = self._parts.log.begin(log)
+        if held is not None:
+            # The table has every partition that there was: others have come since.
+            new = {each: first for each, (first, _) in log.bounds.items()}
+            starts = {each: new[each] for each in new if each not in held.offsets}
+            beginning = replace(beginning, starts={**beginning.starts, **starts})
+            self._tell(
+                EventKind.WARNING,
+                message="the checkpoint is new, but the table has batches of this pipeline: "
+                "going on behind them",
+            )
+        self._parts.checkpoint.save_beginning(beginning)
+        return beginning
+
+    def _run_batch(self, plan: BatchPlan, log: SourcePartition, phases: Phases) -> CommittedBatch:
+        flow, parts = self._flow, self._parts
+        offsets = sum(each.size for each in plan.ranges)
+        self._report(Event(flow.id, EventKind.BEGUN, batch_id=plan.batch_id, offsets_read=offsets))
+        with phases("prepare"):
+            staging = parts.checkpoint.fresh_staging(plan.batch_id)
+            schemas = self._prepared(plan)
+            batch = BatchInfo(flow.id, plan.batch_id, plan.ranges, schemas.version)
+            job = self._job(plan, batch, schemas)
+        with phases("write"):
+            try:
+                result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
+            except Exception as error:
+                if self._quick is None or RecordsTooLarge.__name__ not in str(error):
+                    raise
+                self._quick = None  # for good: there will be more of them
+                job = self._job(plan, batch, schemas)
+                result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
+            if self._max_bytes is not None:
+                told = result.record_bytes or (job.average_bytes and job.average_bytes())
+                told = told or parts.log.record_bytes(plan.ranges)
+                self._record_bytes = told or self._record_bytes
+        if result.failed is not None:
+            raise BadRecordFound(
+                f"{result.failed}. Correct the records' producer or the spec; on_error: "
+                "dead_letter or skip goes on without such records"
+            )
+        if result.staged and not plan.dead_letters_done:
+            with phases("dead_letters"):
+                self._set_aside(batch, result)
+        with phases("commit"):
+            committed = parts.sink.commit(batch, result.written)
+            _check_own(batch, committed)
+        with phases("group"):
+            self._show_group(committed.offsets)
+        parts.checkpoint.clear_staging()
+        for each in result.damaged:
+            self._tell(EventKind.WARNING, message=each)
+        self._landed(plan, result, committed, log, phases)
+        return committed
+
+    def _prepared(self, plan: BatchPlan) -> Schemas:
+        """The formats' schemas, and what tasks can read of them without Spark."""
+        spark, kafka = self._spark, self._parts.kafka
+        if self._schemas is None:
+            few = limited(plan.ranges, INFERENCE_RECORDS)
+            self._schemas = prepare_formats(
+                self._flow, lambda: read_records(spark, self._flow, few, kafka)
+            )
+            zone = spark.conf.get("spark.sql.session.timeZone") or ""
+            limit = self._parts.source.max_record_bytes
+            self._form = form_of(self._schemas, limit, zone)
+            if self._form is not None and can_be_quick(self._flow):
+                self._quick = quick_session(spark)
+        return self._schemas
+
+    def _job(self, plan: BatchPlan, batch: BatchInfo, schemas: Schemas) -> "_Job":
+        flow, kafka, sink = self._flow, self._parts.kafka, self._parts.sink
+        if self._form is None:
+            records = read_records(self._spark, flow, plan.ranges, kafka)
+        else:
+            options = read_options(source_options(flow, plan.ranges, kafka), streaming=False)
+            if writes_while_reading(flow, schemas):
+                self._ready_sink(lambda: columns_schema(schemas.value.columns))
+                write = sink.write_task(batch)
+                assert isinstance(write, FileTask), "tables get files"
+                records = read_and_parse(self._spark, options, self._form, write)
+                return _Job(output_rows(records, flow, schemas), write)
+            spark, bound = self._quick or (self._spark, None)
+            records = read_and_parse(spark, options, self._form, bound=bound)
+        average = None
+        if self._max_bytes is not None:
+            records, average = observed(records)
+        rows = output_rows(records, flow, schemas)
+        self._ready_sink(lambda: output_schema(rows))
+        return _Job(rows, sink.write_task(batch), average)
+
+    def _ready_sink(self, schema: Callable[[], pa.Schema]) -> None:
+        if not self._sink_ready:
+            self._parts.sink.prepare(schema())
+            self._sink_ready = True
+
+    def _set_aside(self, batch: BatchInfo, result: BatchResult) -> None:
+        assert self._parts.dead_letters is not None, "the spec names a topic for dead letters"
+        self._parts.dead_letters.write(batch, result.staged)
+
+    def _show_group(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The table knows the position; the group only shows it, so its failure stops nothing."""
+        if offsets == self._in_group:
+            return
+        try:
+            self._parts.log.commit(self._flow.id, offsets)
+            self._in_group = dict(offsets)
+        except Exception as error:
+            self._tell(EventKind.WARNING, message=f"the group's offsets are not committed: {error}")
+
+    def _keep_up(self) -> None:
+        for what in self._upkeep.due():
+            try:
+                self._tell(EventKind.UPKEEP, message=self._upkeep.perform(what))
+            except Exception as error:
+                self._tell(EventKind.WARNING, message=f"{what} failed: {error}")
+                return
+
+    # --- telling --------------------------------------------------------------------------------
+
+    def _tell(self, kind: EventKind, *, message: str = "") -> None:
+        self._report(Event(self._flow.id, kind, message=message))
+
+    def _idle(self, log: SourcePartition, held: CommittedBatch | None) -> None:
+        offsets = held.offsets if held is not None else {}
+        version = held.version if held is not None else ""
+        batch_id = held.batch_id if held is not None else None
+        self._report(
+            Event(
+                self._flow.id,
+                EventKind.IDLE,
+                batch_id=batch_id,
+                version=version,
+                offsets=offsets,
+                lag=_lag(log, offsets) if held is not None else {},
+            )
+        )
+
+    def _landed(
+        self,
+        plan: BatchPlan,
+        result: BatchResult,
+        committed: CommittedBatch,
+        log: SourcePartition,
+        phases: Phases,
+    ) -> None:
+        self._report(
+            Event(
+                self._flow.id,
+                EventKind.BATCH,
+                batch_id=plan.batch_id,
+                offsets_read=sum(each.size for each in plan.ranges),
+                rows=result.rows,
+                bad=result.bad,
+                dead_letters=0 if plan.dead_letters_done else result.dead_letters,
+                skipped=result.skipped,
+                seconds=phases.total,
+                phases=phases.spent,
+                version=committed.version,
+                offsets=committed.offsets,
+                lag=_lag(log, committed.offsets),
+            )
+        )
+
+
+def _check_own(batch: BatchInfo, committed: CommittedBatch) -> None:
+    """A batch that was in already must be the same one."""
+    if any(committed.offsets.get(each) != end for each, end in batch.ends.items()):
+        raise AnotherRun(
+            f"another run of {batch.pipeline} has committed batch {committed.batch_id} with other "
+            "records, and this run's are not in the table. Make sure that the pipeline runs once "
+            "only; then start it again: it goes on where the last commit ends"
+        )
+
+
+def _lag(log: SourcePartition, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    return {
+        each: max(0, end - offsets.get(each, first)) for each, (first, end) in log.bounds.items()
+    }

@@ -1,0 +1,340 @@
+"""Iceberg tables: files from tasks, one transaction from the driver, through pyiceberg (no JVM).
+
+The transaction that adds the files also sets a property of the table with the pipeline's batch and
+offsets, so both are there or neither is. A snapshot carries the same, for who looks at history.
+"""
+
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+    ValidationException,
+)
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, IsNaN, Or
+from pyiceberg.table import Table, Transaction
+
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.columns import DELETED
+from headrace.pipeline.core.offsets import offsets_from_json, offsets_to_json
+from headrace.pipeline.sinks import iceberg_maintenance as upkeep
+from headrace.pipeline.sinks.data_files import FileTask
+from headrace.pipeline.sinks.file_stores import open_store
+from headrace.pipeline.sinks.iceberg_maintenance import without_retries
+from headrace.pipeline.sinks.orphan_files import task_prefix
+from headrace.pipeline.sinks.partitions import check_types
+from headrace.pipeline.sinks.schema_evolution import check_columns, evolved
+from headrace.pipeline.sinks.table_sink import (
+    BatchInfo,
+    CommittedBatch,
+    MaintenanceReport,
+    Mode,
+    SinkError,
+    TableGone,
+    TableSettings,
+    TaskWriter,
+    WrittenFile,
+)
+
+PROPERTY: Final = "headrace."
+KEYS_PER_FILTER: Final = 10_000
+COMMIT_TRIES: Final = 20
+
+
+def open_catalog(warehouse: str, properties: Mapping[str, str]) -> Catalog:
+    """What the spec names, or a SQL catalog in a file beside the tables."""
+    if properties:
+        return load_catalog("headrace", **dict(properties))
+    store, base = open_store(warehouse, None)
+    store.create_dir(base, recursive=True)
+    return load_catalog(
+        "headrace", type="sql", uri=f"sqlite:///{base}/catalog.db", warehouse=f"file://{base}"
+    )
+
+
+class IcebergSink:
+    """One Iceberg table; `settings.location` is `namespace.table`."""
+
+    def __init__(
+        self, settings: TableSettings, *, warehouse: str, catalog: Mapping[str, str]
+    ) -> None:
+        self._settings = settings
+        self._warehouse = warehouse
+        self._properties = catalog
+        self._schema: pa.Schema | None = None
+
+    def _catalog(self) -> Catalog:
+        try:
+            return open_catalog(self._warehouse, self._properties)
+        except Exception as error:
+            raise SinkError(f"the Iceberg catalog cannot be opened: {error}") from error
+
+    def _table(self) -> Table | None:
+        try:
+            return self._catalog().load_table(self._settings.location)
+        except NoSuchTableError:
+            return None
+
+    def _existing(self) -> Table:
+        table = self._table()
+        if table is None:
+            raise TableGone(self._settings.location)
+        return table
+
+    # --- what the table holds -------------------------------------------------------------------
+
+    def last_commit(
+        self, pipeline: str, partitions: Sequence[TopicPartition]
+    ) -> CommittedBatch | None:
+        table = self._table()
+        return None if table is None else _committed(table, pipeline)
+
+    # --- schema ---------------------------------------------------------------------------------
+
+    def prepare(self, schema: pa.Schema) -> None:
+        settings = self._settings
+        rows = pa.schema([field for field in schema if field.name != DELETED])
+        check_columns(
+            rows,
+            (*settings.partition_by, *settings.key),
+            where=settings.location,
+            correct="key or partition_by",
+        )
+        for name in settings.key:
+            if pa.types.is_nested(rows.field(name).type):
+                raise SinkError(
+                    f"{settings.location}: rows cannot be merged by {name}, which is "
+                    f"{rows.field(name).type}: take its fields into columns of their own"
+                )
+        check_types(rows, settings.partition_by, where=settings.location, kind="iceberg")
+        table = self._table()
+        if table is None:
+            table = self._create(rows)
+        self._check_partitions(table)
+        wanted, added = evolved(
+            _plain(table.schema().as_arrow()),
+            rows,
+            add_columns=settings.add_columns,
+            where=settings.location,
+        )
+        if added:
+            with table.update_schema() as update:
+                update.union_by_name(wanted)
+        self._schema = wanted
+
+    def _create(self, rows: pa.Schema) -> Table:
+        catalog = self._catalog()
+        name = self._settings.location
+        with suppress(NamespaceAlreadyExistsError):
+            catalog.create_namespace(name.rpartition(".")[0])
+        try:
+            # At once: a table that a crash has left without its partitioning would never get it.
+            with catalog.create_table_transaction(name, rows) as creation:
+                if self._settings.partition_by:
+                    with creation.update_spec() as update:
+                        for column in self._settings.partition_by:
+                            update.add_identity(column)
+        except (TableAlreadyExistsError, CommitFailedException):
+            pass  # somebody else was faster, and what he made is checked
+        return self._existing()
+
+    def _check_partitions(self, table: Table) -> None:
+        """Tasks write a file for each partition; merged rows are written by pyiceberg, anyhow."""
+        settings = self._settings
+        columns = {field.field_id: field.name for field in table.schema().fields}
+        there = [f"{each.transform} of {columns[each.source_id]}" for each in table.spec().fields]
+        wanted = [f"identity of {name}" for name in settings.partition_by]
+        if settings.mode is Mode.APPEND and there != wanted:
+            raise SinkError(
+                f"{settings.location} is partitioned by {', '.join(there) or 'nothing'}, the spec "
+                f"says {', '.join(wanted) or 'nothing'}. Correct the spec, or write to another "
+                "table"
+            )
+
+    # --- writing --------------------------------------------------------------------------------
+
+    def write_task(self, batch: BatchInfo) -> TaskWriter:
+        assert self._schema is not None, "prepare comes first"
+        settings = self._settings
+        name = task_prefix(batch.pipeline, batch.batch_id)
+        if settings.mode is Mode.MERGE:
+            staged = pa.schema([*self._schema, pa.field(DELETED, pa.bool_())])
+            return FileTask(
+                self._staging(batch), name, staged, storage_options=settings.storage_options
+            )
+        return FileTask(
+            f"{self._existing().location()}/data",
+            name,
+            self._schema,
+            settings.partition_by,
+            keep_partition_columns=True,
+            target_file_bytes=settings.target_file_bytes,
+            storage_options=settings.storage_options,
+        )
+
+    def _staging(self, batch: BatchInfo) -> str:
+        return (
+            f"{self._existing().location()}/_headrace/{task_prefix(batch.pipeline, batch.batch_id)}"
+        )
+
+    def _clear_staging(self, batch: BatchInfo) -> None:
+        if self._settings.mode is Mode.MERGE:
+            store, base = open_store(self._staging(batch), self._settings.storage_options)
+            store.delete_dir_contents(base, missing_dir_ok=True)
+
+    def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
+        """Whoever commits in between, compaction for one, is looked at before another try."""
+        for _ in range(COMMIT_TRIES):
+            table = without_retries(self._existing())
+            before = _committed(table, batch.pipeline)
+            if before is not None and before.batch_id >= batch.batch_id:
+                return before  # a replay: the rows are in
+            try:
+                self._commit(table, batch, before, written)
+            except (CommitFailedException, ValidationException) as error:
+                failure = error
+            except OSError as error:
+                raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
+            else:
+                after = _committed(self._existing(), batch.pipeline)
+                assert after is not None
+                self._clear_staging(batch)
+                return after
+        raise SinkError(
+            f"{self._settings.location}: other writers were always faster with a commit than batch "
+            f"{batch.batch_id} ({failure}). Start the pipeline again when less is written"
+        ) from failure
+
+    def _commit(
+        self,
+        table: Table,
+        batch: BatchInfo,
+        before: CommittedBatch | None,
+        written: Sequence[WrittenFile],
+    ) -> None:
+        offsets = {**(before.offsets if before is not None else {}), **batch.ends}
+        summary = _summary(batch, offsets)
+        with table.transaction() as transaction:
+            if self._settings.mode is Mode.MERGE:
+                self._merge(transaction, batch, written, summary)
+            else:
+                paths = [f"{table.location()}/data/{each.path}" for each in written if each.rows]
+                if paths:
+                    transaction.add_files(
+                        paths, snapshot_properties=summary, check_duplicate_files=False
+                    )
+            held = {"batch": batch.batch_id, "offsets": json.loads(offsets_to_json(offsets))}
+            transaction.set_properties({f"{PROPERTY}{batch.pipeline}": json.dumps(held)})
+
+    def _merge(
+        self,
+        transaction: Transaction,
+        batch: BatchInfo,
+        written: Sequence[WrittenFile],
+        summary: dict[str, str],
+    ) -> None:
+        """Rows whose keys are in the batch go; those that are not deleted come."""
+        store, base = open_store(self._staging(batch), self._settings.storage_options)
+        paths = [f"{base}/{each.path}" for each in written if each.rows]
+        if not paths:
+            return
+        rows: pa.Table = ds.dataset(paths, filesystem=store, format="parquet").to_table()
+        keys = rows.select(list(self._settings.key)).to_pylist()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # keys that are new match no row
+            for at in range(0, len(keys), KEYS_PER_FILTER):
+                some = _any_of(keys[at : at + KEYS_PER_FILTER])
+                transaction.delete(some, snapshot_properties=summary)
+        kept = rows.filter(pc.invert(rows.column(DELETED))).drop_columns([DELETED])
+        if kept.num_rows:
+            transaction.append(kept, snapshot_properties=summary)
+
+    # --- maintenance ----------------------------------------------------------------------------
+
+    def compact(self) -> MaintenanceReport:
+        return upkeep.compact(self._existing, self._settings)
+
+    def vacuum(self, older_than_hours: float) -> MaintenanceReport:
+        return upkeep.vacuum(self._existing, self._settings, older_than_hours, self._last_batch)
+
+    def _last_batch(self, pipeline: str) -> int | None:
+        held = self.last_commit(pipeline, ())
+        return None if held is None else held.batch_id
+
+
+def _summary(batch: BatchInfo, offsets: Mapping[TopicPartition, int]) -> dict[str, str]:
+    return {
+        "headrace.pipeline": batch.pipeline,
+        "headrace.batch": str(batch.batch_id),
+        "headrace.offsets": offsets_to_json(offsets),
+    }
+
+
+def _committed(table: Table, pipeline: str) -> CommittedBatch | None:
+    text = table.properties.get(f"{PROPERTY}{pipeline}")
+    if text is None:
+        return None
+    held = json.loads(text)
+    snapshot = table.current_snapshot()
+    version = str(snapshot.snapshot_id) if snapshot is not None else ""
+    return CommittedBatch(held["batch"], offsets_from_json(json.dumps(held["offsets"])), version)
+
+
+def _any_of(keys: Sequence[Mapping[str, Any]]) -> BooleanExpression:
+    """The rows with one of these keys."""
+    names = list(keys[0])
+    if len(names) == 1:
+        (name,) = names
+        wanted = [key[name] for key in keys if not _is_nan(key[name])]
+        found: BooleanExpression = In(name, wanted)  # type: ignore[call-arg, arg-type]
+        if len(wanted) == len(keys):
+            return found
+        return Or(found, IsNaN(name)) if wanted else IsNaN(name)  # type: ignore[arg-type, call-arg]
+    whole = [_all_of(key) for key in keys]
+    return whole[0] if len(whole) == 1 else Or(whole[0], whole[1], *whole[2:])
+
+
+def _all_of(key: Mapping[str, Any]) -> BooleanExpression:
+    parts: list[BooleanExpression] = [
+        IsNaN(name) if _is_nan(value) else EqualTo(name, value)  # type: ignore[call-arg, arg-type]
+        for name, value in key.items()
+    ]
+    return And(parts[0], parts[1], *parts[2:])
+
+
+def _is_nan(value: object) -> bool:
+    """It equals nothing, itself neither; to Spark and to Delta it is one key."""
+    return isinstance(value, float) and math.isnan(value)
+
+
+def _plain(schema: pa.Schema) -> pa.Schema:
+    """The columns without Iceberg's ids, which files from tasks do not have."""
+    return pa.schema([_plain_field(field) for field in schema])
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """As Spark's rows have it; fields within carry ids too."""
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(kind.field(at)) for at in range(kind.num_fields)])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field))
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(kind) else kind

@@ -1,0 +1,58 @@
+"""Which files that no version of a table names may be deleted. Pure.
+
+Such a file is either left over (of a crash, of a version that is gone) or on its way into the
+table: written, and not committed yet. A task's file says which it is: it is named for its pipeline
+and batch, and a batch that the table holds commits nothing more. Every other file is taken to be
+under way until it is a day old, however short a time the spec keeps old files.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+HOUR_S: Final = 3600.0
+UNDER_WAY_HOURS: Final = 24.0
+"""Longer than any batch takes from its first file to its commit."""
+
+
+class FileOrigin(NamedTuple):
+    """The batch that a task wrote a file for."""
+
+    pipeline: str
+    batch_id: int
+
+
+def task_prefix(pipeline: str, batch_id: int) -> str:
+    """How the names of a batch's files begin; a dash and a random part follow."""
+    return f"{pipeline}-{batch_id}"
+
+
+def origin_of(name: str) -> FileOrigin | None:
+    """By a file's name; None if no task gave it."""
+    pipeline, _, rest = name.rpartition("/")[2].rpartition("-")[0].rpartition("-")
+    return FileOrigin(pipeline, int(rest)) if pipeline and rest.isdecimal() else None
+
+
+class OrphanFiles:
+    """Judges files by name and age, at one moment."""
+
+    def __init__(
+        self, older_than_hours: float, now_s: float, last_batch: Callable[[str], int | None]
+    ) -> None:
+        self._kept_since_s = now_s - older_than_hours * HOUR_S
+        self._under_way_since_s = now_s - max(older_than_hours, UNDER_WAY_HOURS) * HOUR_S
+        self._last_batch = last_batch
+        self._known: dict[str, int | None] = {}
+
+    def may_go(self, name: str, modified_s: float) -> bool:
+        """Whether a file that no version names may be deleted."""
+        since = self._kept_since_s if self._is_over(name) else self._under_way_since_s
+        return modified_s <= since
+
+    def _is_over(self, name: str) -> bool:
+        origin = origin_of(name)
+        if origin is None:
+            return False
+        if origin.pipeline not in self._known:
+            self._known[origin.pipeline] = self._last_batch(origin.pipeline)
+        last = self._known[origin.pipeline]
+        return last is not None and origin.batch_id <= last

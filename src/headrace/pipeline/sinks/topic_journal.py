@@ -1,0 +1,132 @@
+"""What was written to a topic, in the checkpoint directory, for when the marker has expired.
+
+Brokers forget a group's offsets some days after its last commit (`offsets.retention.minutes`), and
+with them the marker. A pipeline that rests for longer would write a batch twice. So what a
+transaction is meant to do is written down here before it begins, and that it was done when it has
+ended. If a run ended in between and the marker is gone, the topic itself is asked: the intent names
+the producer and where the topic ended, and behind that place are its records and how they ended.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headrace.client.results import TopicPartition
+from headrace.pipeline.core.offsets import offsets_from_json, offsets_to_json
+from headrace.pipeline.sinks.table_sink import CommittedBatch, SinkError
+
+
+class WriteIntent(NamedTuple):
+    """A transaction that is about to begin."""
+
+    batch: CommittedBatch
+    """What will be committed if it succeeds."""
+    producer_id: int
+    starts: Mapping[TopicPartition, int]
+    """Where the partitions that it may write to ended."""
+
+
+class JournalEntry(NamedTuple):
+    """What is known beside the marker."""
+
+    done: CommittedBatch | None = None
+    intended: WriteIntent | None = None
+
+    @property
+    def unclear(self) -> WriteIntent | None:
+        """A transaction of which only the beginning is known."""
+        last = self.done.batch_id if self.done is not None else -1
+        intended = self.intended
+        return intended if intended is not None and intended.batch.batch_id > last else None
+
+
+def settled(
+    marker: CommittedBatch | None, known: JournalEntry, was_committed: Callable[[WriteIntent], bool]
+) -> CommittedBatch | None:
+    """The last commit, by what the group and the directory say; raises `SinkError`."""
+    done = known.done
+    if marker is not None:
+        if done is not None and marker.batch_id < done.batch_id:
+            raise SinkError(
+                f"the topic's marker is at batch {marker.batch_id}, but batch {done.batch_id} was "
+                "committed: the cluster has lost data or was replaced. Restore it, or run "
+                "`headrace pipeline reset` to write everything anew"
+            )
+        return marker
+    unclear = known.unclear
+    if unclear is not None and was_committed(unclear):
+        return unclear.batch
+    return done
+
+
+class TopicJournal:
+    """One file; a write is on disk, whole, when it returns."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def read(self) -> JournalEntry:
+        """Raises `SinkError` for a damaged file."""
+        try:
+            found = json.loads(self._file.read_text(encoding="utf-8"))
+            done, intended = found["done"], found["intended"]
+            return JournalEntry(
+                None if done is None else _committed(done),
+                None if intended is None else _intent(intended),
+            )
+        except FileNotFoundError:
+            return JournalEntry()
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SinkError(f"{self._file} cannot be read: {error}. Restore it") from None
+
+    def intend(self, intent: WriteIntent) -> None:
+        self._write(self.read()._replace(intended=intent))
+
+    def record(self, done: CommittedBatch) -> None:
+        self._write(JournalEntry(done))
+
+    def forget(self) -> None:
+        self._file.unlink(missing_ok=True)
+
+    def _write(self, entry: JournalEntry) -> None:
+        done, intended = entry
+        content = {
+            "done": None if done is None else _plain(done),
+            "intended": None
+            if intended is None
+            else {
+                "batch": _plain(intended.batch),
+                "producer_id": intended.producer_id,
+                "starts": json.loads(offsets_to_json(intended.starts)),
+            },
+        }
+        folder = self._file.parent
+        folder.mkdir(parents=True, exist_ok=True)
+        part = folder / f".{self._file.name}.part"
+        with part.open("w", encoding="utf-8") as out:
+            json.dump(content, out)
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(self._file)
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def _plain(batch: CommittedBatch) -> dict[str, object]:
+    offsets = json.loads(offsets_to_json(batch.offsets))
+    return {"batch": batch.batch_id, "offsets": offsets, "version": batch.version}
+
+
+def _committed(found: Mapping[str, Any]) -> CommittedBatch:
+    offsets = offsets_from_json(json.dumps(found["offsets"]))
+    return CommittedBatch(int(found["batch"]), offsets, str(found["version"]))
+
+
+def _intent(found: Mapping[str, Any]) -> WriteIntent:
+    starts = offsets_from_json(json.dumps(found["starts"]))
+    return WriteIntent(_committed(found["batch"]), int(found["producer_id"]), starts)

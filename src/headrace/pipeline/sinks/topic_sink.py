@@ -1,0 +1,266 @@
+"""A topic as a sink: every batch is one transaction.
+
+The driver begins the transaction, tasks write records in it (`delivery`), and the driver adds the
+marker, the batch's end offsets and its id as those of the group `<pipeline>.sink`, and commits: if
+every partition was written by one attempt of one task, and by nobody else. A driver that is killed
+leaves a transaction that the next run aborts, and tasks that are left over are shut out by it.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from headrace.client.client import ClusterClient
+from headrace.client.configs import Resource, ResourceKind, describe_configs
+from headrace.client.errors import ClientError
+from headrace.client.results import Refusal, TopicPartition
+from headrace.pipeline.producer import (
+    CommitUncertain,
+    ProducerFailed,
+    ProducerSettings,
+    TransactionalProducer,
+)
+from headrace.pipeline.producer.internal_topics import DEAD_LETTER_CONFIGS, ensure_topic
+from headrace.pipeline.producer.outcome import ends_of, was_committed
+from headrace.pipeline.sinks.batch_marker import last_marked, marker_of
+from headrace.pipeline.sinks.partition_locks import CLAIMS, PartitionLocks
+from headrace.pipeline.sinks.record_encoding import Encoding
+from headrace.pipeline.sinks.table_sink import (
+    BatchInfo,
+    CommittedBatch,
+    MaintenanceReport,
+    WrittenFile,
+)
+from headrace.pipeline.sinks.topic_delivery import Delivery, check_delivered
+from headrace.pipeline.sinks.topic_journal import JournalEntry, TopicJournal, WriteIntent, settled
+from headrace.pipeline.source.admin import LogAdmin
+from headrace.records.record import Record
+
+JSON: Final = Encoding()
+NO_CONFIGS: Final[Mapping[str, str]] = {}
+JOURNAL: Final = "commits.json"
+ROWS_PER_TASK: Final = 20_000
+TASKS_OF_UNKNOWN: Final = 16
+"""At most, where nobody knows how many rows a batch has."""
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+NO_LIMIT: Final = 2**31 - 1
+
+
+def sink_group(pipeline: str) -> str:
+    return f"{pipeline}.sink"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """A topic sink as its spec describes it."""
+
+    topic: str
+    producer: ProducerSettings
+    checkpoint: Path
+    """Spark's workers must see it under the same path."""
+    encoding: Encoding = JSON
+    on_error: str = "fail"
+    """What becomes of records that are too large for the topic."""
+    aside: str | None = None
+    """A topic for what a batch sets aside, in the same transaction."""
+
+
+class TopicSink:
+    """One topic, written by one pipeline. It looks until it is told to write."""
+
+    def __init__(self, settings: TopicSettings) -> None:
+        self._settings = settings
+        self._journal = TopicJournal(settings.checkpoint / JOURNAL)
+        self._producer: TransactionalProducer | None = None
+        self._delivery: Delivery | None = None
+        self._max_record_bytes: int | None = None
+        self._aside_partitions = 0
+
+    def close(self) -> None:
+        """Readers of the topic do not have to wait for a transaction that nobody will end."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                with suppress(ProducerFailed):
+                    producer.abort()
+            finally:
+                producer.close()
+
+    def last_commit(
+        self, pipeline: str, partitions: Sequence[TopicPartition]
+    ) -> CommittedBatch | None:
+        """What is in the topic; None if the pipeline never wrote to it."""
+        group = sink_group(pipeline)
+        known = self._journal.read()
+        wanted = partitions or [self._own_marker]
+        if self._producer is None:
+            admin = LogAdmin(self._settings.producer.reading())
+            found = {each: at for each, at in admin.committed(group).items() if each in wanted}
+            return _later(last_marked(group, found), known)
+        marker = last_marked(group, self._producer.offsets(group, wanted))
+        return settled(marker, known, self._was_committed)
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """Checks that rows can become records."""
+        self._settings.encoding.check(schema)
+
+    def write_task(self, batch: BatchInfo) -> Delivery:
+        """Begins the batch's transaction; tasks must not write before.
+
+        From here on the topic is this run's: whoever wrote to it before is shut out.
+        """
+        first = self._producer is None
+        producer = self._take(batch.pipeline)
+        if first:
+            held = self.last_commit(batch.pipeline, list(batch.ends))
+            if (held.batch_id if held is not None else -1) != batch.batch_id - 1:
+                # Not an error: what an earlier run had under way is decided only now.
+                raise CommitUncertain(f"batch {batch.batch_id} is planned anew")
+        settings, timeout_s = self._settings, self._settings.producer.delivery_timeout_s
+        topic = settings.topic
+        try:
+            count = producer.call(lambda c: ensure_topic(c, topic, NO_CONFIGS, timeout_s))
+            limit = self._limit(producer)
+            aside = self._aside_starts(producer)
+            identity = producer.begin(TopicPartition(topic, at) for at in range(count))
+            starts = producer.call(lambda c: ends_of(c, topic, count, timeout_s)) | aside
+        except ClientError as error:
+            raise ProducerFailed(f"the topic {topic}: {error}") from error
+        self._journal.intend(WriteIntent(self._done(batch), identity.producer_id, starts))
+        batch_bytes = min(settings.producer.batch_bytes, limit * 9 // 10)
+        self._delivery = Delivery(
+            topic=topic,
+            partitions=count,
+            tasks=_tasks(batch, count),
+            batch_id=batch.batch_id,
+            identity=identity,
+            settings=settings.producer._replace(batch_bytes=batch_bytes),
+            claims=PartitionLocks.fresh(settings.checkpoint, f"{batch.batch_id}-{identity.epoch}"),
+            encoding=settings.encoding,
+            max_record_bytes=limit,
+            on_error=settings.on_error,
+        )
+        return self._delivery
+
+    def set_aside(self, records: Iterable[tuple[int, Record]]) -> None:
+        """Adds records to the transaction, for the other topic; numbers choose its partitions."""
+        producer, topic = self._producer, self._settings.aside
+        assert producer is not None, "a transaction was begun"
+        assert topic is not None, "the spec names a topic for dead letters"
+        for number, record in records:
+            producer.produce(topic, number % self._aside_partitions, [record])
+
+    def _aside_starts(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
+        """Where the other topic ends: a batch may have nothing but what is set aside."""
+        topic, timeout_s = self._settings.aside, self._settings.producer.delivery_timeout_s
+        if topic is None:
+            return {}
+        if not self._aside_partitions:
+            self._aside_partitions = producer.call(
+                lambda client: ensure_topic(client, topic, DEAD_LETTER_CONFIGS, timeout_s)
+            )
+        count = self._aside_partitions
+        return producer.call(lambda client: ends_of(client, topic, count, timeout_s))
+
+    def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
+        """Adds the marker to what tasks have written and ends the transaction, once."""
+        producer = self._take(batch.pipeline)
+        held = self.last_commit(batch.pipeline, list(batch.ends))
+        if held is not None and held.batch_id >= batch.batch_id:
+            return held
+        delivery, self._delivery = self._delivery, None
+        try:
+            if delivery is not None:
+                check_delivered(delivery, written)
+            ends = batch.ends or {self._own_marker: batch.batch_id}
+            producer.send_offsets(sink_group(batch.pipeline), ends, marker_of(batch.batch_id))
+            producer.commit()
+        except CommitUncertain:
+            # Taking the id anew might abort what is about to be committed: the next batch looks.
+            self._producer = None
+            producer.close()
+            raise
+        except BaseException:
+            self.close()
+            raise
+        done = self._done(batch)
+        self._journal.record(done)
+        shutil.rmtree(self._settings.checkpoint / CLAIMS, ignore_errors=True)
+        return done
+
+    def compact(self) -> MaintenanceReport:
+        """A topic is looked after by its brokers."""
+        return MaintenanceReport()
+
+    def vacuum(self, older_than_hours: float) -> MaintenanceReport:
+        """A topic is looked after by its brokers."""
+        return MaintenanceReport()
+
+    @property
+    def _own_marker(self) -> TopicPartition:
+        """Where the marker of a batch is that was not read from partitions."""
+        return TopicPartition(self._settings.topic, 0)
+
+    def _done(self, batch: BatchInfo) -> CommittedBatch:
+        return CommittedBatch(
+            batch.batch_id, batch.ends, f"{self._settings.topic}@{batch.batch_id}"
+        )
+
+    def _take(self, pipeline: str) -> TransactionalProducer:
+        if self._producer is None:
+            producer = TransactionalProducer(self._settings.producer, sink_group(pipeline))
+            try:
+                producer.init()
+            except BaseException:
+                producer.close()
+                raise
+            self._producer = producer
+        return self._producer
+
+    def _was_committed(self, intent: WriteIntent) -> bool:
+        assert self._producer is not None, "an earlier run's transaction has ended"
+        timeout_s = self._settings.producer.delivery_timeout_s
+        return self._producer.call(
+            lambda client: was_committed(client, intent.producer_id, intent.starts, timeout_s)
+        )
+
+    def _limit(self, producer: TransactionalProducer) -> int:
+        """The largest batch that the topic takes, as far as this user may know."""
+        if self._max_record_bytes is None:
+            self._max_record_bytes = producer.call(self._ask_limit)
+        return self._max_record_bytes
+
+    async def _ask_limit(self, client: ClusterClient) -> int:
+        topic = Resource(ResourceKind.TOPIC, self._settings.topic)
+        timeout_s = self._settings.producer.delivery_timeout_s
+        found = await describe_configs(
+            client, [topic], timeout_s=timeout_s, names=[MAX_MESSAGE_BYTES]
+        )
+        entries = found.get(topic)
+        if entries is None or isinstance(entries, Refusal):
+            return NO_LIMIT
+        values = [
+            int(each.value) for each in entries if each.name == MAX_MESSAGE_BYTES and each.value
+        ]
+        return next(iter(values), NO_LIMIT)
+
+
+def _later(marker: CommittedBatch | None, known: JournalEntry) -> CommittedBatch | None:
+    """For those who only look: the marker of the last commit may not be readable yet."""
+    done = known.done
+    if done is not None and (marker is None or marker.batch_id < done.batch_id):
+        return done
+    return marker
+
+
+def _tasks(batch: BatchInfo, partitions: int) -> int:
+    """Of the step that writes: few for few records, since each costs a moment."""
+    if not batch.ranges:
+        return min(partitions, TASKS_OF_UNKNOWN)
+    wanted = -(-sum(each.size for each in batch.ranges) // ROWS_PER_TASK)
+    return max(1, min(partitions, wanted))

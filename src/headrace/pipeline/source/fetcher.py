@@ -1,0 +1,259 @@
+"""One partition's bytes, in order, wherever its leader goes.
+
+What a fetch brings back is trusted only as far as it goes. An empty answer is no proof that there
+is nothing: a quota may hold the answer back (it names no partition then), a leader may point to a
+replica that is nearer, a new leader may not know yet how much of its log is committed. Each of them
+would be a gap if it were taken for the end.
+"""
+
+import asyncio
+from typing import Final, NamedTuple
+
+from headrace.client.client import ClusterClient, ToBroker, ToLeader
+from headrace.client.errors import ClientError, code_of_number
+from headrace.client.offsets import EARLIEST, LATEST, list_offsets
+from headrace.client.results import Refusal
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.source.settings import BEHIND_DAMAGE, DataLost, ReadFailed, ReadSettings
+from headrace.protocol.errors import ErrorCode
+from headrace.protocol.messages.fetch import (
+    FetchPartition,
+    FetchPartitionData,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from headrace.records.arrow.decoder import Aborted
+from headrace.records.batch import BatchHeader, check_batch, headers
+from headrace.records.errors import CorruptBatch, RecordError
+
+FETCH_BY_NAME: Final = 12
+READ_COMMITTED: Final = 1
+LONGEST_PAUSE_S: Final = 1.0
+EMPTY_ANSWERS: Final = 3
+"""So many in a row, each after `max_wait_ms`, and the rest of the range was compacted away."""
+
+
+class Chunk(NamedTuple):
+    """Batches as they came, with what a reader of committed records must leave out."""
+
+    data: memoryview
+    aborted: tuple[Aborted, ...] | None
+    start: int
+    end: int
+    """Behind the last batch: where the next chunk begins."""
+
+
+class _Placed(NamedTuple):
+    pos: int
+    header: BatchHeader
+
+
+class Fetcher:
+    """Reads one range on; raises `ReadFailed` when the time for one answer is over."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        wanted: OffsetRange,
+        settings: ReadSettings,
+        *,
+        fail_on_data_loss: bool = True,
+    ) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._settings = settings
+        self._fail_on_data_loss = fail_on_data_loss
+        self._rack = settings.rack
+        self._replica: int | None = None
+        self._empty = 0
+
+    async def fetch(self, offset: int) -> tuple[Chunk | None, int]:
+        """The chunk that begins at the offset, if it came, and where to read on."""
+        try:
+            return await self._fetch(offset)
+        except DataLost:
+            if self._fail_on_data_loss:
+                raise
+            return None, await self._behind_the_gap(offset)
+        except ClientError as error:
+            raise ReadFailed(
+                f"{self._wanted.of} cannot be read from offset {offset}: {error}"
+            ) from error
+
+    async def _fetch(self, offset: int) -> tuple[Chunk | None, int]:
+        answer = await self._answer(offset)
+        data = _partition(answer)
+        if data is None:
+            await asyncio.sleep(min(answer.throttle_time_ms / 1000, LONGEST_PAUSE_S))
+            return None, offset
+        if data.error_code:
+            raise self._refused(offset, code_of_number(data.error_code))
+        if data.preferred_read_replica >= 0 and self._replica is None:
+            self._replica = data.preferred_read_replica
+            return None, offset
+        records = memoryview(data.records or b"")
+        next_offset = self._end_of(records, offset, data.high_watermark)
+        if next_offset == offset:
+            return None, await self._nothing(data, offset)
+        self._empty = 0
+        return Chunk(records, self._aborted(data), offset, next_offset), next_offset
+
+    async def _answer(self, offset: int) -> FetchResponse:
+        if self._replica is not None:
+            try:
+                answer = await self._send(offset, ToBroker(self._replica), retry=False)
+                data = _partition(answer)
+                if data is None or not data.error_code:
+                    return answer
+            except ClientError as error:
+                if not error.retriable:
+                    raise
+            self._stay_with_the_leader()
+        return await self._send(offset, ToLeader(self._wanted.topic, self._wanted.partition))
+
+    def _stay_with_the_leader(self) -> None:
+        """A replica that fails, or is behind, is not worth another try in one range."""
+        self._replica = None
+        self._rack = ""
+
+    async def _send(
+        self, offset: int, to: ToBroker | ToLeader, *, retry: bool = True
+    ) -> FetchResponse:
+        settings, wanted = self._settings, self._wanted
+        request = FetchRequest(
+            max_wait_ms=settings.max_wait_ms,
+            min_bytes=1,
+            max_bytes=settings.fetch_bytes,
+            isolation_level=READ_COMMITTED if settings.read_committed else 0,
+            topics=[
+                FetchTopic(
+                    topic=wanted.topic,
+                    partitions=[
+                        FetchPartition(
+                            partition=wanted.partition,
+                            fetch_offset=offset,
+                            partition_max_bytes=settings.fetch_bytes,
+                        )
+                    ],
+                )
+            ],
+            rack_id=self._rack,
+        )
+        return await self._client.send(
+            request,
+            FetchResponse,
+            to=to,
+            timeout_s=settings.api_timeout_s,
+            retry=retry,
+            at_most=FETCH_BY_NAME,
+            code_of=_code,
+        )
+
+    def _end_of(self, records: memoryview, offset: int, high_watermark: int) -> int:
+        """Where the batches end, if they follow each other as those of a log do.
+
+        Base offsets are not covered by the checksum: one that is damaged would be a gap, or
+        records under offsets that are not theirs. What else is wrong with a batch the decoder finds
+        out; here it only must not lead astray.
+        """
+        end, before = offset, None
+        try:
+            for pos, header in headers(records, partial_tail=True):
+                first = header.base_offset
+                lowest = 0 if before is None else end
+                if before is not None and first < end and _is_damaged(records, *before):
+                    lowest = before.header.base_offset + 1  # its length is what is wrong
+                if not lowest <= first < high_watermark:
+                    raise CorruptBatch(
+                        f"a batch that begins at offset {first} is damaged: the log goes from "
+                        f"{lowest} to {high_watermark} there"
+                    )
+                end = max(end, first) + 1 if header.last_offset_delta < 0 else header.next_offset
+                end = min(end, high_watermark)
+                before = _Placed(pos, header)
+        except RecordError as error:
+            raise ReadFailed(
+                f"{self._wanted.of}: what follows offset {end} is damaged: {error}. {BEHIND_DAMAGE}"
+            ) from error
+        return max(end, offset)
+
+    async def _nothing(self, data: FetchPartitionData, offset: int) -> int:
+        """Where to read on after an answer without records."""
+        wanted = self._wanted
+        if data.high_watermark < wanted.end:
+            if self._replica is not None:
+                self._stay_with_the_leader()
+            else:
+                await self._check_end()
+            return offset
+        if self._settings.read_committed and data.last_stable_offset < wanted.end:
+            return offset  # a transaction is still open before the end
+        self._empty += 1
+        return offset if self._empty < EMPTY_ANSWERS else wanted.end
+
+    async def _check_end(self) -> None:
+        """Raises `DataLost` if the log is shorter than it was.
+
+        A leader that was just elected learns from its followers how much is committed; until then
+        a fetch shows less than there was, and ListOffsets refuses to answer (KIP-207).
+        """
+        end = await self._bound(LATEST)
+        if end < self._wanted.end:
+            raise DataLost(
+                f"{self._wanted.of} ends at offset {end}, but offsets up to {self._wanted.end} "
+                "were there before: the topic was recreated or lost data. "
+                "Check the topic; then start this pipeline or query anew"
+            )
+
+    async def _behind_the_gap(self, offset: int) -> int:
+        """The next offset that is there, or the end of the range."""
+        first = await self._bound(EARLIEST)
+        return min(first, self._wanted.end) if first > offset else self._wanted.end
+
+    async def _bound(self, which: int) -> int:
+        client, settings, partition = self._client, self._settings, self._wanted.of
+        client.metadata.forget(partition.topic)
+        timeout_s = settings.api_timeout_s
+        found = await list_offsets(
+            client, {partition: which}, timeout_s=timeout_s, patience_s=timeout_s
+        )
+        bound = found[partition]
+        if isinstance(bound, Refusal):
+            raise ReadFailed(f"{partition}: {bound}")
+        return bound.offset
+
+    def _aborted(self, data: FetchPartitionData) -> tuple[Aborted, ...] | None:
+        if not self._settings.read_committed:
+            return None
+        return tuple(
+            Aborted(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
+        )
+
+    def _refused(self, offset: int, code: ErrorCode) -> ReadFailed:
+        of = self._wanted.of
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            return DataLost(
+                f"{of}: offset {offset} is not in the log (any more): retention has deleted it, "
+                "or the topic was recreated. Set failOnDataLoss to false to go on with what is "
+                "there"
+            )
+        return ReadFailed(f"{of}: the broker refuses to read from offset {offset}: {code.name}")
+
+
+def _is_damaged(records: memoryview, pos: int, header: BatchHeader) -> bool:
+    try:
+        check_batch(records, pos, header)
+    except RecordError:
+        return True
+    return False
+
+
+def _partition(answer: FetchResponse) -> FetchPartitionData | None:
+    """None when a quota holds back the answer."""
+    return answer.responses[0].partitions[0] if answer.responses else None
+
+
+def _code(answer: FetchResponse) -> int:
+    data = _partition(answer)
+    return answer.error_code or (data.error_code if data is not None else 0)

@@ -1,0 +1,190 @@
+"""A task's records: fetched ahead on a thread of their own, decoded where they are wanted.
+
+While Spark takes in one chunk of Arrow data, the next is on its way: fetching waits for the
+network and decoding uses the processor. Memory is bounded by `fetch_bytes` times the few chunks
+that may wait, and by what is unpacked of them at a time, whatever the backlog.
+
+Guarantees: every offset of a range is read once, in order. Leaders that move or die are followed
+until the time allowed for an answer is over. An offset that retention or a recreated topic has
+taken away is an error with a name, never a gap that nobody has asked for.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from queue import Empty, Full, Queue
+from random import SystemRandom
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.client.client import ClusterClient
+from headrace.client.results import TopicPartition
+from headrace.clock import SystemClock
+from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.source.fetcher import Chunk, Fetcher
+from headrace.pipeline.source.settings import BEHIND_DAMAGE, ReadFailed, ReadSettings
+from headrace.records.arrow.columns import HEADER, RecordArrays
+from headrace.records.arrow.decoder import Damaged, DamagedBatch, Decoded, decode_batches
+from headrace.records.batch import NO_TIMESTAMP
+
+CHUNKS_AHEAD: Final = 2
+QUEUE_LOOK_S: Final = 0.2
+MAX_DAMAGE_BYTES: Final = 16 << 20
+"""Of a damaged batch, kept to be looked at."""
+
+
+def read_range(
+    wanted: OffsetRange, settings: ReadSettings, *, fail_on_data_loss: bool = True
+) -> Iterator[RecordArrays]:
+    """The records of the range in chunks; raises `ReadFailed`.
+
+    Where the settings ask for it, a damaged batch is a chunk of one row, with its bytes as the
+    value.
+    """
+    read = read_ranges([wanted], settings, fail_on_data_loss=fail_on_data_loss)
+    try:
+        for _, records in read:
+            yield records
+    finally:
+        read.close()
+
+
+def read_ranges(
+    ranges: Sequence[OffsetRange], settings: ReadSettings, *, fail_on_data_loss: bool = True
+) -> Generator[tuple[TopicPartition, RecordArrays], None, None]:
+    """The same for one range after the other, over the same connections."""
+    fetching = _Fetching(ranges, settings, fail_on_data_loss=fail_on_data_loss)
+    try:
+        for wanted, chunk in fetching:
+            for decoded in _decoded(chunk, wanted, settings):
+                if len(decoded.records):
+                    yield wanted.of, decoded.records
+                for each in decoded.damaged:
+                    yield wanted.of, _as_record(each, with_headers=settings.with_headers)
+    finally:
+        fetching.stop()
+
+
+def _decoded(chunk: Chunk, wanted: OffsetRange, settings: ReadSettings) -> Iterator[Decoded]:
+    try:
+        yield from decode_batches(
+            chunk.data,
+            start=chunk.start,
+            end=min(chunk.end, wanted.end),
+            aborted=chunk.aborted,
+            with_headers=settings.with_headers,
+            skip_damaged=settings.with_damage,
+        )
+    except DamagedBatch as damaged:
+        raise ReadFailed(
+            f"{wanted.of}: the batch at offset {damaged.offset} is damaged ({damaged.reason}). "
+            f"Set on_corrupt: skip in the source of a pipeline to go on without it. {BEHIND_DAMAGE}"
+        ) from damaged
+
+
+def _as_record(damaged: Damaged, *, with_headers: bool) -> RecordArrays:
+    shown = damaged.data[:MAX_DAMAGE_BYTES]
+    told = f"offsets {damaged.start} to {damaged.end - 1} cannot be read: {damaged.reason}"
+    if len(shown) < len(damaged.data):
+        told += f" (the first {len(shown)} of {len(damaged.data)} bytes are kept)"
+    return RecordArrays(
+        key=pa.nulls(1, pa.binary()),
+        value=pa.array([shown], pa.binary()),
+        offset=pa.array([damaged.start], pa.int64()),
+        timestamp_ms=pa.array([NO_TIMESTAMP], pa.int64()),
+        timestamp_type=pa.array([0], pa.int32()),
+        headers=pa.nulls(1, pa.list_(HEADER)) if with_headers else None,
+        key_bytes=0,
+        value_bytes=len(shown),
+        damage=pa.array([told], pa.string()),
+    )
+
+
+_Item: TypeAlias = tuple[OffsetRange, Chunk] | BaseException | None
+"""None is the end."""
+
+
+class _Fetching:
+    """A thread with a loop of its own that keeps a few chunks ready."""
+
+    def __init__(
+        self, ranges: Sequence[OffsetRange], settings: ReadSettings, *, fail_on_data_loss: bool
+    ) -> None:
+        self._ranges = ranges
+        self._settings = settings
+        self._fail_on_data_loss = fail_on_data_loss
+        self._ready: Queue[_Item] = Queue(CHUNKS_AHEAD)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fetch", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[tuple[OffsetRange, Chunk]]:
+        while True:
+            ready = self._ready.get()
+            if ready is None:
+                return
+            if isinstance(ready, BaseException):
+                raise ready
+            yield ready
+
+    def stop(self) -> None:
+        self._stopped.set()
+        while self._thread.is_alive():
+            try:
+                self._ready.get(timeout=QUEUE_LOOK_S)  # whoever waits to put goes on
+            except Empty:
+                continue
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            run_on_new_loop(self._fetch_all())
+            self._put(None)
+        except BaseException as error:
+            self._put(error)
+
+    def _put(self, item: _Item) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._ready.put(item, timeout=QUEUE_LOOK_S)
+            except Full:
+                continue
+            return
+
+    async def _fetch_all(self) -> None:
+        settings = self._settings
+        async with ClusterClient(
+            settings.bootstrap_servers,
+            client_id=settings.client_id,
+            clock=SystemClock(),
+            random=SystemRandom(),
+            security=settings.security,
+            request_timeout_s=settings.request_timeout_s,
+            room=_room,
+        ) as client:
+            for wanted in self._ranges:
+                await self._fetch_range(client, wanted)
+
+    async def _fetch_range(self, client: ClusterClient, wanted: OffsetRange) -> None:
+        fetcher = Fetcher(client, wanted, self._settings, fail_on_data_loss=self._fail_on_data_loss)
+        offset = wanted.start
+        while offset < wanted.end and not self._stopped.is_set():
+            chunk, offset = await fetcher.fetch(offset)
+            if chunk is not None:
+                self._put((wanted, chunk))
+
+
+def _room(size_bytes: int) -> memoryview:
+    """Memory as it is: a `bytearray` would be cleared first."""
+    return np.empty(size_bytes, np.uint8).data
+
+
+def run_on_new_loop(work: Coroutine[object, object, None]) -> None:
+    """Runs `work` to its end on this thread, on the fastest loop there is."""
+    from headrace.runtime import loop_factory
+
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = loop_factory()
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(work)

@@ -1,0 +1,1 @@
+"""Spark sessions, and how Spark is started."""

@@ -1,0 +1,222 @@
+"""A Spark session: on this machine, on a cluster, or through Spark Connect."""
+
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headrace.pipeline.spark.socket_directory import has_unix_sockets, socket_home
+from headrace.pipeline.spark.spark_home import one_thread_for_algebra, own_spark_home
+from headrace.pipeline.spark.spark_launch import fewer_programs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = "local[*]"
+CONNECT: Final = "sc://"
+OLDEST_JAVA: Final = 17
+JAVA_CHECK_S: Final = 30.0
+UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
+SOCKET_HOME: Final = "spark.python.unix.domain.socket.dir"
+CONF: Final[Mapping[str, str]] = {
+    # Times mean the same on every machine, and in the table.
+    "spark.sql.session.timeZone": "UTC",
+    # A second attempt beside the first would write its files, or its records, twice.
+    "spark.speculation": "false",
+    "spark.sql.shuffle.partitions": "16",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Java does not compile methods that are larger, and the rules for bad records make large ones.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+}
+STATIC_CONF: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.python.worker.faulthandler.enabled": "true",
+    # Java and its Python workers are on one machine: a tenth less time than over TCP.
+    UNIX_SOCKETS: "true",
+}
+LOCAL_CONF: Final[Mapping[str, str]] = {
+    # Names of this machine may lead to an address that nobody listens at.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+class NoSpark(Exception):
+    """Spark cannot be started: why, and what to do about it."""
+
+
+def open_session(
+    name: str,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    log: Path | None = None,
+) -> "SparkSession":
+    """A session for `name`; `master` may be a Connect URL (`sc://host:port`).
+
+    What `conf` says wins over the settings that pipelines are run with. What Spark's own processes
+    write goes to `log`, so that a terminal stays readable.
+    """
+    target = master or (conf or {}).get("spark.master") or LOCAL
+    if target.startswith(CONNECT):
+        return _connect(target, conf or {})
+    java = check_java()
+    # Workers run this very Python with what is installed in it, unless somebody chose another.
+    chosen = (conf or {}).get("spark.pyspark.python")  # PySpark heeds it in spark-submit alone
+    os.environ["PYSPARK_PYTHON"] = chosen or os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    settings = {**CONF, **STATIC_CONF}
+    if is_on_this_machine(target):
+        settings.update(LOCAL_CONF)
+    if target.startswith("local"):
+        settings.update(fewer_programs(java))
+    settings.update(_socket_conf(target))
+    settings.update(conf or {})
+    builder = SparkSession.builder.appName(name).master(target)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        with (
+            own_spark_home(target),
+            one_thread_for_algebra(),
+            _stderr_to(log),
+            _out_of_reach_of_ctrl_c(),
+        ):
+            session = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+        where = f"; see {log}" if log is not None else ""
+        raise NoSpark(f"Spark does not start on {target}: {_first_line(error)}{where}") from error
+    session.sparkContext.setLogLevel("ERROR")
+    _tell_errors_once()
+    return session
+
+
+def _socket_conf(master: str) -> Mapping[str, str]:
+    if not has_unix_sockets():
+        return {UNIX_SOCKETS: "false"}
+    home = socket_home() if master.startswith("local") else None  # executors are where it is not
+    return {} if home is None else {SOCKET_HOME: str(home)}
+
+
+def _tell_errors_once() -> None:
+    """PySpark writes errors of SQL to the terminal as JSON, and then raises them all the same."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def is_on_this_machine(master: str) -> bool:
+    """Whether driver and executors find each other on the loopback interface."""
+    host = re.fullmatch(r"spark://(?:\[(.+)\]|([^:,]+)):\d+", master)
+    return master.startswith("local") or (
+        host is not None and (host[1] or host[2]) in ("localhost", "127.0.0.1")
+    )
+
+
+def _connect(url: str, conf: Mapping[str, str]) -> "SparkSession":
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(url)
+    for key, value in {**CONF, **conf}.items():
+        if key not in STATIC_CONF and key not in ("spark.speculation", "spark.master"):
+            builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+        version = session.version
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise NoSpark(f"no Spark Connect server answers at {url}: {_first_line(error)}") from error
+    if not version.startswith("4."):
+        raise NoSpark(f"{url} runs Spark {version}; pipelines need Spark 4.3")
+    _tell_errors_once()
+    return session
+
+
+def check_java() -> int | None:
+    """The version of Java, if it tells one; raises `NoSpark`.
+
+    It says in one sentence what Spark would say in forty lines.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    advice = (
+        "Spark needs Java 17 or 21: install it (Debian: apt-get install openjdk-17-jre-headless) "
+        "or set JAVA_HOME"
+    )
+    if java is None or not Path(java).exists():
+        where = f" at {java}" if java else ""
+        raise NoSpark(f"there is no Java{where}. {advice}")
+    try:
+        answer = subprocess.run(  # noqa: S603
+            [java, "-version"], capture_output=True, text=True, timeout=JAVA_CHECK_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NoSpark(f"{java} does not run: {error}. {advice}") from error
+    version = java_version(answer.stderr + answer.stdout)
+    if version is not None and version < OLDEST_JAVA:
+        raise NoSpark(f"{java} is Java {version}. {advice}")
+    return version
+
+
+def java_version(text: str) -> int | None:
+    """The major version in what `java -version` prints; None if it is not to be found."""
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if match is None:
+        return None
+    major = int(match[1])
+    return int(match[2] or 0) if major == 1 else major
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+@contextmanager
+def _out_of_reach_of_ctrl_c() -> Iterator[None]:
+    """Spark's processes are started in a group of their own.
+
+    A terminal sends Ctrl-C to the whole group, and Python workers die of it: the batch that was to
+    be finished would fail. They still end with this process, which holds the other end of a pipe.
+    """
+    from pyspark import java_gateway
+
+    name = "Popen"  # PySpark has no setting for it
+    usual = getattr(java_gateway, name)
+    setattr(java_gateway, name, partial(subprocess.Popen, process_group=0))
+    try:
+        yield
+    finally:
+        setattr(java_gateway, name, usual)
+
+
+@contextmanager
+def _stderr_to(log: Path | None) -> Iterator[None]:
+    """What is started inside inherits the file as its stderr."""
+    if log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)

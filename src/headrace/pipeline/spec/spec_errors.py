@@ -1,0 +1,52 @@
+"""Every mistake in a spec, with its place and its fix."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headrace.pipeline.spec.spec_rules import Path
+from headrace.pipeline.spec.spec_values import is_secret
+
+
+class SpecError(NamedTuple):
+    """One mistake. Lines and columns count from 1; 0 = no place in a file."""
+
+    line: int
+    column: int
+    path: Path
+    message: str
+    fix: str = ""
+
+    @property
+    def dotted(self) -> str:
+        """`source.value.format`, `expect[0].sql`."""
+        text = ""
+        for step in self.path:
+            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        return text
+
+
+class SpecErrors(ValueError):
+    """All that is wrong with a spec, in the order of its lines."""
+
+    def __init__(self, errors: Sequence[SpecError], file: str = "", text: str = "") -> None:
+        self.errors = tuple(sorted(errors, key=lambda each: (each.line, each.column)))
+        self.file = file
+        self._lines = text.splitlines()
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """For people: each mistake with its line of the file and its fix.
+
+        A line that may hold a secret is not shown.
+        """
+        return "\n".join(self._one(each) for each in self.errors)
+
+    def _one(self, error: SpecError) -> str:
+        place = f"{self.file}:{error.line}:{error.column}: " if error.line else ""
+        path = f"{error.dotted}: " if error.path else ""
+        text = f"{place}{path}{error.message}"
+        if 0 < error.line <= len(self._lines) and not is_secret(self._lines[error.line - 1]):
+            number = f"{error.line:>5}"
+            text += f"\n{number} | {self._lines[error.line - 1]}"
+            text += f"\n{' ' * len(number)} | {' ' * (error.column - 1)}^"
+        return f"{text}\n        fix: {error.fix}" if error.fix else text

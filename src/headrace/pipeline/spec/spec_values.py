@@ -1,0 +1,209 @@
+"""The small values of a spec: durations, sizes, places, settings with secrets."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    RootModel,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(b|kb|mb|gb|kib|mib|gib)?", re.IGNORECASE)
+_BYTES: Final = {
+    "b": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
+VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECRET_NAME: Final = re.compile(
+    r"password|secret|token(?!.*(?:url|uri|endpoint|type))|jaas\.config|private.?key|credential"
+    r"|account_key|sas_key",
+    re.IGNORECASE,
+)
+
+
+class TemplatePart(BaseModel):
+    """A section of a spec: knows its keys, takes no others, does not change."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+
+def seconds_of(value: object) -> float:
+    """`500ms`, `10s`, `5m`, `1h`, `7d`."""
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        if isinstance(value, float) and value > 0:
+            return value  # Python code may say seconds
+        raise PydanticCustomError(
+            "duration",
+            "{value} is no duration",
+            {"value": repr(value), "fix": "write e.g. 10s, 5m"},
+        )
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def bytes_of(value: object) -> int:
+    """`64MB`, `1GiB`, or a number of bytes."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or float(match[1]) == 0:
+        raise PydanticCustomError(
+            "size", "{value} is no size", {"value": repr(value), "fix": "write e.g. 64MB, 1GiB"}
+        )
+    return int(float(match[1]) * _BYTES[(match[2] or "b").lower()])
+
+
+def _trigger(value: object) -> str:
+    if value == "once":
+        return "once"
+    if not isinstance(value, str):
+        raise PydanticCustomError(
+            "trigger", "{value} is no trigger", {"value": repr(value), "fix": "write 10s or once"}
+        )
+    seconds_of(value)
+    return value
+
+
+_NO_NAME: Final = re.compile(r"[\x00-\x1f\ud800-\udfff]")
+
+
+def _located(value: str, info: ValidationInfo) -> str:
+    """Relative paths start at the spec's directory, not where the command was called."""
+    if not value.strip() or _NO_NAME.search(value):
+        raise PydanticCustomError("location", "{value} is no path", {"value": repr(value)})
+    base = (info.context or {}).get("base")
+    if base is None or "://" in value or Path(value).is_absolute():
+        return value
+    return str(Path(base) / Path(value).expanduser())
+
+
+def is_schema_file(text: str) -> bool:
+    """Whether it is a path and not DDL: DDL of one column or more has a space in it."""
+    return bool(Path(text).suffix) and " " not in text.strip() and "<" not in text
+
+
+def _schema_located(value: str, info: ValidationInfo) -> str:
+    return _located(value, info) if is_schema_file(value) else value
+
+
+def _python_located(value: str, info: ValidationInfo) -> str:
+    module, _, function = value.rpartition(":")
+    return f"{_located(module, info)}:{function}" if module.endswith(".py") else value
+
+
+_SIZE_FORM: Final = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "string", "pattern": r"^\d+(\.\d+)? *\w*$"},
+    ]
+}
+Duration = Annotated[
+    float,
+    BeforeValidator(seconds_of),
+    WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)? *(ms|s|m|h|d)$"}),
+]
+Size = Annotated[int, BeforeValidator(bytes_of), WithJsonSchema(_SIZE_FORM)]
+Trigger = Annotated[
+    str,
+    BeforeValidator(_trigger),
+    WithJsonSchema({"type": "string", "pattern": r"^(once|\d+(\.\d+)? *(ms|s|m|h|d))$"}),
+]
+Location = Annotated[str, AfterValidator(_located)]
+"""A path, relative to the spec's file, or a URL."""
+
+
+SchemaText = Annotated[str, AfterValidator(_schema_located)]
+"""A schema file, or DDL."""
+PythonName = Annotated[str, AfterValidator(_python_located)]
+
+
+class UnsetVariable(ValueError):
+    """A setting names an environment variable that is not set."""
+
+
+def expanded(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """With every `${NAME}` replaced by the environment's value."""
+    env = os.environ if environment is None else environment
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in env:
+            raise UnsetVariable(f"the environment variable {match[1]} is not set")
+        return env[match[1]]
+
+    return VARIABLE.sub(value, text)
+
+
+def is_secret(name: str) -> bool:
+    return _SECRET_NAME.search(name) is not None
+
+
+class Settings(RootModel[dict[str, str]]):
+    """Settings of another system by its own names.
+
+    What is secret is given as `${NAME}` and looked up at the moment of use, so that a spec, its
+    printed form and its errors never hold it.
+    """
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+    root: dict[str, str] = {}
+
+    @field_validator("root", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        return {
+            key: str(each).lower()
+            if isinstance(each, bool)
+            else str(each)
+            if isinstance(each, int | float)
+            else each
+            for key, each in value.items()
+        }
+
+    @field_validator("root")
+    @classmethod
+    def _no_secret_in_the_open(cls, value: dict[str, str]) -> dict[str, str]:
+        for name, text in value.items():
+            if is_secret(name) and text and VARIABLE.search(text) is None:
+                raise PydanticCustomError(
+                    "open_secret",
+                    "{name} is a secret and stands here in the open",
+                    {
+                        "name": name,
+                        "key": name,
+                        "fix": f"{name}: ${{{re.sub(r'[^A-Z0-9]+', '_', name.upper())}}}, "
+                        "and set that variable",
+                    },
+                )
+        return value
+
+    def resolved(self, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The values with their variables replaced; raises `UnsetVariable`."""
+        return {name: expanded(text, environment) for name, text in self.root.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self.root)

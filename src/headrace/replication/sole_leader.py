@@ -1,0 +1,196 @@
+"""A partition that this broker leads, alone.
+
+Guarantees: the high watermark only grows, never passes the log's end, and never passes a record
+whose flush was promised (`flush.messages`) before that flush is done. Whoever waits for a commit
+is told once: that it is done, or that it will not be done here.
+"""
+
+from bisect import insort
+from collections.abc import Callable
+from operator import attrgetter
+from typing import NamedTuple
+
+from headrace.protocol.errors import ErrorCode
+from headrace.records.batch import (
+    HEADER_SIZE,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    unpack_header,
+)
+from headrace.records.record_validation import Inspection
+from headrace.replication.errors import RoleEnded
+from headrace.replication.replica import Replica, Waiter
+from headrace.replication.sequence_gaps import NEVER, SequenceGaps
+from headrace.storage.errors import OutOfOrderSequence
+from headrace.storage.log.log import AppendResult, Log
+from headrace.storage.state.producers import BatchOrigin
+
+__all__ = ["Committed", "SoleLeader", "Waiter"]
+
+Committed = Callable[[ErrorCode], None]
+"""Called once, when the records are committed or never will be."""
+
+
+class _Wait(NamedTuple):
+    offset: int
+    tell: Committed
+
+
+_offset_of = attrgetter("offset")
+
+
+class SoleLeader(Replica):
+    """One partition's leader. Without other replicas what is written is committed."""
+
+    __slots__ = (
+        "_unflushed",
+        "_waits",
+        "enough_in_sync",
+        "gaps",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: bytes,
+        index: int,
+        epoch: int,
+        open_log: Callable[[Replica], Log],
+    ) -> None:
+        super().__init__(topic, topic_id, index, epoch, open_log)
+        self._unflushed: list[tuple[int, int]] | None = None  # (end offset, bytes) to be flushed
+        self._waits: list[_Wait] | None = None  # by offset
+        # Whether records for all in-sync replicas may be taken, and called safe.
+        self.enough_in_sync = True
+        self.gaps = SequenceGaps()
+
+    def excuses(self, gap: OutOfOrderSequence, now: float) -> bool:
+        """Whether the batch that is missing before this one may still come."""
+        return gap.is_ahead and self.gaps.excuses(
+            gap.producer_id, now, is_new_here=self._is_new_here(gap.producer_id)
+        )
+
+    def misses_start(self, batch: memoryview, now: float) -> bool:
+        """Whether the batch would be its producer's first here, and is not the first it sent.
+
+        Taken before the one that is on its way, it would make that one come too late for ever.
+        """
+        if self.closed or now >= self.gaps.starts_doubted_until:
+            self.gaps.starts_doubted_until = NEVER
+            return False
+        header = unpack_header(batch)
+        return (
+            header.base_sequence > 0
+            and header.producer_id not in self.log.producers
+            and self.gaps.excuses(header.producer_id, now, is_new_here=True)
+        )
+
+    def _is_new_here(self, producer_id: int) -> bool:
+        """Whether all that the log has of this producer was taken by leaders before."""
+        return False
+
+    def append(
+        self,
+        batches: memoryview,
+        now_ms: int,
+        origin: BatchOrigin = BatchOrigin.CLIENT,
+        looked: Inspection | None = None,
+    ) -> AppendResult:
+        """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
+        if self.closed:
+            raise self._ended()
+        log = self._log or self.log
+        result = log.append(
+            batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, looked=looked
+        )
+        self._appended(log, len(batches), result.duplicate, result.needs_flush)
+        return result
+
+    def append_own(
+        self,
+        payload: bytes,
+        count: int,
+        now_ms: int,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+    ) -> int:
+        """Appends `count` records of this broker's own coordinator, as one batch; returns the
+        first one's offset."""
+        if self.closed:
+            raise self._ended()
+        log = self._log or self.log
+        first_offset, needs_flush = log.append_own(
+            payload, count, self.epoch, now_ms, producer_id, producer_epoch
+        )
+        if needs_flush or self._unflushed or self._waiters:
+            self._appended(log, HEADER_SIZE + len(payload), False, needs_flush)
+        else:
+            self.high_watermark = first_offset + count
+        return first_offset
+
+    def _ended(self) -> RoleEnded:
+        return RoleEnded(f"{self.topic}-{self.index} is no longer led in epoch {self.epoch}")
+
+    def _appended(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
+        if needs_flush or self._unflushed:
+            # Also a duplicate waits for the flush that its first copy was promised.
+            if self._unflushed is None:
+                self._unflushed = []
+            size = 0 if duplicate else size_bytes
+            self._unflushed.append((log.log_end_offset, size))
+        elif not duplicate:
+            self.high_watermark = log.log_end_offset
+            if self._waiters:
+                self._tell(size_bytes)
+
+    @property
+    def flush_pending(self) -> bool:
+        return bool(self._unflushed)
+
+    def flushed(self, up_to: int) -> None:
+        """A flush that covers every offset below `up_to` is done."""
+        done = [size for end, size in self._unflushed or () if end <= up_to]
+        if done and self._unflushed:
+            self._unflushed = self._unflushed[len(done) :]
+            self.high_watermark = up_to
+            self._tell(sum(done))
+            self._commit()
+
+    # --- waiting for commits --------------------------------------------------------------------
+
+    def when_committed(self, next_offset: int, tell: Committed) -> None:
+        """`tell` hears when all below `next_offset` is committed, or that it will not be here."""
+        if self.closed:
+            tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif next_offset <= self.high_watermark:
+            tell(self._verdict())
+        else:
+            waits = self._waits
+            if waits is None:
+                waits = self._waits = []
+            insort(waits, _Wait(next_offset, tell), key=_offset_of)
+
+    def stop_waiting(self, tell: Committed) -> None:
+        """Whoever gave up is not told any more."""
+        self._waits = [wait for wait in self._waits or () if wait.tell != tell]
+
+    def _verdict(self) -> ErrorCode:
+        enough = self.enough_in_sync
+        return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+    def _commit(self) -> None:
+        """Tells those whose records the watermark has passed."""
+        waits, end = self._waits, self.high_watermark
+        if not waits or waits[0].offset > end:
+            return
+        done = [wait for wait in waits if wait.offset <= end]
+        self._waits = waits[len(done) :]
+        verdict = self._verdict()
+        for wait in done:
+            wait.tell(verdict)
+
+    def close(self) -> None:
+        super().close()
+        waits, self._waits = self._waits, None
+        for wait in waits or ():
+            wait.tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)

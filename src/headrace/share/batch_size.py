@@ -1,0 +1,54 @@
+"""How many records a reader gets at once."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+_NEVER_THROTTLED_BELOW: Final = 2
+
+
+class BatchLimit(NamedTuple):
+    """What a reader asks for. `strict` means never more than `max_records` (KIP-1206)."""
+
+    max_records: int
+    batch_size: int
+    strict: bool = False
+
+
+def throttled_size(deliveries: int, width: int, max_deliveries: int) -> int | None:
+    """How many records of a batch that failed often may go out together; None for all of them.
+
+    Half of the way to the limit, a batch is delivered in ever smaller parts, so that one bad
+    record does not take its neighbours with it; the last delivery of a record is its own.
+    """
+    limit = max(_NEVER_THROTTLED_BELOW, -(-max_deliveries // 2))
+    if deliveries < limit:
+        return None
+    if max_deliveries > _NEVER_THROTTLED_BELOW and deliveries >= max_deliveries - 1:
+        return 1
+    return max(1, width >> (deliveries - limit + 1))
+
+
+def batch_groups(
+    first: int, batches: Sequence[tuple[int, int]], room: int, take: BatchLimit
+) -> list[tuple[int, int]]:
+    """New offsets to hand out from `first` on, in groups that are acknowledged as one.
+
+    Strict: exactly `room`, if the log has them. Else the batch that holds the last of them is
+    taken whole, and groups are cut at batches once they have `take.batch_size` records.
+    """
+    last = min(batches[-1][1], first + room - 1)
+    if take.strict:
+        return [(first, last)]
+    for base, end in batches:
+        if base <= last <= end:
+            last = end
+            break
+    groups: list[tuple[int, int]] = []
+    for base, _ in batches:
+        if base > last:
+            break
+        if base - first >= take.batch_size:
+            groups.append((first, base - 1))
+            first = base
+    groups.append((first, last))
+    return groups

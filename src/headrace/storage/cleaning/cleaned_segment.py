@@ -1,0 +1,116 @@
+"""The segment that a cleaner writes: `.cleaned` files, whole and on disk before anyone is told."""
+
+from headrace.records.batch import BatchHeader
+from headrace.records.buffer import Buffer
+from headrace.storage.cleaning.segment_reader import Pace, Uncleanable
+from headrace.storage.files.filesystem import FileSystem, remove_if_there, write_all, write_file
+from headrace.storage.segment.aborted_txn import AbortedTxn
+from headrace.storage.segment.offset_index import ENTRY as OFFSET_ENTRY
+from headrace.storage.segment.segment import (
+    CLEANED,
+    LOG,
+    OFFSET_INDEX,
+    TIME_INDEX,
+    TXN_INDEX,
+    file_name,
+)
+from headrace.storage.segment.time_index import ENTRY as TIME_ENTRY
+from headrace.storage.segment.txn_index import ENTRY as TXN_ENTRY
+from headrace.storage.segment.txn_index import VERSION as TXN_VERSION
+
+# Batches are gathered until they are worth a write.
+WRITE_BYTES = 1 << 20
+# The largest position that an index entry can hold.
+MAX_POSITION = 2**31 - 1
+
+
+class CleanedOutput:
+    """One new segment, from its first batch to its last."""
+
+    def __init__(
+        self, fs: FileSystem, directory: str, base_offset: int, interval_bytes: int, pace: Pace
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._path = f"{directory}/{file_name(base_offset, '')}"
+        self._base_offset = base_offset
+        self._interval_bytes = interval_bytes
+        self._pace = pace
+        self._fd = fs.open(self._path + LOG + CLEANED, create=True)
+        fs.truncate(self._fd, 0)
+        self._pieces: list[Buffer] = []
+        self._gathered = 0
+        self._written = 0
+        self._bytes_since_index = 0
+        self._max_timestamp = -1
+        self._max_timestamp_offset = base_offset
+        self._last_indexed_time = -1
+        self._index = bytearray()
+        self._times = bytearray()
+        self._txns = b""
+
+    @property
+    def size(self) -> int:
+        return self._written + self._gathered
+
+    @property
+    def index_bytes(self) -> int:
+        return len(self._index)
+
+    @property
+    def times_bytes(self) -> int:
+        return len(self._times)
+
+    @property
+    def has_txns(self) -> bool:
+        return bool(self._txns)
+
+    def add(self, header: BatchHeader, batch: Buffer) -> None:
+        """Appends a batch, and index entries as an append to a log makes them."""
+        if header.max_timestamp > self._max_timestamp:
+            self._max_timestamp = header.max_timestamp
+            self._max_timestamp_offset = header.last_offset
+        size = len(batch)
+        if self._bytes_since_index > self._interval_bytes:
+            if self.size > MAX_POSITION:
+                raise Uncleanable(f"{self._path} would grow past {MAX_POSITION} bytes")
+            self._index += OFFSET_ENTRY.pack(header.last_offset - self._base_offset, self.size)
+            self._note_time()
+            self._bytes_since_index = 0
+        self._bytes_since_index += size
+        self._pieces.append(batch)
+        self._gathered += size
+        if self._gathered >= WRITE_BYTES:
+            self._write()
+
+    def _note_time(self) -> None:
+        if self._max_timestamp > self._last_indexed_time:
+            self._last_indexed_time = self._max_timestamp
+            relative = self._max_timestamp_offset - self._base_offset
+            self._times += TIME_ENTRY.pack(self._max_timestamp, relative)
+
+    def _write(self) -> None:
+        write_all(self._fs, self._fd, b"".join(self._pieces), self._written)
+        self._pace(self._gathered)
+        self._written += self._gathered
+        self._pieces.clear()
+        self._gathered = 0
+
+    def finish(self, aborted: list[AbortedTxn]) -> None:
+        """Completes the files, durably, names included."""
+        self._write()
+        self._note_time()
+        self._txns = b"".join(TXN_ENTRY.pack(TXN_VERSION, *txn) for txn in aborted)
+        self._fs.fsync(self._fd)
+        write_file(self._fs, self._path + OFFSET_INDEX + CLEANED, bytes(self._index), sync=True)
+        write_file(self._fs, self._path + TIME_INDEX + CLEANED, bytes(self._times), sync=True)
+        if self._txns:
+            write_file(self._fs, self._path + TXN_INDEX + CLEANED, self._txns, sync=True)
+        self._fs.fsync_dir(self._directory)
+
+    def close(self) -> None:
+        self._fs.close(self._fd)
+
+    def discard(self) -> None:
+        """Removes the file that was begun."""
+        remove_if_there(self._fs, self._path + LOG + CLEANED)

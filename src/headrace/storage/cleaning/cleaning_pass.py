@@ -1,0 +1,159 @@
+"""One pass over one log: what a worker does with a job.
+
+First the dirty part is read, to know the latest offset of each key, as far as memory allows. Then
+everything below that is read again, from the log's start, and written to new segments without what
+later records replaced. Each new segment is reported as soon as it is on disk: whoever asked swaps
+it in, and this goes on with the next. Can be stopped anywhere: only `.cleaned` files are written.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from headrace.records.batch import BatchHeader
+from headrace.records.errors import RecordError
+from headrace.storage.cleaning.aborted_transactions import TransactionWalk
+from headrace.storage.cleaning.batch_filter import BatchFilter
+from headrace.storage.cleaning.cleaned_segment import CleanedOutput
+from headrace.storage.cleaning.job import CleanedGroup, CleanedLog, CleaningJob, SourceSegment
+from headrace.storage.cleaning.key_map import KeyMap
+from headrace.storage.cleaning.segment_groups import group_segments
+from headrace.storage.cleaning.segment_reader import Pace, Uncleanable, batches, payload_of
+from headrace.storage.files.filesystem import FileSystem, remove_if_there
+from headrace.storage.segment.segment import CLEANED, LOG, file_name
+from headrace.storage.state.leader_epochs import MAX_OFFSET
+
+
+def no_pace(_size: int) -> None:
+    """As fast as it goes."""
+
+
+def clean(
+    fs: FileSystem, job: CleaningJob, pace: Pace = no_pace
+) -> Iterator[CleanedGroup | CleanedLog]:
+    """The groups of segments as they become ready, then the end.
+
+    Raises `Uncleanable` if the log cannot be cleaned, and `OSError` as the disk does.
+    """
+    try:
+        yield from _Run(fs, job, pace).groups()
+    except RecordError as error:
+        raise Uncleanable(f"{job.path}: {error}") from error
+
+
+class _Run:
+    def __init__(self, fs: FileSystem, job: CleaningJob, pace: Pace) -> None:
+        self._fs = fs
+        self._job = job
+        bases = [segment.base_offset for segment in job.segments]
+        self._ends = dict(zip(bases, [*bases[1:], MAX_OFFSET], strict=False))
+        self._slow_down = pace
+        self._bytes_read = 0
+        self._bytes_written = 0
+
+    def groups(self) -> Iterator[CleanedGroup | CleanedLog]:
+        job = self._job
+        self._remove_leftovers()
+        keys = self._map()
+        keys.complete()
+        walk = TransactionWalk(job.aborted)
+        batch_filter = BatchFilter(
+            keys,
+            walk,
+            job.producers,
+            end=job.end,
+            now_ms=job.now_ms,
+            delete_retention_ms=job.delete_retention_ms,
+        )
+        below = [segment for segment in job.segments if segment.base_offset < keys.end]
+        self._bytes_read = 0
+        for group in group_segments(
+            below,
+            job.end,
+            segment_bytes=job.segment_bytes,
+            max_index_bytes=job.max_index_bytes,
+        ):
+            yield self._clean_group(group, batch_filter, walk)
+        yield CleanedLog(keys.end, self._bytes_read, self._bytes_written)
+
+    def _remove_leftovers(self) -> None:
+        """An older `.cleaned` file must not be there when a newer one is swapped in."""
+        for name, is_dir in self._fs.list_dir(self._job.path):
+            if name.endswith(CLEANED) and not is_dir:
+                remove_if_there(self._fs, f"{self._job.path}/{name}")
+
+    def _map(self) -> KeyMap:
+        job = self._job
+        keys = KeyMap(job.first_dirty, job.max_keys)
+        walk = TransactionWalk(txn for txn in job.aborted if txn.last_offset >= job.first_dirty)
+        ends = [*(segment.base_offset for segment in job.segments[1:]), job.end]
+        for segment, end in zip(job.segments, ends, strict=False):
+            if end <= job.first_dirty:
+                continue
+            self._map_segment(segment, keys, walk)
+            if keys.is_full and keys.end < job.end:
+                break
+            keys.end = end  # compaction may have left a gap at the segment's end
+        return keys
+
+    def _map_segment(self, segment: SourceSegment, keys: KeyMap, walk: TransactionWalk) -> None:
+        for chunk, at, header in self._batches(segment):
+            if header.last_offset < keys.first:
+                continue
+            if header.is_control:
+                walk.meet_marker(header, memoryview(chunk)[at : at + header.size])
+            elif not walk.meet_batch(header) and header.record_count:
+                keys.add(header, *payload_of(chunk, at, header))
+            keys.end = header.next_offset
+            if keys.is_full:
+                return
+
+    def _clean_group(
+        self, group: Sequence[SourceSegment], batch_filter: BatchFilter, walk: TransactionWalk
+    ) -> CleanedGroup:
+        job = self._job
+        output = CleanedOutput(
+            self._fs, job.path, group[0].base_offset, job.index_interval_bytes, self._pace_write
+        )
+        walk.indexed.clear()
+        unchanged = len(group) == 1
+        try:
+            for segment in group:
+                for chunk, at, header in self._batches(segment):
+                    kept = batch_filter.keep(header, chunk, at)
+                    if kept is None:
+                        unchanged = False
+                        continue
+                    if kept[0] is not header:
+                        unchanged = False
+                    output.add(*kept)
+            sources = tuple(segment.base_offset for segment in group)
+            if unchanged:
+                output.discard()
+                return CleanedGroup(sources, group[0].size, 0, 0, False, unchanged=True)
+            output.finish(walk.indexed)
+        except BaseException:
+            output.discard()
+            raise
+        finally:
+            output.close()
+        return CleanedGroup(
+            sources, output.size, output.index_bytes, output.times_bytes, output.has_txns
+        )
+
+    def _batches(self, segment: SourceSegment) -> Iterator[tuple[bytes, int, BatchHeader]]:
+        return batches(
+            self._fs,
+            f"{self._job.path}/{file_name(segment.base_offset, LOG)}",
+            segment.size,
+            segment.base_offset,
+            self._ends[segment.base_offset],
+            read_bytes=self._job.read_bytes,
+            pace=self._pace_read,
+        )
+
+    def _pace_read(self, size: int) -> None:
+        self._bytes_read += size
+        self._slow_down(size)
+
+    def _pace_write(self, size: int) -> None:
+        self._bytes_written += size
+        self._slow_down(size)

@@ -1,0 +1,88 @@
+"""Which part of a log may be cleaned, and whether it is worth it. Decides only.
+
+Never cleaned are the active segment, what is not decided yet (past the high watermark or the last
+stable offset), what is not on disk yet (a record may go only when its successor is safe), and what
+is younger than `min.compaction.lag.ms`. Always whole segments.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.storage.files.filesystem import FileSystem
+from headrace.storage.segment.segment import LOG, Segment
+from headrace.storage.state.log_config import COMPACT, LogConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanable:
+    """The clean and the dirty part of a log; `overdue` by `max.compaction.lag.ms`."""
+
+    first_dirty: int
+    end: int
+    clean_bytes: int
+    dirty_bytes: int
+    overdue: bool
+
+    @property
+    def dirty_ratio(self) -> float:
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    def is_due(self, config: LogConfig) -> bool:
+        """Whether it is time to clean the log."""
+        if COMPACT not in config.cleanup_policy or not self.dirty_bytes:
+            return False
+        return self.overdue or self.dirty_ratio > config.min_cleanable_dirty_ratio
+
+
+def measure(
+    fs: FileSystem,
+    segments: Sequence[Segment],
+    config: LogConfig,
+    now_ms: int,
+    *,
+    cleaned_to: int | None,
+    log_start: int,
+    log_end: int,
+    limit: int,
+) -> Cleanable:
+    """What could be cleaned of a log whose cleaner had come to `cleaned_to`.
+
+    `limit` is the first offset that is not decided or not safe.
+    """
+    first_dirty = log_start
+    if cleaned_to is not None and log_start <= cleaned_to <= log_end:
+        first_dirty = cleaned_to
+    closed = list(segments[:-1])
+    ends = [segment.base_offset for segment in segments[1:]]
+    dirty = [each for each, end in zip(closed, ends, strict=True) if end > first_dirty]
+    end = segments[-1].base_offset if segments else log_start
+    for segment, segment_end in zip(closed, ends, strict=True):
+        if segment_end > limit:
+            end = segment.base_offset
+            break
+    if config.min_compaction_lag_ms > 0:
+        newest_ms = now_ms - config.min_compaction_lag_ms
+        young = (each.base_offset for each in dirty if _newest(fs, each) > newest_ms)
+        end = min(end, next(young, end))
+    end = max(end, first_dirty)
+    return Cleanable(
+        first_dirty=first_dirty,
+        end=end,
+        clean_bytes=sum(each.size for each in closed if each.base_offset < first_dirty),
+        dirty_bytes=sum(each.size for each in dirty if each.base_offset < end),
+        overdue=_is_overdue(dirty, config, now_ms),
+    )
+
+
+def _newest(fs: FileSystem, segment: Segment) -> int:
+    newest = segment.max_timestamp
+    return newest if newest >= 0 else fs.stat(segment.path + LOG).modified_ms
+
+
+def _is_overdue(dirty: Sequence[Segment], config: LogConfig, now_ms: int) -> bool:
+    """Whether a dirty record has waited for longer than `max.compaction.lag.ms`."""
+    limit_ms = now_ms - config.max_compaction_lag_ms
+    if limit_ms <= 0:
+        return False
+    return any(0 < segment.first_timestamp < limit_ms for segment in dirty)

@@ -1,0 +1,105 @@
+"""What a crash leaves of a compaction, ours or Kafka's: dropped, or completed.
+
+`.cleaned` files are dropped. If all files of a segment are `.swap`, its place is cleared of the
+segments it was made from, and it gets its name; each step is on disk before the next.
+"""
+
+import logging
+
+from headrace.storage.files.filesystem import remove_if_there
+from headrace.storage.files.open_files import OpenFiles
+from headrace.storage.segment.segment import (
+    CLEANED,
+    DELETED,
+    LOG,
+    OFFSET_DIGITS,
+    OFFSET_INDEX,
+    SWAP,
+    TIME_INDEX,
+    TXN_INDEX,
+    Segment,
+)
+
+log = logging.getLogger(__name__)
+
+_DROPPED = (DELETED, CLEANED, ".tmp")
+_OF_SEGMENT = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
+
+
+def tidy(files: OpenFiles, path: str) -> set[str]:
+    """Removes and completes what was left; returns the names of the files that are there then."""
+    return _Tidying(files, path).run()
+
+
+class _Tidying:
+    def __init__(self, files: OpenFiles, path: str) -> None:
+        self._files = files
+        self._fs = files.fs
+        self._path = path
+        self._names = {entry.name for entry in self._fs.list_dir(path) if not entry.is_dir}
+
+    def run(self) -> set[str]:
+        swaps = sorted(name for name in self._names if name.endswith(SWAP))
+        if swaps:
+            swaps = self._drop_begun(swaps)
+        for name in [name for name in self._names if name.endswith(_DROPPED)]:
+            self._remove(name)
+        if swaps:
+            self._complete(swaps)
+        return self._names
+
+    def _drop_begun(self, swaps: list[str]) -> list[str]:
+        """A `.cleaned` file says that those from its offset on were not all renamed yet."""
+        cleaned = [offset_of(name) for name in self._names if name.endswith(CLEANED)]
+        begun = [name for name in swaps if cleaned and offset_of(name) >= min(cleaned)]
+        for name in begun:
+            self._remove(name)
+        if begun:
+            self._sync()  # before the `.cleaned` file that speaks against them goes
+        return [name for name in swaps if name not in begun]
+
+    def _complete(self, swaps: list[str]) -> None:
+        log.warning("completing a compaction", extra={"path": self._path, "files": len(swaps)})
+        logs = [name for name in swaps if name.endswith(LOG + SWAP)]
+        if logs:
+            first = min(offset_of(name) for name in logs)
+            end = max(self._end_of(name) for name in logs)
+            for name in [*self._names]:
+                if name.endswith(_OF_SEGMENT) and first <= offset_of(name) < end:
+                    self._remove(name)
+            self._sync()
+            self._rename(logs)
+        self._rename([name for name in swaps if name not in logs])
+
+    def _end_of(self, name: str) -> int:
+        """The offset after the last one in a `.log.swap` file."""
+        base_offset = offset_of(name)
+        size = self._fs.stat(f"{self._path}/{name}").size
+        segment = Segment(self._files, self._path, base_offset, size=size)
+        segment.file.path += SWAP
+        try:
+            return max(segment.next_offset(), base_offset + 1)
+        finally:
+            segment.close()
+
+    def _rename(self, swaps: list[str]) -> None:
+        for name in swaps:
+            target = name.removesuffix(SWAP)
+            self._fs.rename(f"{self._path}/{name}", f"{self._path}/{target}")
+            self._names.discard(name)
+            self._names.add(target)
+        if swaps:
+            self._sync()
+
+    def _remove(self, name: str) -> None:
+        remove_if_there(self._fs, f"{self._path}/{name}")
+        self._names.discard(name)
+
+    def _sync(self) -> None:
+        self._fs.fsync_dir(self._path)
+
+
+def offset_of(name: str) -> int:
+    """The offset in a file's name, -1 if there is none."""
+    stem = name.partition(".")[0]
+    return int(stem) if len(stem) == OFFSET_DIGITS and stem.isdecimal() else -1

@@ -1,0 +1,1 @@
+"""All logs of a broker over its log directories."""

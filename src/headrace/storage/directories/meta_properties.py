@@ -1,0 +1,52 @@
+"""`meta.properties`: which cluster and node a log directory belongs to."""
+
+from dataclasses import dataclass
+
+from headrace.storage.errors import InconsistentLogDir
+from headrace.storage.files.filesystem import FileSystem, read_file, replace_file
+
+META_PROPERTIES = "meta.properties"
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """Ids as text, the way the file has them."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def read_meta(fs: FileSystem, directory: str) -> MetaProperties | None:
+    """What the directory says of itself; None if it is new."""
+    try:
+        text = read_file(fs, f"{directory}/{META_PROPERTIES}").decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise InconsistentLogDir(f"{directory}/{META_PROPERTIES} is not text") from None
+    fields = {}
+    for line in text.splitlines():
+        name, found, value = line.partition("=")
+        if found and not line.startswith(("#", "!")):
+            fields[name.strip()] = value.strip().replace("\\=", "=").replace("\\:", ":")
+    try:
+        # `broker.id` is how version 0 spells it.
+        node_id = int(fields.get("node.id") or fields["broker.id"])
+        return MetaProperties(fields["cluster.id"], node_id, fields.get("directory.id", ""))
+    except (KeyError, ValueError):
+        raise InconsistentLogDir(
+            f"{directory}/{META_PROPERTIES} names no cluster.id and node.id"
+        ) from None
+
+
+def write_meta(fs: FileSystem, directory: str, meta: MetaProperties) -> None:
+    lines = [
+        f"cluster.id={meta.cluster_id}",
+        f"directory.id={meta.directory_id}",
+        f"node.id={meta.node_id}",
+        f"version={VERSION}",
+        "",
+    ]
+    replace_file(fs, f"{directory}/{META_PROPERTIES}", "\n".join(lines).encode())

@@ -1,0 +1,1 @@
+"""Files: the file system interface, open files, log directories, delayed deletion."""

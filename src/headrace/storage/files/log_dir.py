@@ -1,0 +1,75 @@
+"""One log directory: a disk that works or has failed as a whole.
+
+A write or sync that the disk refuses for good takes the directory offline: the bytes it holds can
+no longer be known, so no log in it is read or acknowledged again until a restart. A full disk
+is different: it refuses new bytes, and keeps what it has.
+"""
+
+import errno
+import logging
+from collections.abc import Callable
+
+from headrace.storage.errors import DiskError, DiskFull, LogDirFailed
+from headrace.storage.files.delayed_delete import DelayedDelete
+from headrace.storage.files.filesystem import lacks_room
+from headrace.storage.files.open_files import OpenFiles
+
+log = logging.getLogger(__name__)
+
+# The process lacks something for the moment; the disk is not to blame.
+_PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
+
+
+class LogDir:
+    """A directory of partitions, and what its logs share.
+
+    `save_recovery_points` writes this directory's recovery points at once: a log calls it before
+    it drops records that were promised to be safe, so that their absence is no damage later.
+    `on_failure` hears when it goes offline, in whichever thread finds out. `damaged` names the logs
+    that are offline by themselves, `full` those whose last append found no room.
+    """
+
+    __slots__ = (
+        "_on_failure",
+        "damaged",
+        "failure",
+        "files",
+        "full",
+        "path",
+        "save_recovery_points",
+        "trash",
+    )
+
+    def __init__(
+        self,
+        path: str,
+        files: OpenFiles,
+        trash: DelayedDelete,
+        save_recovery_points: Callable[[], None] = lambda: None,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.path = path
+        self.files = files
+        self.trash = trash
+        self.save_recovery_points = save_recovery_points
+        self._on_failure = on_failure
+        self.failure: LogDirFailed | None = None
+        self.damaged: set[str] = set()
+        self.full: set[str] = set()
+
+    def fault(self, error: OSError, doing: str) -> DiskError:
+        """The storage error for a disk's; takes the directory offline unless it will pass."""
+        reason = f"{doing} failed: {error.strerror or error}"
+        if lacks_room(error):
+            return DiskFull(reason)
+        if error.errno in _PASSING:
+            return DiskError(reason)
+        return self.fail(reason)
+
+    def fail(self, reason: str) -> LogDirFailed:
+        """Takes the directory offline."""
+        if self.failure is None:
+            self.failure = LogDirFailed(f"log directory {self.path} is offline: {reason}")
+            log.error("log directory is offline", extra={"path": self.path, "reason": reason})
+            self._on_failure()
+        return self.failure

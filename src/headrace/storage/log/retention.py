@@ -1,0 +1,54 @@
+"""Which segments a log no longer has to keep. Decides only; the log removes them."""
+
+from itertools import zip_longest
+
+from headrace.storage.segment.segment import LOG, Segment
+from headrace.storage.segment.segments import Segments
+from headrace.storage.state.log_config import DELETE, LogConfig
+
+
+def to_delete(
+    segments: Segments,
+    config: LogConfig,
+    now_ms: int,
+    *,
+    log_start: int,
+    log_end: int,
+    high_watermark: int,
+    is_follower: bool,
+) -> list[Segment]:
+    """The oldest segments, as many as can go; also the active one, if nothing in it is kept.
+
+    A segment below the log's start goes under any policy; time and size count only with
+    cleanup.policy=delete, and only where the partition is led: by the leader's clock and sizes
+    the log's start moves, and followers have the same. Nothing at or past the high watermark goes.
+    """
+    items = segments.items
+    by_policy = DELETE in config.cleanup_policy and not is_follower
+    excess = 0
+    if by_policy and config.retention_bytes >= 0:
+        excess = segments.size_bytes - config.retention_bytes
+    doomed: list[Segment] = []
+    for segment, following in zip_longest(items, items[1:]):
+        end = following.base_offset if following else None
+        expired = by_policy and _is_expired(segments, segment, config, now_ms)
+        too_much = by_policy and config.retention_bytes >= 0 and excess >= segment.size
+        if end is None:
+            dropped = log_start >= log_end
+            if segment.size and (dropped or expired or too_much) and high_watermark >= log_end:
+                doomed.append(segment)
+            break
+        if end > high_watermark or not (end <= log_start or expired or too_much):
+            break
+        excess -= segment.size
+        doomed.append(segment)
+    return doomed
+
+
+def _is_expired(segments: Segments, segment: Segment, config: LogConfig, now_ms: int) -> bool:
+    if config.retention_ms < 0:
+        return False
+    newest = segment.max_timestamp
+    if newest < 0:
+        newest = segments.fs.stat(segment.path + LOG).modified_ms
+    return now_ms - newest > config.retention_ms

@@ -1,0 +1,70 @@
+"""Finding records by time: the time index says where to begin, the records say which one it is."""
+
+from typing import NamedTuple
+
+from headrace.records.batch import BatchHeader
+from headrace.records.errors import RecordError
+from headrace.records.record_outline import iter_outlines
+from headrace.storage.errors import CorruptIndex
+from headrace.storage.segment.segment import Segment
+from headrace.storage.state.append_validation import MAX_DECOMPRESSED_BYTES
+
+
+class TimestampedOffset(NamedTuple):
+    """A record's time and place, and the leader epoch that wrote it."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+def start_in(segment: Segment, timestamp: int) -> int:
+    """An offset of the segment before which all records are older than `timestamp`."""
+    return segment.base_offset + _time_before(segment, timestamp)
+
+
+def first_in(
+    segment: Segment, start: int, timestamp: int, log_start: int
+) -> tuple[TimestampedOffset | None, int]:
+    """The first record from `start` and `log_start` on whose timestamp is at least `timestamp`.
+
+    Also the position up to which the segment was looked at: the answer is as good as what stands
+    there, which nobody has checked yet.
+    """
+    for position, header in segment.headers_from(segment.start_before(start)):
+        if header.max_timestamp >= timestamp and header.last_offset >= log_start:
+            found = _in_batch(segment, position, header, timestamp, log_start)
+            if found is not None:
+                return found, position + header.size
+    return None, segment.size
+
+
+def _time_before(segment: Segment, timestamp: int) -> int:
+    """The relative offset of the time index's entry at or before `timestamp`, if it is right."""
+    try:
+        floor = segment.times.floor(timestamp)
+    except (CorruptIndex, FileNotFoundError):
+        return 0
+    if floor is None or not segment.is_time_of(*floor):
+        return 0
+    return floor[1]
+
+
+def _in_batch(
+    segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start: int
+) -> TimestampedOffset | None:
+    batch = segment.read(position, header.size)
+    epoch = header.partition_leader_epoch
+    try:
+        for record in iter_outlines(
+            batch, max_bytes=MAX_DECOMPRESSED_BYTES, max_records=header.record_count
+        ):
+            offset = header.base_offset + record.offset_delta
+            if record.timestamp >= timestamp and offset >= log_start:
+                return TimestampedOffset(record.timestamp, offset, epoch)
+    except RecordError:
+        # What a producer wrote is kept as it is, also if it cannot be read or unpacks to more
+        # than we unpack. Its first offset is then as near as we get, and never too late.
+        first = max(header.base_offset, log_start)
+        return TimestampedOffset(header.max_timestamp, first, epoch)
+    return None

@@ -1,0 +1,1 @@
+"""Loading a log after a stop or a crash."""

@@ -1,0 +1,1 @@
+"""One segment of a log: its batches and its indexes."""

@@ -1,0 +1,1 @@
+"""What a log knows beside its records: producers, epochs, checkpoints, configuration."""

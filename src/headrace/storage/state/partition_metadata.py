@@ -1,0 +1,43 @@
+"""`partition.metadata`: which topic id a partition's directory belongs to.
+
+A recreated topic has the same name and another id; the file keeps the old one's records out of it.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+
+from headrace.storage.files.filesystem import FileSystem, read_file, write_file
+
+PARTITION_METADATA = "partition.metadata"
+TOPIC_ID_BYTES = 16
+VERSION = 0
+
+
+def encode_topic_id(topic_id: bytes) -> str:
+    """Kafka's text form of a UUID: URL-safe base 64 without padding."""
+    return urlsafe_b64encode(topic_id).rstrip(b"=").decode()
+
+
+def decode_topic_id(text: str) -> bytes:
+    topic_id = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if len(topic_id) != TOPIC_ID_BYTES:
+        raise ValueError(f"topic id {text!r} is not {TOPIC_ID_BYTES} bytes")
+    return topic_id
+
+
+def write_topic_id(fs: FileSystem, directory: str, topic_id: bytes) -> None:
+    """Not synced: the first flush of the log does that, before any record is promised."""
+    text = f"version: {VERSION}\ntopic_id: {encode_topic_id(topic_id)}"
+    write_file(fs, f"{directory}/{PARTITION_METADATA}", text.encode(), sync=False)
+
+
+def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
+    """None if the file is missing, torn or says nothing: then no record was ever promised."""
+    try:
+        text = read_file(fs, f"{directory}/{PARTITION_METADATA}").decode()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return None
+    fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    try:
+        return decode_topic_id(fields["topic_id"])
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,1 @@
+"""Brokers, clusters and their stores for tests."""

@@ -1,0 +1,34 @@
+"""Znodes in a table: what a writer wrote is read back without a client."""
+
+from headrace.cluster.stores import znodes
+from headrace.cluster.stores.znode_reader import Ask, Stored, Znode, ZnodeAnswer, reading
+from headrace.cluster.stores.zookeeper_client import Create
+from headrace.testing.simulated_znodes import ZnodeTree
+
+
+def new_tree() -> ZnodeTree:
+    """A tree with what every cluster has."""
+    tree = ZnodeTree()
+    tree.write([Create(path, data) for path, data in znodes.SKELETON.items()], session_id=0)
+    return tree
+
+
+def read_tree(tree: ZnodeTree) -> Stored:
+    """What is stored in the tree."""
+    steps = reading()
+    ask = next(steps)
+    while True:
+        try:
+            ask = steps.send(_answer(tree, ask))
+        except StopIteration as done:
+            stored: Stored = done.value
+            return stored
+
+
+def _answer(tree: ZnodeTree, ask: Ask) -> ZnodeAnswer:
+    nodes = [tree.nodes.get(path) for path in ask.znodes]
+    parents = [tree.nodes.get(path) for path in ask.children]
+    return ZnodeAnswer(
+        [None if node is None else Znode(node.data, node.version) for node in nodes],
+        [None if node is None else sorted(node.children) for node in parents],
+    )

@@ -1,0 +1,1 @@
+"""Coordinator shards and group members, driven by hand."""

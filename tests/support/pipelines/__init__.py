@@ -1,0 +1,1 @@
+"""Pipelines, tables, Spark and S3 for tests."""

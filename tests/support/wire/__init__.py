@@ -1,0 +1,1 @@
+"""The raw wire protocol: a blocking connection, batches, minimal requests."""

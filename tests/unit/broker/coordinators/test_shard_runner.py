@@ -1,0 +1,52 @@
+"""Turns that wait for their commit longer than anybody wants to wait."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+from headrace.broker.coordinators.shard_runner import ShardRunner, ShardRunnerOwner, _Uncommitted
+from headrace.broker.runtime.timers import Timers
+from headrace.clock import SystemClock
+from headrace.records.codec import Codec
+from headrace.replication.sole_leader import SoleLeader
+
+
+class Answer:
+    """Somebody who asks again as soon as it is answered."""
+
+    def __init__(self, seat: "ShardRunner[Any]") -> None:
+        self._seat = seat
+        self.answers: list[object] = []
+
+    def complete(self, answer: object) -> None:
+        self.answers.append(answer)
+        late = cast("Any", Answer(self._seat))
+        turn = cast("Any", SimpleNamespace(answer=None))
+        self._seat._uncommitted.append(_Uncommitted(9, turn, late, float("inf")))
+
+
+def test_everyone_who_waits_too_long_is_told_though_they_ask_again_at_once() -> None:
+    # Found by the simulator: the first who asked again kept the others from being told.
+    async def story() -> None:
+        timers = Timers(asyncio.get_running_loop(), SystemClock())
+        owner = SimpleNamespace(
+            timers=timers,
+            flusher=None,
+            codec=Codec.NONE,
+            clock=SystemClock(),
+            now_ms=lambda: 0,
+            commit_timeout_s=1.0,
+        )
+        leader = SimpleNamespace(topic="t", index=0)
+        seat: ShardRunner[Any] = ShardRunner(
+            cast("Any", None), cast("SoleLeader", leader), cast("ShardRunnerOwner", owner)
+        )
+        waiting = [Answer(seat), Answer(seat)]
+        for each in waiting:
+            turn = cast("Any", SimpleNamespace(answer=None))
+            seat._uncommitted.append(_Uncommitted(5, turn, cast("Any", each), 0.0))
+        seat._too_late()
+        assert [len(each.answers) for each in waiting] == [1, 1]
+        timers.close()
+
+    asyncio.run(story())

@@ -1,0 +1,52 @@
+"""A suspicion ends when it is known to be false, when it is known to be true, or soon."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from headrace.broker.membership.suspected_brokers import MAX_SUSPICION_S, SuspectedBrokers
+from support.brokers.virtual_loop import run_virtually
+
+
+def answer(crashed: bool) -> Callable[[], Awaitable[bool]]:
+    async def look() -> bool:
+        return crashed
+
+    return look
+
+
+def test_a_broker_that_lives_is_cleared_at_once() -> None:
+    async def test() -> None:
+        suspicions = SuspectedBrokers()
+        suspicions.suspect(2, answer(crashed=False))
+        assert suspicions.any_of([1, 2])
+        await suspicions.change()
+        assert not suspicions
+
+    run_virtually(test())
+
+
+def test_a_crashed_one_stays_under_suspicion_until_it_is_dealt_with() -> None:
+    async def test() -> None:
+        suspicions = SuspectedBrokers()
+        suspicions.suspect(2, answer(crashed=True))
+        change = asyncio.ensure_future(suspicions.change())
+        await asyncio.sleep(MAX_SUSPICION_S / 2)
+        assert suspicions.any_of([2])
+        suspicions.clear(2)
+        await change
+        assert not suspicions.any_of([2])
+
+    run_virtually(test())
+
+
+def test_nobody_waits_longer_than_the_bound() -> None:
+    async def test() -> None:
+        suspicions = SuspectedBrokers()
+        suspicions.suspect(2, answer(crashed=True))
+        began = asyncio.get_running_loop().time()
+        await suspicions.change()
+        waited = asyncio.get_running_loop().time() - began
+        assert MAX_SUSPICION_S / 2 < waited < 2 * MAX_SUSPICION_S
+        assert not suspicions
+
+    run_virtually(test())

@@ -1,0 +1,39 @@
+"""Decisions of a controller whose term ends while they are taken."""
+
+import asyncio
+from typing import cast
+
+from headrace.broker.metadata.member_metadata import MemberMetadata
+from headrace.controller.active_controller import ActiveController, Decided
+from headrace.controller.decisions import ControllerSettings
+from headrace.controller.result import ControllerResult
+
+VERSION = 5
+
+
+class EndingOffice:
+    """Commits one last decision; then another broker is in office."""
+
+    def __init__(self, metadata: MemberMetadata) -> None:
+        self._metadata = metadata
+        self.told: list[int] = []
+
+    async def decide(self, decision: object) -> Decided[str]:
+        self._metadata.office = None
+        return Decided(("done",), VERSION)
+
+    async def spread(self, version: int) -> None:
+        self.told.append(version)
+
+
+async def _unused(image: object, records: object) -> None:
+    raise AssertionError
+
+
+def test_a_decision_is_answered_though_the_term_ends_with_it() -> None:
+    """It is committed: its client is told what came of it, not that its request failed."""
+    metadata = MemberMetadata(cast("ControllerSettings", None), _unused)
+    office = EndingOffice(metadata)
+    metadata.office = cast("ActiveController", office)
+    assert asyncio.run(metadata.decide(lambda _: ControllerResult((), ()))) == ("done",)
+    assert office.told == [VERSION]

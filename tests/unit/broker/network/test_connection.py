@@ -1,0 +1,244 @@
+"""A connection starts requests in order, answers in order and bounds what one client can ask."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+
+from headrace.broker.network.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+from headrace.protocol.errors import ProtocolError
+
+TIMEOUT_S = 5.0
+
+
+def encode(answer: object) -> Parts | None:
+    return None if answer is None else [str(answer).encode()]
+
+
+class Owner:
+    """Understands one-letter requests; keeps what it was asked, in order."""
+
+    def __init__(self, max_in_flight: int = 10) -> None:
+        self.max_frame_bytes = 1000
+        self.max_in_flight = max_in_flight
+        self.max_in_flight_bytes = 100
+        self.unsent_bytes = 0
+        self.started: list[bytes] = []
+        self.futures: dict[bytes, asyncio.Future[object]] = {}
+        self.gone = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    def dispatch(
+        self, connection: Connection, frame: memoryview
+    ) -> Parts | Pipelined | Serial | Held | None:
+        request = bytes(frame)
+        self.started.append(request)
+        self.asked.set()
+        if request.startswith(b"wait"):
+            self.futures[request] = asyncio.get_running_loop().create_future()
+            return Pipelined(self.futures[request], encode)
+        if request.startswith(b"hold"):
+            return Serial(self._held(request), encode)
+        if request == b"self":
+            return HELD
+        if request == b"silent":
+            return None
+        if request == b"bad":
+            raise ProtocolError("bad request")
+        if request == b"bug":
+            raise RuntimeError("a bug in a handler")
+        return [request]
+
+    def _held(self, request: bytes) -> Coroutine[object, object, object]:
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self.futures[request] = future
+
+        async def wait() -> object:
+            return await future
+
+        return wait()
+
+    def opened(self, connection: Connection) -> bool:
+        self.connection = connection
+        return True
+
+    def closed(self, connection: Connection) -> None:
+        self.gone.set()
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def until_started(self, *requests: bytes) -> None:
+        async with asyncio.timeout(TIMEOUT_S):
+            while self.started != list(requests):
+                self.asked.clear()
+                await self.asked.wait()
+
+
+@asynccontextmanager
+async def connected(
+    owner: Owner,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(lambda: Connection(owner, loop, "L"), "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        owner.connection.close("the test is over")
+        server.close()
+        await asyncio.wait_for(owner.gone.wait(), TIMEOUT_S)
+
+
+def framed(*requests: bytes) -> bytes:
+    return b"".join(len(request).to_bytes(4, "big") + request for request in requests)
+
+
+async def read(reader: asyncio.StreamReader, count: int) -> bytes:
+    return await asyncio.wait_for(reader.readexactly(count), TIMEOUT_S)
+
+
+def test_a_later_answer_waits_for_an_earlier_request() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"wait1", b"A", b"wait2", b"B"))
+            await owner.until_started(b"wait1", b"A", b"wait2", b"B")
+            owner.futures[b"wait2"].set_result("second")
+            owner.futures[b"wait1"].set_result("first")
+            assert await read(reader, 13) == b"firstAsecondB"
+
+    asyncio.run(scenario())
+
+
+def test_a_serial_request_holds_back_the_next_one() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"hold", b"A"))
+            await owner.until_started(b"hold")
+            owner.futures[b"hold"].set_result("done")
+            assert await read(reader, 5) == b"doneA"
+            assert owner.started == [b"hold", b"A"]
+
+    asyncio.run(scenario())
+
+
+def test_requests_past_the_bound_do_not_start_until_one_is_answered() -> None:
+    async def scenario() -> None:
+        owner = Owner(max_in_flight=2)
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"wait1", b"wait2", b"wait3"))
+            await owner.until_started(b"wait1", b"wait2")
+            owner.futures[b"wait1"].set_result("one")
+            assert await read(reader, 3) == b"one"
+            await owner.until_started(b"wait1", b"wait2", b"wait3")
+
+    asyncio.run(scenario())
+
+
+def test_answers_that_pile_up_behind_an_earlier_request_are_bounded() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            large = b"x" * 101
+            writer.write(framed(b"wait", large, b"A"))
+            await owner.until_started(b"wait", large)
+            owner.futures[b"wait"].set_result("done")
+            assert await read(reader, 106) == b"done" + large + b"A"
+
+    asyncio.run(scenario())
+
+
+def test_a_request_without_an_answer_leaves_no_gap() -> None:
+    async def scenario() -> None:
+        async with connected(Owner()) as (reader, writer):
+            writer.write(framed(b"silent", b"A"))
+            assert await read(reader, 1) == b"A"
+
+    asyncio.run(scenario())
+
+
+def test_a_malformed_request_and_a_bug_both_close_only_their_connection() -> None:
+    async def scenario() -> None:
+        for request in (b"bad", b"bug"):
+            owner = Owner()
+            async with connected(owner) as (reader, writer):
+                writer.write(framed(request, b"A"))
+                with suppress(ConnectionResetError):
+                    assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b""
+                assert owner.started == [request]
+
+    asyncio.run(scenario())
+
+
+def test_draining_answers_what_was_accepted_and_then_closes() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"wait"))
+            await owner.until_started(b"wait")
+            owner.connection.drain()
+            writer.write(framed(b"A"))
+            owner.futures[b"wait"].set_result("done")
+            assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b"done"
+            assert owner.started == [b"wait"]
+
+    asyncio.run(scenario())
+
+
+def test_a_client_that_goes_away_cancels_what_it_waited_for() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (_, writer):
+            writer.write(framed(b"wait"))
+            await owner.until_started(b"wait")
+            writer.transport.abort()
+            await asyncio.wait_for(owner.gone.wait(), TIMEOUT_S)
+            assert owner.futures[b"wait"].cancelled()
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_answers_by_itself_holds_back_the_next_one() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"self", b"A"))
+            await owner.until_started(b"self")
+            assert owner.connection.in_flight == 1
+            owner.connection.answer_held(b"done")
+            assert await read(reader, 5) == b"doneA"
+            assert owner.connection.in_flight == 0
+
+    asyncio.run(scenario())
+
+
+def test_a_held_request_that_starts_again_keeps_its_place() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"self", b"A"))
+            await owner.until_started(b"self")
+            owner.connection.start_again(b"again")
+            assert await read(reader, 6) == b"againA"
+
+    asyncio.run(scenario())
+
+
+def test_draining_waits_for_a_held_request() -> None:
+    async def scenario() -> None:
+        for start_again in (False, True):
+            owner = Owner()
+            async with connected(owner) as (reader, writer):
+                writer.write(framed(b"self"))
+                await owner.until_started(b"self")
+                owner.connection.drain()
+                if start_again:
+                    owner.connection.start_again(b"done")
+                else:
+                    owner.connection.answer_held(b"done")
+                assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b"done"
+
+    asyncio.run(scenario())

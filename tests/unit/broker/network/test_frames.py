@@ -1,0 +1,88 @@
+"""A receive buffer hands out exactly the frames that were sent, however the bytes arrive."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.broker.network.frames import BASE_CAPACITY_BYTES, FrameRefused, ReceiveBuffer
+
+MAX_FRAME_BYTES = 1 << 20
+
+
+def feed(buffer: ReceiveBuffer, data: bytes, chunk: int) -> list[bytes]:
+    """Writes `data` in chunks as a transport would; copies the frames that come out."""
+    frames = []
+    pos = 0
+    while pos < len(data):
+        room = buffer.writable()
+        count = min(len(room), chunk, len(data) - pos)
+        assert count > 0, "the transport would see a full buffer and close"
+        room[:count] = data[pos : pos + count]
+        pos += count
+        buffer.received(count)
+        while (frame := buffer.next_frame()) is not None:
+            frames.append(bytes(frame))
+    return frames
+
+
+def framed(payloads: list[bytes]) -> bytes:
+    return b"".join(len(payload).to_bytes(4, "big") + payload for payload in payloads)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.one_of(st.integers(0, 300), st.integers(0, 200_000)), max_size=12),
+    chunk=st.one_of(st.integers(1, 64), st.integers(1000, 100_000)),
+)
+def test_frames_come_out_as_they_were_sent_in_any_chunks(sizes: list[int], chunk: int) -> None:
+    if chunk < 64:
+        sizes = [min(size, 4000) for size in sizes]
+    payloads = [bytes([i % 251]) * size for i, size in enumerate(sizes)]
+    assert feed(ReceiveBuffer(MAX_FRAME_BYTES), framed(payloads), chunk) == payloads
+
+
+def test_one_byte_at_a_time_is_enough() -> None:
+    payloads = [b"abc", b"", b"x" * 100]
+    assert feed(ReceiveBuffer(MAX_FRAME_BYTES), framed(payloads), 1) == payloads
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), MAX_FRAME_BYTES + 1, 2**31 - 1])
+def test_a_size_outside_the_limits_is_refused_before_anything_is_allocated(size: int) -> None:
+    buffer = ReceiveBuffer(MAX_FRAME_BYTES)
+    buffer.writable()[:4] = size.to_bytes(4, "big", signed=True)
+    buffer.received(4)
+    with pytest.raises(FrameRefused, match=str(size)):
+        buffer.next_frame()
+    assert buffer.capacity == BASE_CAPACITY_BYTES
+
+
+def test_memory_follows_what_arrived_not_what_a_frame_claims() -> None:
+    buffer = ReceiveBuffer(100 << 20)
+    claimed = (50 << 20).to_bytes(4, "big")
+    assert feed(buffer, claimed + b"x" * 10, 100) == []
+    assert buffer.capacity == BASE_CAPACITY_BYTES
+    assert feed(buffer, b"x" * 100_000, 4096) == []
+    assert buffer.capacity <= 4 * 100_000
+
+
+def test_a_buffer_that_grew_shrinks_again_with_small_frames() -> None:
+    buffer = ReceiveBuffer(MAX_FRAME_BYTES)
+    feed(buffer, framed([b"x" * 900_000]), 1 << 20)
+    grown = buffer.capacity
+    feed(buffer, framed([b"y" * 10] * 20_000), 140)
+    assert buffer.capacity < grown // 4
+
+
+def test_an_idle_connection_gives_its_memory_back() -> None:
+    buffer = ReceiveBuffer(MAX_FRAME_BYTES)
+    feed(buffer, framed([b"x" * 900_000]), 1 << 20)
+    buffer.release()
+    assert buffer.capacity == BASE_CAPACITY_BYTES
+
+
+def test_a_half_received_frame_is_not_given_back() -> None:
+    buffer = ReceiveBuffer(MAX_FRAME_BYTES)
+    whole = framed([b"x" * 900_000])
+    assert feed(buffer, whole[:-1], 1 << 20) == []
+    buffer.release()
+    assert feed(buffer, whole[-1:], 1) == [b"x" * 900_000]

@@ -1,0 +1,121 @@
+"""A follower that lags behind is sent what it lacks turn by turn, and holds up nobody."""
+
+from headrace.broker.replication.follower_fetch_session import CATCH_UP_BYTES
+from headrace.broker.replication.replication_slices import BATCH_COST, TURN_COST
+from headrace.protocol.errors import ErrorCode
+from headrace.records.batch import headers
+from support.brokers.follower_session import FOLLOWER, LIFE, ME, RATE, Led, append
+
+LARGE = b"x" * 100_000
+OTHER = 3
+LIVE = {ME: 10, FOLLOWER: LIFE, OTHER: 30}
+
+
+def behind(partitions: int = 2, batches: int = 8) -> Led:
+    """The follower is in sync nowhere, and has nothing of any partition."""
+    led = Led(0)
+    led.leaders = [led.lead(index, isr=(ME,)) for index in range(partitions)]
+    for leader in led.leaders:
+        for _ in range(batches):
+            append(leader, [LARGE])
+    led.ask(*((index, 0) for index in range(partitions)))
+    return led
+
+
+def test_one_turn_is_sent_at_a_time_and_the_next_waits() -> None:
+    led = behind()
+    assert led.is_due
+    (told,) = led.answer().values()
+    assert 0 < len(told.records or b"") <= CATCH_UP_BYTES
+    assert not led.is_due
+    assert not led.answer()
+    wait_s = led.session.held_s(led.now)
+    assert wait_s is not None
+    assert wait_s > len(told.records or b"") / RATE
+    led.now += wait_s
+    assert led.is_due
+    assert list(led.answer()) == [1 - told.partition_index]  # in turn
+
+
+def test_partitions_take_turns_however_soon_the_last_one_is_asked_for_again() -> None:
+    led = behind(partitions=3)
+    taken = [0, 0, 0]
+    for _ in range(6):
+        (told,) = led.answer().values()
+        index = told.partition_index
+        taken[index] += 1
+        wait_s = led.session.held_s(led.now)
+        assert wait_s is not None
+        led.now += wait_s
+        led.ask((index, 2 * taken[index]))
+    assert taken == [2, 2, 2]
+
+
+def test_a_batch_that_is_larger_than_a_turn_goes_alone() -> None:
+    led = behind(partitions=1, batches=0)
+    append(led.leaders[0], [LARGE * 9])
+    append(led.leaders[0])
+    (told,) = led.answer().values()
+    assert len(told.records or b"") > 9 * len(LARGE)
+    led.ask((0, 1))
+    assert not led.is_due
+
+
+def test_a_turn_has_not_more_than_some_batches_however_small() -> None:
+    led = behind(partitions=1, batches=0)
+    for _ in range(300):
+        append(led.leaders[0], [b"x"])
+    told = led.answer()[0].records or b""
+    assert 64 < len(list(headers(told))) < TURN_COST // BATCH_COST
+
+
+def test_in_sync_partitions_do_not_wait_for_those_that_lag() -> None:
+    led = behind(partitions=1)
+    in_sync = led.lead(1)
+    led.answer()
+    led.ask((1, 0))
+    assert set(led.answer()) == {1}  # its watermark
+    append(in_sync)
+    assert led.is_due
+    assert set(led.answer()) == {1}
+
+
+def test_what_is_appended_meanwhile_makes_the_wait_shorter() -> None:
+    led = behind(partitions=1)
+    (told,) = led.answer().values()
+    led.ask((0, len(told.records or b"") // len(LARGE)))
+    assert not led.is_due
+    before_s = led.session.held_s(led.now)
+    append(led.leaders[0], [LARGE])
+    after_s = led.session.held_s(led.now)
+    assert before_s is not None
+    assert after_s is not None
+    assert before_s - after_s >= 2 * len(LARGE) / RATE
+
+
+def test_a_follower_that_is_to_join_is_held_no_longer() -> None:
+    led = Led(0)
+    leader = led.lead(0, isr=(ME, OTHER))
+    for _ in range(8):
+        append(leader, [LARGE])  # the other one in sync does not have them: nothing is committed
+    led.ask((0, 0))
+    led.answer()
+    led.ask((0, 0))
+    assert not led.is_due
+    leader.propose_joining({FOLLOWER}, LIVE)
+    assert leader.awaits(FOLLOWER)
+    assert led.is_due
+    told = led.answer()[0].records
+    assert told is not None
+    assert len(told) > CATCH_UP_BYTES
+
+
+def test_a_partition_that_is_held_still_tells_that_its_leader_is_gone() -> None:
+    led = behind()
+    (told,) = led.answer().values()
+    assert not led.is_due
+    held = 1 - told.partition_index
+    led.table.by_name["t"].put(held, None)
+    led.leaders[held].close()
+    assert led.is_due
+    assert led.answer()[held].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

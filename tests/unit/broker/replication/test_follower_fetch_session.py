@@ -1,0 +1,110 @@
+"""What a follower's session is told, and when: news only, errors once, nobody starved."""
+
+from headrace.protocol.errors import ErrorCode
+from support.brokers.follower_session import FOLLOWER, TOPIC_ID, Led, append
+
+
+def test_only_partitions_with_news_are_told() -> None:
+    led = Led()
+    led.ask((0, 0), (1, 0), (2, 0))
+    assert not led.is_due
+    assert set(led.answer()) == {0, 1, 2}
+    assert led.answer() == {}
+    append(led.leaders[1])
+    assert led.is_due
+    assert list(led.answer()) == [1]
+    assert not led.is_due  # until the follower says that it has it
+
+
+def test_a_watermark_is_told_with_what_comes_next_and_does_not_come_alone() -> None:
+    led = Led()
+    led.ask((0, 0), (1, 0))
+    led.answer()
+    end = append(led.leaders[0])
+    assert led.answer()[0].high_watermark == 0
+    led.ask((0, end))
+    assert led.leaders[0].high_watermark == end
+    assert not led.is_due
+    append(led.leaders[1])
+    told = led.answer()
+    assert (told[0].high_watermark, told[0].records) == (end, b"")
+    assert told[1].records
+    assert 0 not in led.answer()
+
+
+def test_a_position_that_diverges_is_answered_and_does_not_count() -> None:
+    led = Led()
+    append(led.leaders[0])
+    leader = led.lead(0, epoch=3)
+    append(leader)
+    append(leader)
+    led.ask((0, 2), last_epoch=2, epoch=3)
+    assert led.is_due
+    diverging = led.answer()[0].diverging_epoch
+    assert (diverging.epoch, diverging.end_offset) == (0, 1)
+    assert leader.progress[FOLLOWER].log_end == -1
+    assert leader.high_watermark == 0
+
+
+def test_another_epoch_is_refused_and_does_not_count() -> None:
+    led = Led()
+    leader = led.lead(0, epoch=2)
+    append(leader)
+    for epoch, code in (
+        (1, ErrorCode.FENCED_LEADER_EPOCH),
+        (3, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ):
+        led.ask((0, 1), epoch=epoch)
+        assert led.is_due
+        assert led.answer()[0].error_code == code
+        assert led.answer() == {}  # once, and not again until it is named again
+    assert leader.progress[FOLLOWER].log_end == -1
+
+
+def test_a_leader_that_is_gone_is_told_at_once() -> None:
+    led = Led()
+    led.ask((0, 0))
+    led.answer()
+    before = led.leaders[0]
+    led.table.by_name["t"].put(0, None)
+    before.close()
+    assert led.is_due
+    assert led.answer()[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_who_holds_no_replica_gets_nothing() -> None:
+    led = Led()
+    append(led.leaders[0])
+    led.session.replica_id = 9
+    led.ask((0, 0))
+    data = led.answer()[0]
+    assert (data.error_code, data.records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+
+
+def test_a_busy_partition_does_not_starve_the_others() -> None:
+    led = Led()
+    for leader in led.leaders:
+        append(leader, [bytes(600)])
+        append(leader, [bytes(600)])
+    offsets = {0: 0, 1: 0, 2: 0}
+    served: list[int] = []
+    led.ask(*offsets.items())
+    while any(offset < 2 for offset in offsets.values()):
+        for index, data in led.answer(max_bytes=700).items():
+            if data.records:
+                served.append(index)
+                offsets[index] += 1
+                led.ask((index, offsets[index]))
+    assert served == [0, 1, 2, 0, 1, 2]
+
+
+def test_what_is_forgotten_is_not_told_and_listens_no_more() -> None:
+    led = Led()
+    led.ask((0, 0), (1, 0))
+    led.answer()
+    led.session.forget([(TOPIC_ID, 0)])
+    append(led.leaders[0])
+    assert not led.is_due
+    led.session.close()
+    append(led.leaders[1])
+    assert led.answer() == {}

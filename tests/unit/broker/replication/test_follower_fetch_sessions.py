@@ -1,0 +1,59 @@
+"""A follower's fetch session lasts as long as the registration that it began under."""
+
+from functools import partial
+from random import Random
+
+from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
+from headrace.broker.replication.follower_fetch_session import (
+    Fetched,
+    FollowerFetchSession,
+    FollowerFetchSessions,
+)
+from headrace.protocol.errors import ErrorCode
+from headrace.replication.leader import Leader
+from headrace.replication.replica import Replica
+from headrace.storage.log.log import Log
+from headrace.storage.state.log_config import LogConfig
+
+TOPIC_ID = b"t" * 16
+
+
+class Unthrottled:
+    def holds_back(self, leader: Leader, replica_id: int) -> bool:
+        return False
+
+    def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None:
+        pass
+
+
+def no_log(_replica: Replica, _config: LogConfig) -> Log:
+    raise AssertionError
+
+
+def test_a_follower_that_registered_anew_names_all_its_partitions_again() -> None:
+    # Found by the simulator: an idle partition stayed out of sync after its follower's session
+    # with the store had expired, because no fetch named it under the new broker epoch.
+    sessions = FollowerFetchSessions(Random(1), Unthrottled(), partial(CatchUpThrottle, 1 << 20))
+    first = sessions.begin(2, broker_epoch=10, session_id=0, epoch=0)
+    assert isinstance(first, FollowerFetchSession)
+    assert sessions.begin(2, 10, first.session_id, 1) is first
+    assert sessions.begin(2, 11, first.session_id, 2) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    again = sessions.begin(2, 11, session_id=0, epoch=0)
+    assert isinstance(again, FollowerFetchSession)
+    assert again.broker_epoch == 11
+
+
+def test_a_follower_is_heard_as_long_as_its_session_goes_on() -> None:
+    # Found by the simulator: a follower that fetched an idle partition while it was still in sync,
+    # and was then put out of the set by older news, never joined again.
+    table = PartitionTable(no_log)
+    sessions = FollowerFetchSessions(Random(1), Unthrottled(), partial(CatchUpThrottle, 1 << 20))
+    session = sessions.begin(2, 10, session_id=0, epoch=0)
+    assert isinstance(session, FollowerFetchSession)
+    session.ask(table, [Fetched(TOPIC_ID, 0, 0, -1, 0, 0, 1)], now=100.0)
+    assert sessions.is_heard(2, 10, (TOPIC_ID, 0), since=99.0)
+    assert not sessions.is_heard(2, 10, (TOPIC_ID, 0), since=101.0)
+    assert not sessions.is_heard(2, 11, (TOPIC_ID, 0), since=99.0)
+    assert not sessions.is_heard(2, 10, (TOPIC_ID, 1), since=99.0)
+    assert not sessions.is_heard(3, 10, (TOPIC_ID, 0), since=99.0)

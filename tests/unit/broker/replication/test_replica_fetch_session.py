@@ -1,0 +1,141 @@
+"""A follower's fetch session: what its leader is told, and what it may still count."""
+
+from types import SimpleNamespace
+from typing import cast
+
+from headrace.broker.replication.partition_fetch_state import Key
+from headrace.broker.replication.replica_fetch_session import ReplicaFetchSession
+from headrace.replication.follower import Follower
+
+TOPIC_ID = b"t" * 16
+
+
+def a_follower(index: int = 0) -> Follower:
+    return cast("Follower", SimpleNamespace(topic_id=TOPIC_ID, index=index))
+
+
+def fetch(session: ReplicaFetchSession) -> tuple[list[Key], list[Key]]:
+    """Makes a fetch as a fetcher does: what it names, and what it says is forgotten."""
+    session.next_fetch()
+    named = list(session.due)
+    for state in session.due.values():
+        state.named_in = session.number
+        state.in_session = True
+    session.due.clear()
+    forgotten = [(each.topic_id, each.partitions[0]) for each in session.forgotten()]
+    session.told()
+    return named, forgotten
+
+
+def keys(*indexes: int) -> list[Key]:
+    return [(TOPIC_ID, index) for index in indexes]
+
+
+def copying(*followers: Follower) -> ReplicaFetchSession:
+    session = ReplicaFetchSession()
+    session.begin()
+    for follower in followers:
+        session.add(follower)
+    return session
+
+
+def test_a_partition_is_named_once_and_again_when_it_has_changed() -> None:
+    first, second = a_follower(0), a_follower(1)
+    session = copying(first, second)
+    assert fetch(session) == (keys(0, 1), [])
+    assert not session.has_changes
+    session.add(second)
+    assert fetch(session) == (keys(1), [])
+
+
+def test_what_is_removed_is_told_once_and_only_if_the_leader_knew_it() -> None:
+    known, unknown = a_follower(0), a_follower(1)
+    session = copying(known)
+    fetch(session)
+    session.add(unknown)
+    assert session.remove(known)
+    assert session.remove(unknown)
+    assert session.has_changes
+    assert fetch(session) == ([], keys(0))
+    assert fetch(session) == ([], [])
+    assert not session.is_needed
+
+
+def test_what_is_copied_again_is_not_forgotten() -> None:
+    follower = a_follower()
+    session = copying(follower)
+    fetch(session)
+    session.remove(follower)
+    session.add(follower)
+    assert fetch(session) == (keys(0), [])
+
+
+def test_another_follower_takes_the_place_of_the_one_before() -> None:
+    before, after = a_follower(), a_follower()
+    session = copying(before)
+    fetch(session)
+    dropped = session.states[keys(0)[0]]
+    session.add(after)
+    assert dropped.gone
+    assert not session.remove(before)
+    session.drop(dropped)  # which comes late
+    assert [each.follower for each in session.states.values()] == [after]
+    assert fetch(session) == (keys(0), [])
+
+
+def test_a_new_session_names_everything_and_answers_of_the_old_one_are_over() -> None:
+    first, second = a_follower(0), a_follower(1)
+    session = copying(first, second)
+    fetch(session)
+    session.answered(session.number, 5)
+    session.remove(second)
+    session.begin()
+    assert (session.session_id, session.epoch) == (0, 0)
+    assert session.began > session.number
+    assert fetch(session) == (keys(0), [])
+    assert (session.began, session.epoch) == (session.number, 1)
+
+
+def test_a_leader_knows_of_a_parting_when_it_answers_the_fetch_that_tells_it() -> None:
+    follower = a_follower()
+    session = copying(follower)
+    fetch(session)
+    waiting = session.number
+    assert session.part_from(follower)
+    fetch(session)
+    telling = session.number
+    session.answered(waiting, 5)
+    assert not session.has_parted_from(keys(0)[0])
+    assert session.is_needed
+    session.answered(telling, 5)
+    assert session.has_parted_from(keys(0)[0])
+
+
+def test_a_parting_is_not_over_with_the_session() -> None:
+    # The leader may count a fetch of the old one until it has seen the new one.
+    follower = a_follower()
+    session = copying(follower)
+    fetch(session)
+    session.part_from(follower)
+    session.begin()
+    assert not session.has_parted_from(keys(0)[0])
+    fetch(session)
+    session.answered(session.number, 6)
+    assert session.has_parted_from(keys(0)[0])
+
+
+def test_nothing_is_to_part_from_where_the_leader_never_heard_of_it() -> None:
+    follower = a_follower()
+    session = copying(follower)
+    session.part_from(follower)
+    assert session.has_parted_from(keys(0)[0])
+
+
+def test_a_new_leader_ends_the_wait_for_a_parting() -> None:
+    # Its epoch is another, and that fences what comes late.
+    follower = a_follower()
+    session = copying(follower)
+    fetch(session)
+    session.part_from(follower)
+    assert not session.remove(follower)
+    assert session.has_parted_from(keys(0)[0])

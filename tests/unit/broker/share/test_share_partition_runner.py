@@ -1,0 +1,43 @@
+"""Share partitions at work: what becomes of questions whose answers come late."""
+
+import asyncio
+import gc
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import create_autospec
+
+from headrace.broker.node import Broker
+from headrace.broker.share.share_partition_runner import AcknowledgeOutcome, SharePartitionRunner
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.share_state.share_state_shard import ReadState
+from headrace.coordinator.share_state.stored_state import SharePartitionKey
+from headrace.protocol.errors import ErrorCode
+from headrace.replication.sole_leader import SoleLeader
+
+KEY = SharePartitionKey("group", bytes(16), 0)
+
+
+def test_a_refusal_that_comes_after_the_end_is_not_reported_as_lost() -> None:
+    """As it was in seed 400005: the leader had been replaced while it read the stored state."""
+    reported: list[dict[str, Any]] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: reported.append(context))
+        end_while_it_loads(loop.create_future())
+        await asyncio.sleep(0)
+        gc.collect()
+
+    asyncio.run(main())
+    assert reported == []
+
+
+def end_while_it_loads(reading: "asyncio.Future[ReadState]") -> None:
+    coordinator = SimpleNamespace(elsewhere=lambda _key: None, run=lambda _key, _decide: reading)
+    broker = cast("Broker", SimpleNamespace(share_state=coordinator))
+    live = SharePartitionRunner(
+        broker, KEY, create_autospec(SoleLeader, epoch=4), lambda _live: None
+    )
+    live.load()
+    live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    reading.set_exception(CoordinatorError(ErrorCode.FENCED_LEADER_EPOCH))

@@ -1,0 +1,92 @@
+"""When the end of a transaction is told to its coordinator, and told again."""
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+from unittest.mock import create_autospec
+
+import pytest
+
+from headrace.broker.node import Broker
+from headrace.broker.transactions.txn_markers import TxnMarkers
+from headrace.coordinator.common.errors import CoordinatorError
+from headrace.coordinator.transaction.marker_request import WriteMarkers
+from headrace.protocol.errors import ErrorCode
+from headrace.replication.sole_leader import SoleLeader
+
+ENDED = WriteMarkers("mover", 7, 3, False, frozenset(), 2)
+
+
+class Coordinator:
+    """Answers what it is given, one after the other, and then that all is well."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *errors: ErrorCode) -> None:
+        self._loop = loop
+        self._errors = list(errors)
+        self.asked = 0
+
+    def run_partition(self, index: int, decide: object) -> "asyncio.Future[None]":
+        self.asked += 1
+        done: asyncio.Future[None] = self._loop.create_future()
+        if self._errors:
+            done.set_exception(CoordinatorError(self._errors.pop(0)))
+        else:
+            done.set_result(None)
+        return done
+
+
+class Timers:
+    """Everything is due at once."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+        callback()
+
+
+class Partitions:
+    """The coordinator's partition, which this broker leads or does not."""
+
+    def __init__(self, *, led: bool) -> None:
+        self._led = led
+
+    def find(self, topic: str, index: int) -> SoleLeader | ErrorCode:
+        return (
+            create_autospec(SoleLeader, epoch=4) if self._led else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        )
+
+
+class Host:
+    """What the markers need of their broker."""
+
+    stopping = False
+
+    def __init__(self, transactions: Coordinator, *, leads: bool) -> None:
+        self.transactions = transactions
+        self.timers = Timers()
+        self.partitions = Partitions(led=leads)
+
+
+def times_asked(*errors: ErrorCode, leads: bool = True) -> int:
+    async def told() -> int:
+        coordinator = Coordinator(asyncio.get_running_loop(), *errors)
+        host = Host(coordinator, leads=leads)
+        TxnMarkers(cast("Broker", host)).perform(0, ENDED)
+        return coordinator.asked
+
+    return asyncio.run(told())
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,  # too few replicas of its log are in sync
+        ErrorCode.NOT_COORDINATOR,  # its disk is full: seed 60607 of the simulator
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ],
+)
+def test_a_coordinator_that_could_not_write_is_told_again(busy: ErrorCode) -> None:
+    """Nobody else would ever tell it: the transaction would be about to end for good."""
+    assert times_asked(busy, busy, busy) == 4
+
+
+def test_a_coordinator_that_another_broker_leads_now_asks_by_itself() -> None:
+    assert times_asked(ErrorCode.NOT_COORDINATOR, leads=False) == 1

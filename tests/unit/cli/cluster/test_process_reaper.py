@@ -1,0 +1,59 @@
+"""Processes end when the command that started them is killed, in their order."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from support.waiting import wait_for
+
+CHILD = """
+import signal, sys, time
+
+def end(*_):
+    with open(sys.argv[1], "a") as order:
+        order.write(sys.argv[2] + chr(10))
+    sys.exit()
+
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+COMMAND = """
+import subprocess, sys, time
+from headrace.cli.cluster.process_reaper import ProcessReaper
+
+guardian = ProcessReaper()
+guardian.remove(sys.argv[1])
+for name, tell in (("first", guardian.first), ("last", guardian.last)):
+    child = subprocess.Popen(
+        [sys.executable, "-c", sys.argv[3], sys.argv[2], name], stdout=subprocess.PIPE
+    )
+    child.stdout.readline()
+    tell(child.pid)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_children_end_in_order_and_the_directory_goes_when_the_command_is_killed(
+    tmp_path: Path,
+) -> None:
+    folder, order = tmp_path / "ephemeral", tmp_path / "order"
+    (folder / "data").mkdir(parents=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, str(folder), str(order), CHILD],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        for line in process.stdout:
+            if line == "ready\n":
+                break
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    wait_for(lambda: not folder.exists(), "the directory is gone", deadline_s=60)
+    assert order.read_text().split() == ["first", "last"]

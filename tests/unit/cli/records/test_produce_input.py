@@ -1,0 +1,94 @@
+"""Records to produce, from lines, JSON or a whole file."""
+
+import pytest
+
+from headrace.cli.exits import CommandFailed
+from headrace.cli.records.format_string import Codings, PrintableRecord
+from headrace.cli.records.produce_input import (
+    InputForm,
+    InputRecord,
+    Shape,
+    from_text,
+    parse_headers,
+    records_of,
+)
+from headrace.cli.records.record_output import facts_of, printer_of
+from headrace.cli.records.value_encoding import ValueEncoding
+
+
+def read(form: InputForm, data: bytes, shape: Shape | None = None) -> list[InputRecord]:
+    return list(records_of(form, data.splitlines(keepends=True), shape or Shape()))
+
+
+def test_each_line_is_a_value_without_its_end() -> None:
+    values = [each.value for each in read(InputForm.LINES, b"a\nb\r\n\nlast")]
+    assert values == [b"a", b"b", b"", b"last"]
+
+
+def test_bytes_that_are_no_text_pass_unchanged() -> None:
+    assert read(InputForm.LINES, b"\xff\xfe\n")[0].value == b"\xff\xfe"
+
+
+def test_a_separator_splits_keys_off_at_its_first_place() -> None:
+    (record,) = read(InputForm.LINES, b"k:v:w\n", Shape(separator=b":"))
+    assert (record.key, record.value) == (b"k", b"v:w")
+
+
+def test_a_line_without_the_separator_is_named() -> None:
+    with pytest.raises(CommandFailed, match=r"line 2: no key separator ':' in 'oops'"):
+        read(InputForm.LINES, b"a:b\noops\n", Shape(separator=b":"))
+
+
+def test_empty_can_mean_null() -> None:
+    records = read(InputForm.LINES, b"k:\n:v\n", Shape(separator=b":", empty_is_null=True))
+    assert [(each.key, each.value) for each in records] == [(b"k", None), (None, b"v")]
+
+
+def test_numbers_and_bytes_are_encoded() -> None:
+    shape = Shape(codings=Codings(ValueEncoding.INT32, ValueEncoding.HEX), separator=b" ")
+    (record,) = read(InputForm.LINES, b"7 ff00\n", shape)
+    assert (record.key, record.value) == (b"\0\0\0\7", b"\xff\0")
+    with pytest.raises(CommandFailed, match="line 1: 'x' is no int32"):
+        read(InputForm.LINES, b"x ff\n", shape)
+
+
+def test_raw_is_one_record_with_everything() -> None:
+    (record,) = read(InputForm.RAW, b"a\nb\n", Shape(key=b"k"))
+    assert (record.key, record.value) == (b"k", b"a\nb\n")
+
+
+def test_json_carries_key_headers_partition_and_timestamp() -> None:
+    line = b'{"key":"k","value":"v","headers":{"a":"1","b":null},"partition":2,"timestamp":5}\n\n'
+    (record,) = read(InputForm.JSON, line)
+    assert record == InputRecord(b"k", b"v", [("a", b"1"), ("b", None)], 2, 5)
+
+
+def test_what_consume_prints_as_json_is_what_produce_reads() -> None:
+    record = PrintableRecord("t", 1, 9, 77, b"k", None, [("h", b"x"), ("n", None)])
+    line = printer_of("json", Codings())(record, 1)
+    (back,) = read(InputForm.JSON, line)
+    assert back == InputRecord(b"k", None, [("h", b"x"), ("n", None)], 1, 77)
+    assert facts_of(record, Codings())["timestamp"] == 77
+
+
+def test_a_json_value_that_is_no_text_is_sent_as_json() -> None:
+    (record,) = read(InputForm.JSON, b'{"value": {"a": 1}}')
+    assert record.value == b'{"a":1}'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"{", b"[]", b'{"key": "k"}', b'{"value": "v", "partition": "x"}', b'{"value":1,"headers":3}'],
+)
+def test_json_that_is_no_record_is_refused_with_its_line(line: bytes) -> None:
+    with pytest.raises(CommandFailed, match="line 1: "):
+        read(InputForm.JSON, line)
+
+
+def test_headers_and_values_of_the_command_line() -> None:
+    assert parse_headers(["a=1=2", "b"], ValueEncoding.TEXT) == [("a", b"1=2"), ("b", None)]
+    assert from_text("v", Shape(key=b"k")) == InputRecord(b"k", b"v")
+    with pytest.raises(CommandFailed, match="--header"):
+        parse_headers(["=1"], ValueEncoding.TEXT)
+    with pytest.raises(CommandFailed, match="--value"):
+        from_text("x", Shape(codings=Codings(value=ValueEncoding.INT8)))

@@ -1,0 +1,131 @@
+"""The image changes only by records, and never in place."""
+
+import pytest
+
+from headrace.cluster.image import ImageError, MetadataImage
+from headrace.cluster.records import (
+    BrokerFenced,
+    BrokerRegistered,
+    BrokerUnregistered,
+    ConfigChanged,
+    FeatureSet,
+    LeaderReturned,
+    PartitionChanged,
+    PartitionsAdded,
+    TopicCreated,
+    TopicDeleted,
+)
+from headrace.cluster.resources import CLUSTER_DEFAULT, topic_resource
+from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
+
+ONE = Partition(replicas=(1,), isr=(1,), leader=1)
+A, B = b"a" * 16, b"b" * 16
+
+
+def with_topic() -> MetadataImage:
+    return MetadataImage().apply([TopicCreated("a.b", A, (ONE, ONE))])
+
+
+def test_a_topic_is_found_by_name_and_by_id_as_the_same_object() -> None:
+    image = with_topic()
+    assert image.topics["a.b"] is image.topics_by_id[A]
+    assert image.partition("a.b", 1) is ONE
+    assert image.partition("a.b", 2) is None
+    assert image.partition("a.b", -1) is None
+    assert image.partition("nope", 0) is None
+    assert (image.version, image.partition_count) == (1, 2)
+
+
+def test_the_image_before_a_change_stays_as_it_was() -> None:
+    before = with_topic()
+    after = before.apply([TopicDeleted(A), ConfigChanged(CLUSTER_DEFAULT, "x", "1")])
+    assert "a.b" in before.topics
+    assert A in before.topics_by_id
+    assert before.config(CLUSTER_DEFAULT) == {}
+    assert after.topics == {}
+    assert after.topics_by_id == {}
+
+
+def test_tables_that_a_change_does_not_touch_are_shared() -> None:
+    before = with_topic()
+    after = before.apply([FeatureSet("share.version", 1)])
+    assert after.topics is before.topics
+    assert after.version == before.version + 1
+
+
+def test_a_deleted_topic_takes_its_configs_and_its_collision_with_it() -> None:
+    image = with_topic().apply([ConfigChanged(topic_resource("a.b"), "x", "1")])
+    assert image.collisions == {"a_b": "a.b"}
+    gone = image.apply([TopicDeleted(A)])
+    assert gone.collisions == {}
+    assert gone.configs == {}
+    assert gone.partition_count == 0
+
+
+def test_a_topic_deleted_and_created_again_in_one_batch_has_the_new_id() -> None:
+    image = with_topic().apply([TopicDeleted(A), TopicCreated("a.b", B, (ONE,))])
+    assert image.topics["a.b"].topic_id == B
+    assert A not in image.topics_by_id
+    assert image.partition_count == 1
+
+
+def test_partitions_grow_and_change() -> None:
+    moved = ONE._replace(leader_epoch=5)
+    image = with_topic().apply([PartitionsAdded(A, (ONE,)), PartitionChanged(A, 2, moved)])
+    assert image.topics["a.b"].partitions == (ONE, ONE, moved)
+    assert image.topics["a.b"] is image.topics_by_id[A]
+
+
+def test_a_returned_leader_gets_a_new_epoch_only_where_it_leads() -> None:
+    other = ONE._replace(leader=2)
+    image = MetadataImage().apply([TopicCreated("t", A, (ONE, other, ONE)), LeaderReturned(1)])
+    first, second, third = image.topics["t"].partitions
+    assert (first.leader_epoch, first.partition_epoch) == (1, 1)
+    assert second is other
+    assert first is third, "partitions in one state are one object"
+
+
+def test_brokers_come_are_fenced_and_go() -> None:
+    broker = BrokerRegistration(1, 5, (Endpoint("PLAINTEXT", "localhost", 1),))
+    image = MetadataImage().apply([BrokerRegistered(broker)])
+    assert image.live_brokers() == [broker]
+    assert broker.endpoint("PLAINTEXT") == broker.endpoints[0]
+    assert broker.endpoint("SSL") is None
+    fenced = image.apply([BrokerFenced(1)])
+    assert fenced.live_brokers() == []
+    assert fenced.apply([BrokerUnregistered(1)]).brokers == {}
+
+
+def test_a_config_that_loses_its_last_value_is_gone() -> None:
+    image = MetadataImage().apply([ConfigChanged(CLUSTER_DEFAULT, "x", "1")])
+    assert image.config(CLUSTER_DEFAULT) == {"x": "1"}
+    assert image.apply([ConfigChanged(CLUSTER_DEFAULT, "x", None)]).configs == {}
+
+
+def test_a_feature_at_level_zero_is_gone() -> None:
+    image = MetadataImage().apply([FeatureSet("f", 2)])
+    assert image.features == {"f": 2}
+    assert image.apply([FeatureSet("f", 0)]).features == {}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        TopicCreated("a.b", B, (ONE,)),
+        TopicCreated("other", A, (ONE,)),
+        TopicCreated("empty", B, ()),
+        TopicDeleted(B),
+        PartitionsAdded(B, (ONE,)),
+        PartitionChanged(A, 2, ONE),
+        PartitionChanged(A, -1, ONE),
+    ],
+)
+def test_a_record_made_for_another_image_is_refused(record: TopicCreated) -> None:
+    with pytest.raises(ImageError):
+        with_topic().apply([record])
+
+
+def test_internal_topics_are_known_by_name() -> None:
+    image = MetadataImage().apply([TopicCreated("__consumer_offsets", A, (ONE,))])
+    assert image.topics["__consumer_offsets"].internal
+    assert not with_topic().topics["a.b"].internal

@@ -1,0 +1,52 @@
+"""Work that Spark's workers do elsewhere: their files must be seen, and code must come along."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark import cloudpickle
+
+from headrace.pipeline.batch.batch_job import check_seen
+from headrace.pipeline.batch.transform import _loaded, _ship
+from headrace.pipeline.sinks.table_sink import SinkError
+
+STEP = """
+RATE = 3
+
+def price(amount):
+    return amount * RATE
+
+def step(rows):
+    return price
+"""
+
+
+def test_files_on_another_disk_are_noticed_before_they_are_committed(tmp_path: Path) -> None:
+    there = tmp_path / "there.parquet"
+    there.touch()
+    check_seen([there], str(tmp_path))
+    with pytest.raises(SinkError, match="share under the same path"):
+        check_seen([there, tmp_path / "elsewhere.parquet"], str(tmp_path))
+
+
+def test_a_steps_functions_reach_workers_that_do_not_have_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "step_of_mine.py"
+    file.write_text(STEP)
+    module, function = _loaded(f"{file}:step")
+    _ship(module)
+    price = function(None)  # type: ignore[arg-type]
+    shipped = tmp_path / "shipped"
+    shipped.write_bytes(cloudpickle.dumps(price))
+    file.unlink()
+    code = "import pickle, sys; print(pickle.load(open(sys.argv[1], 'rb'))(14))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(shipped)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "42"
+
+
+def test_what_is_installed_is_expected_to_be_there() -> None:
+    module, function = _loaded("json:dumps")
+    _ship(module)
+    assert len(cloudpickle.dumps(function)) < 200  # its name, not its code

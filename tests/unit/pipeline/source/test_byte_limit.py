@@ -1,0 +1,45 @@
+"""Whoever takes records so many at a time is not given more bytes than it can hold."""
+
+import pytest
+
+from headrace.pipeline.source.byte_limit import ByteLimit, ByteLimitWatch, RecordsTooLarge
+from headrace.records.arrow.columns import RecordArrays
+from headrace.records.arrow.decoder import decode_batches
+from headrace.records.record import Record, build_batch
+
+HEADER_BYTES = 500
+
+
+def chunk(count: int, size: int, *, header: bool = False) -> RecordArrays:
+    headers = (("h", bytes(HEADER_BYTES)),) if header else ()
+    records = [Record(at, 0, None, bytes(size), headers) for at in range(count)]
+    decoded = decode_batches(build_batch(records), start=0, end=count, with_headers=True)
+    return next(iter(decoded)).records
+
+
+def test_small_records_pass_however_many_there_are() -> None:
+    watch = ByteLimitWatch(ByteLimit(records=10, size_bytes=1000))
+    for _ in range(5):
+        watch.look(chunk(100, 50))
+    for _ in range(100):
+        watch.look(chunk(1, 90))
+
+
+def test_large_records_are_found_in_one_chunk() -> None:
+    with pytest.raises(RecordsTooLarge, match="3 records"):
+        ByteLimitWatch(ByteLimit(records=10, size_bytes=1000)).look(chunk(3, 400))
+
+
+def test_large_records_are_found_over_several_chunks() -> None:
+    watch = ByteLimitWatch(ByteLimit(records=10, size_bytes=1000))
+    watch.look(chunk(1, 400))
+    watch.look(chunk(1, 400))
+    with pytest.raises(RecordsTooLarge):
+        watch.look(chunk(1, 400))
+
+
+def test_headers_count() -> None:
+    watch = ByteLimitWatch(ByteLimit(records=10, size_bytes=HEADER_BYTES + 100))
+    watch.look(chunk(1, 10, header=True))
+    with pytest.raises(RecordsTooLarge):
+        watch.look(chunk(1, 10, header=True))

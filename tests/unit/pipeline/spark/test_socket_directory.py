@@ -1,0 +1,74 @@
+"""Sockets between Java and Python: a session that was killed leaves none behind for good."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.spark.socket_directory import PREFIX, clear, made_home
+
+START_TIMEOUT_S = 60
+HOLDER = """
+import sys
+from pathlib import Path
+from headrace.pipeline.spark.socket_directory import made_home
+home = made_home(Path(sys.argv[1]))
+(home / ".a.sock").touch()
+print(home, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def parent(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("headrace.pipeline.spark.socket_directory.LONGEST_HOME_BYTES", 1000)
+    return tmp_path_factory.mktemp("s")
+
+
+def holder(parent: Path) -> "subprocess.Popen[str]":
+    limit = "import headrace.pipeline.spark.socket_directory as s; s.LONGEST_HOME_BYTES = 1000"
+    return subprocess.Popen(
+        [sys.executable, "-c", limit + HOLDER, str(parent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_the_directory_of_a_killed_process_is_removed_and_that_of_a_living_one_stays(
+    parent: Path,
+) -> None:
+    with holder(parent) as living, holder(parent) as killed:
+        assert living.stdin is not None
+        assert living.stdout is not None
+        assert killed.stdout is not None
+        kept, left = Path(living.stdout.readline().strip()), Path(killed.stdout.readline().strip())
+        killed.send_signal(signal.SIGKILL)
+        killed.wait(START_TIMEOUT_S)
+        assert (left / ".a.sock").exists()
+        clear(parent)
+        assert not left.exists()
+        assert (kept / ".a.sock").exists()
+        living.stdin.close()
+        living.wait(START_TIMEOUT_S)
+    assert not kept.exists()  # who ends as usual clears up after itself
+
+
+def test_what_looks_alike_and_has_no_lock_is_left_alone(parent: Path) -> None:
+    other = parent / f"{PREFIX}of-somebody"
+    other.mkdir()
+    clear(parent)
+    assert other.exists()
+
+
+def test_where_a_sockets_path_would_be_too_long_there_is_no_directory(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 60)
+    deep.mkdir()
+    assert made_home(deep) is None
+    assert list(deep.iterdir()) == []
+
+
+def test_where_nothing_can_be_written_there_is_no_directory(tmp_path: Path) -> None:
+    assert made_home(tmp_path / "missing") is None

@@ -1,0 +1,32 @@
+"""Java forks where it can and nothing else breaks: what a later Java refuses is not set."""
+
+import sys
+
+import pytest
+
+from headrace.pipeline.spark.spark_launch import (
+    CHECKPOINT_MANAGER,
+    FORKING,
+    JAVA_OPTIONS,
+    RENAMING,
+    fewer_programs,
+)
+
+
+@pytest.mark.parametrize("java", [17, 21])
+def test_java_forks_on_linux(java: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert fewer_programs(java) == {CHECKPOINT_MANAGER: RENAMING, JAVA_OPTIONS: FORKING}
+
+
+@pytest.mark.parametrize("java", [None, 22, 27])
+def test_a_java_that_may_not_know_the_setting_does_not_get_it(
+    java: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert fewer_programs(java) == {CHECKPOINT_MANAGER: RENAMING}
+
+
+def test_only_linux_can_fork_like_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert fewer_programs(17) == {CHECKPOINT_MANAGER: RENAMING}

@@ -1,0 +1,294 @@
+"""A spec is read whole, or refused with every mistake in it, its place and its fix."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headrace.pipeline.spec import (
+    Delta,
+    Json,
+    PipelineSpec,
+    SpecErrors,
+    StartOffsets,
+    TopicSource,
+    json_schema,
+    load_spec,
+    parse_spec,
+)
+
+GOOD = """\
+version: 1
+pipeline: orders_to_lake
+source:
+  topics: [orders]
+  start: earliest
+  value: {format: json, schema: "id BIGINT, amount DOUBLE, day DATE"}
+expect:
+  - {name: positive, sql: "amount > 0", on_fail: dead_letter}
+sink:
+  format: delta
+  table: lake/orders
+  mode: merge
+  key: [id]
+  partition_by: [day]
+dead_letter: {topic: orders.dlq}
+trigger: 10s
+checkpoint: checkpoints/orders
+"""
+
+
+def errors_of(text: str, **environment: str) -> dict[str, tuple[int, int, str, str]]:
+    with pytest.raises(SpecErrors) as caught:
+        parse_spec(text, environment=environment)
+    return {
+        each.dotted: (each.line, each.column, each.message, each.fix)
+        for each in caught.value.errors
+    }
+
+
+def changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def test_a_good_spec_is_one_flow_with_everything_filled_in() -> None:
+    (flow,) = parse_spec(GOOD).resolved()
+    assert flow.id == "orders_to_lake"
+    assert flow.on_error == "dead_letter"
+    assert flow.trigger_s == 10
+    assert isinstance(flow.sink, Delta)
+    assert flow.sink.key == ("id",)
+
+
+def test_all_mistakes_are_told_at_once_with_line_and_column() -> None:
+    text = changed("topics: [orders]", "topics: orders").replace("mode: merge", "mode: upsert")
+    found = errors_of(text.replace("trigger: 10s", "trigger: 10"))
+    assert {key: value[:2] for key, value in found.items()} == {
+        "source.topics": (4, 11),
+        "sink.mode": (12, 9),
+        "trigger": (16, 10),
+    }
+    assert found["source.topics"][3] == "[orders]"
+    assert found["sink.mode"][3] == "one of: append, merge"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "line", "fix"),
+    [
+        ("checkpoint:", "checkpont:", "checkpont", 17, "did you mean checkpoint?"),
+        ("  table:", "  tabel:", "sink.tabel", 11, "did you mean table?"),
+        ("schema:", "shema:", "source.value.shema", 6, "did you mean schema?"),
+        ("format: delta", "format: detla", "sink.format", 10, "did you mean delta?"),
+        ("format: json", "format: jsn", "source.value.format", 6, "did you mean json?"),
+        ("  start:", "  strat:", "source.strat", 5, "did you mean start?"),
+        ("on_fail:", "onfail:", "expect[0].onfail", 8, "did you mean on_fail?"),
+        ("{topic:", "{tpic:", "dead_letter.tpic", 15, "did you mean topic?"),
+    ],
+)
+def test_a_misspelt_name_is_answered_with_the_right_one(
+    old: str, new: str, path: str, line: int, fix: str
+) -> None:
+    found = errors_of(changed(old, new))
+    assert found[path][0] == line
+    assert found[path][3] == fix
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "message"),
+    [
+        ("  key: [id]\n", "", "sink.mode", "merge needs a key"),
+        ("dead_letter: {topic: orders.dlq}\n", "", "expect[0].on_fail", "no dead-letter topic"),
+        ("orders.dlq", "orders", "dead_letter.topic", "reads orders itself"),
+        ("mode: merge", "mode: append", "sink.key", "means nothing in mode append"),
+        ("[day]", "[dya]", "sink.partition_by[0]", "no column dya"),
+        ("[day]", "[day, id, amount]", "sink.partition_by[0]", "that it is not partitioned by"),
+        ("format: delta", "format: parquet", "sink.mode", "can only be appended to"),
+        ("lake/orders", "'  '", "sink.table", "is no path"),
+        ("lake/orders", r'"a\0b"', "sink.table", "is no path"),
+        ("checkpoints/orders", "lake/orders/c", "checkpoint", "is in the folder of a table"),
+        ("earliest", "{offsets: {orders: {0: -1}}}", "source.start.offsets.orders[0]", "greater"),
+        ("[day]", "[amount]", "sink.partition_by[0]", "a column of type double makes no"),
+        ("day DATE", "day DECIMAL(9,2)", "sink.partition_by[0]", "deltalake spoils negative"),
+        ("key: [id]", "key: [idd]", "sink.key[0]", "no column idd"),
+        ("key: [id]", "key: [id, id]", "sink.key[1]", "named twice"),
+        ("id BIGINT", "id BIGNT", "source.value.schema", "no type 'bignt'"),
+        ("id BIGINT", "_Record BIGINT", "source.value.schema", "cannot be named _Record"),
+        ("topics: [orders]", "pattern: '('", "source.pattern", "is no pattern"),
+        ("  topics: [orders]\n", "", "source", "no topic is named"),
+        ("earliest", "{offsets: {other: {0: 5}}}", "source.start.offsets.other", "not one of"),
+        ("earliest", "{timestamp: 2026-01-01T00:00:00}", "source.start.timestamp", "zone"),
+        ("format: delta", "format: iceberg", "sink.table", "not of the form"),
+        ("format: json, schema:", "format: avro, schma:", "source.value.schma", "no such key"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(old: str, new: str, path: str, message: str) -> None:
+    assert message in errors_of(changed(old, new))[path][2]
+
+
+def test_two_formats_cannot_share_a_folder() -> None:
+    # The one would delete the other's files, which it does not know, when it cleans up.
+    flow = "{{name: {0}, source: {{topics: [a]}}, sink: {{format: {0}, table: lake/a}}}}"
+    found = errors_of(f"pipeline: p\nflows: [{flow.format('delta')}, {flow.format('parquet')}]\n")
+    assert "another flow keeps a table of format delta" in found["flows[1].sink.table"][2]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message", "fix"),
+    [
+        (GOOD + "---\n" + GOOD, 18, "a second document begins here", "one spec a file"),
+        (changed("earliest", "{timestamp: 2026-13-01T00:00:00Z}"), 5, "month must be in 1..12", ""),
+        ("a: " + "[" * 3000, 1, "too deep", ""),
+    ],
+    ids=["second", "date", "deep"],
+)
+def test_yaml_that_cannot_be_a_spec_is_told_with_its_line(
+    text: str, line: int, message: str, fix: str
+) -> None:
+    found = errors_of(text)[""]
+    assert (found[0], message in found[2], fix in found[3]) == (line, True, True)
+
+
+def test_sql_that_joins_rows_cannot_have_dead_letters_by_expectation() -> None:
+    step = "transform:\n  - sql: SELECT id, sum(amount) AS amount FROM source GROUP BY id\nexpect:"
+    found = errors_of(changed("expect:", step).replace("partition_by: [day]", ""))
+    assert "cannot be led back to its record" in found["expect[0].on_fail"][2]
+
+
+def test_files_go_into_topics_only() -> None:
+    text = """
+pipeline: inflow
+source: {files: in/, format: json}
+sink: {format: delta, table: t}
+"""
+    assert errors_of(text)["sink.format"][3] == "format: topic"
+    good = parse_spec(text.replace("{format: delta, table: t}", "{format: topic, topic: t}"))
+    assert good.resolved()[0].source.format == "json"  # type: ignore[union-attr]
+
+
+def test_bad_lines_of_files_can_be_set_aside_unless_a_line_is_no_row() -> None:
+    text = """
+pipeline: inflow
+source: {files: in/, format: json}
+sink: {format: topic, topic: t}
+dead_letter: {topic: bad}
+"""
+    assert parse_spec(text).resolved()[0].on_error == "dead_letter"
+    assert "is the flow's sink" in errors_of(text.replace("bad", "t"))["dead_letter.topic"][2]
+    whole = text.replace("json}", "json, options: {multiLine: true}}")
+    assert errors_of(whole)["on_error"][3] == "on_error: fail"
+    assert parse_spec(whole + "on_error: fail\n").resolved()[0].on_error == "fail"
+
+
+def test_several_flows_inherit_from_the_pipeline() -> None:
+    spec = parse_spec("""
+pipeline: app
+dead_letter: {topic: bad}
+checkpoint: state
+flows:
+  - {name: a, source: {topics: [a]}, sink: {format: parquet, table: a}}
+  - {name: b, source: {topics: [b]}, sink: {format: topic, topic: c}, trigger: once, on_error: fail}
+""")
+    first, second = spec.resolved()
+    assert (first.id, first.checkpoint, first.on_error) == ("app.a", "state/a", "dead_letter")
+    assert (second.id, second.trigger_s, second.on_error) == ("app.b", None, "fail")
+
+
+def test_flows_of_one_name_or_beside_a_source_are_refused() -> None:
+    flow = "{name: a, source: {topics: [a]}, sink: {format: parquet, table: a}}"
+    found = errors_of(f"pipeline: p\nsource: {{topics: [x]}}\nflows: [{flow}, {flow}]\n")
+    assert set(found) == {"source", "flows[1].name"}
+
+
+def test_paths_start_at_the_file_and_variables_are_filled_in(tmp_path: Path) -> None:
+    file = tmp_path / "spec.yaml"
+    file.write_text(changed("lake/orders", "${LAKE}/orders"), encoding="utf-8")
+    (flow,) = load_spec(file, environment={"LAKE": "lake"}).resolved()
+    assert isinstance(flow.sink, Delta)
+    assert flow.sink.table == str(tmp_path / "lake/orders")
+    assert flow.checkpoint == str(tmp_path / "checkpoints/orders")
+
+
+SECRET = """\
+pipeline: p
+kafka:
+  bootstrap.servers: localhost:9092
+  sasl.password: {}
+source: {{topics: [a]}}
+sink: {{format: parquet, table: a}}
+"""
+
+
+def test_a_secret_in_the_open_is_refused_and_not_shown() -> None:
+    with pytest.raises(SpecErrors) as caught:
+        parse_spec(SECRET.format("hunter2"))
+    assert caught.value.errors[0].dotted == "kafka.sasl.password"
+    assert "hunter2" not in caught.value.render()
+
+
+def test_a_secret_by_variable_is_looked_up_at_use_and_never_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SASL_PASSWORD", "hunter2")
+    spec = parse_spec(SECRET.format("${SASL_PASSWORD}"))
+    assert "hunter2" not in repr(spec) + spec.model_dump_json()
+    assert spec.resolved()[0].kafka_settings()["sasl.password"] == "hunter2"
+
+
+def test_an_unset_variable_is_told_with_its_line() -> None:
+    found = errors_of(SECRET.format("${NOBODY_SET_THIS}"))
+    assert found["kafka.sasl.password"][0] == 4
+
+
+# A few lines that would be 9^6 values.
+BOMB = "a0: &a0 [1]\n" + "".join(
+    f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 7)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("- a", "is empty or no mapping"),
+        ("a: [1", "is no YAML"),
+        ("a: 1\n\tb: 2", "is no YAML"),
+        ("pipeline: p\npipeline: q", "given twice"),
+        ("a: \x00", "is no YAML"),
+        ("a: &a [*a]", "is no YAML"),
+        ("? [1, 2]\n: 3", "plain name"),
+        ("a: !!python/object:os.system x", "is no YAML"),
+        (BOMB, "too large"),
+    ],
+)
+def test_what_is_no_spec_is_refused_in_words(text: str, message: str) -> None:
+    with pytest.raises(SpecErrors, match=message):
+        parse_spec(text)
+
+
+def test_a_missing_file_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(SpecErrors, match="No such file"):
+        load_spec(tmp_path / "nothing.yaml")
+
+
+def test_the_same_in_python() -> None:
+    spec = PipelineSpec(
+        pipeline="p",
+        source=TopicSource(
+            topics=("a",),
+            start=StartOffsets(offsets={"a": {0: 5}}),
+            value=Json(schema="id BIGINT"),
+        ),
+        sink=Delta(table="t", mode="merge", key=("id",)),
+    )
+    assert spec.resolved()[0].on_error == "fail"
+    with pytest.raises(ValueError, match="merge needs a key"):
+        PipelineSpec(
+            pipeline="p", source=TopicSource(topics=("a",)), sink=Delta(table="t", mode="merge")
+        )
+
+
+def test_the_published_json_schema_is_current() -> None:
+    """script/print-pipeline-schema > docs/pipeline-spec.schema.json"""
+    file = Path(__file__).parents[4] / "docs/pipeline-spec.schema.json"
+    assert json.loads(file.read_text(encoding="utf-8")) == json.loads(json.dumps(json_schema()))

@@ -1,0 +1,57 @@
+"""Gaps in sequence numbers: which are excused, and for how long."""
+
+from headrace.replication.sequence_gaps import (
+    GRACE_S,
+    LONGEST_PATIENCE_S,
+    MAX_PRODUCERS,
+    NEVER,
+    SequenceGaps,
+)
+
+ONE, OTHER = 7, 8
+
+
+def test_a_gap_is_told_where_nothing_was_refused_and_no_leader_replaced() -> None:
+    assert not SequenceGaps().excuses(ONE, 100.0, is_new_here=False)
+
+
+def test_after_a_refusal_gaps_are_excused_for_some_seconds() -> None:
+    gaps = SequenceGaps()
+    gaps.refused(100.0)
+    assert gaps.excuses(ONE, 100.0 + GRACE_S - 0.1, is_new_here=False)
+    assert not gaps.excuses(ONE, 100.0 + GRACE_S, is_new_here=False)
+
+
+def test_a_producers_first_gap_at_a_new_leader_is_excused_however_late_it_comes() -> None:
+    # Seed 50001 of the chaos runs: it had waited ten seconds for the leader before.
+    gaps = SequenceGaps()
+    gaps.began(100.0, is_first=False)
+    late = 100.0 + 60.0
+    assert gaps.excuses(ONE, late, is_new_here=True)
+    assert gaps.excuses(ONE, late + GRACE_S - 0.1, is_new_here=True)
+    assert not gaps.excuses(OTHER, late, is_new_here=False)
+
+
+def test_a_gap_that_stays_is_told_in_the_end() -> None:
+    gaps = SequenceGaps()
+    gaps.began(100.0, is_first=False)
+    assert gaps.excuses(ONE, 101.0, is_new_here=True)
+    assert not gaps.excuses(ONE, 101.0 + GRACE_S, is_new_here=True)
+    assert gaps.excuses(OTHER, 101.0 + GRACE_S, is_new_here=True)  # each for itself
+
+
+def test_first_batches_are_doubted_for_as_long_as_producers_wait_for_a_leader() -> None:
+    gaps = SequenceGaps()
+    assert gaps.starts_doubted_until == NEVER
+    gaps.began(100.0, is_first=True)
+    assert gaps.starts_doubted_until == 100.0 + GRACE_S
+    gaps.began(100.0, is_first=False)
+    gaps.refused(101.0)
+    assert gaps.starts_doubted_until == 100.0 + LONGEST_PATIENCE_S
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    gaps = SequenceGaps()
+    for producer_id in range(3 * MAX_PRODUCERS):
+        assert gaps.excuses(producer_id, 1.0, is_new_here=True)
+    assert gaps._seen is not None and len(gaps._seen) == MAX_PRODUCERS

@@ -1,0 +1,465 @@
+"""Copies in other directories: they outlive restarts, and no crash while they take over costs."""
+
+import errno
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from headrace.records.batch import whole_size
+from headrace.storage.directories import directory_names
+from headrace.storage.directories.future_logs import align, first_kept
+from headrace.storage.directories.log_manager import LogManager
+from headrace.storage.directories.moved_logs import MOVED_LOGS, note, owner_of
+from headrace.storage.errors import DiskError, StorageError
+from headrace.storage.log.log import Log
+from headrace.storage.state.leader_epochs import EpochEntry, LeaderEpochs
+from headrace.storage.state.log_config import LogConfig
+from headrace.storage.state.producers import BatchOrigin
+from headrace.testing.memory_files import MemoryFileSystem, PowerLoss
+from support.storage.memory_log import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    batch,
+    file_in,
+    open_manager,
+    values,
+)
+
+DIRS = ("a", "b")
+CONFIG = LogConfig(segment_bytes=200)
+HELD = {number: b"%d" % number for number in range(8)}
+CRASHES = 6  # ways in which one loss of power may end
+
+
+def opened(fs: MemoryFileSystem, dirs: tuple[str, ...] = DIRS) -> LogManager:
+    return open_manager(fs, dirs=dirs, config=CONFIG)
+
+
+def original_of(manager: LogManager) -> Log:
+    found = manager.get("t", 0)
+    assert found is not None
+    return found
+
+
+def copy_of(manager: LogManager) -> Log:
+    found = manager.futures.get("t", 0)
+    assert found is not None
+    return found
+
+
+def filled(fs: MemoryFileSystem, *, count: int = len(HELD)) -> LogManager:
+    """A log in the first directory, on disk, with some records."""
+    manager = opened(fs)
+    log = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
+    assert log.directory is manager.homes[0].directory
+    for number in range(count):
+        append(log, batch(b"%d" % number))
+    log.flush()
+    return manager
+
+
+def fill_copy(original: Log, copy: Log, up_to: int | None = None) -> None:
+    end = original.log_end_offset if up_to is None else up_to
+    while copy.log_end_offset < end:
+        data = original.read(copy.log_end_offset, max_bytes=1, max_offset=end).data
+        piece = bytearray(data[: whole_size(data)])
+        copy.append(piece, leader_epoch=0, now_ms=NOW_MS, origin=BatchOrigin.REPLICATION)
+
+
+def begun(fs: MemoryFileSystem, up_to: int | None = None) -> LogManager:
+    """A copy in the second directory that holds what is below `up_to`."""
+    manager = filled(fs)
+    copy = manager.futures.begin(original_of(manager), manager.homes[1], TOPIC_ID)
+    fill_copy(original_of(manager), copy, up_to)
+    return manager
+
+
+def directories_in(fs: MemoryFileSystem, path: str) -> list[str]:
+    return sorted(entry.name for entry in fs.list_dir(path) if entry.is_dir)
+
+
+# --- epochs -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "end", "shared"),
+    [
+        ([(0, 0)], [(0, 0)], 9, 9),
+        ([], [], 9, 9),
+        ([(0, 0), (5, 4)], [(0, 0), (6, 4)], 9, 4),
+        ([(0, 0), (5, 4)], [(0, 0), (6, 7)], 9, 4),
+        ([(0, 0), (6, 4)], [(0, 0), (5, 2), (6, 7)], 9, 9),
+        ([(0, 0), (5, 4), (6, 6)], [(0, 0), (5, 4), (7, 5)], 9, 5),
+        ([(3, 0)], [(4, 0)], 9, 0),
+    ],
+)
+def test_two_logs_part_where_their_epochs_do(
+    ours: list[tuple[int, int]], theirs: list[tuple[int, int]], end: int, shared: int
+) -> None:
+    """The same epoch at the same offset is the same record, and so is all before."""
+    first = LeaderEpochs([EpochEntry(*each) for each in ours])
+    second = LeaderEpochs([EpochEntry(*each) for each in theirs])
+    assert first.shared_end(second, end) == shared == second.shared_end(first, end)
+
+
+def test_a_copy_is_cut_back_to_what_the_original_still_has() -> None:
+    manager = begun(MemoryFileSystem())
+    original, copy = original_of(manager), copy_of(manager)
+    original.truncate_to(5)
+    append(original, batch(b"other"), leader_epoch=3)
+    append(original, batch(b"more"), leader_epoch=3)
+    align(copy, original)
+    assert values(copy) == {number: HELD[number] for number in range(5)}
+    fill_copy(original, copy)
+    assert values(copy) == values(original)
+
+
+def test_a_copy_begins_with_the_whole_batch_in_which_the_original_starts() -> None:
+    manager = opened(MemoryFileSystem())
+    log = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(b"x"))
+    append(log, batch(b"0", b"1", b"2"))
+    assert first_kept(log) == 0
+    log.delete_before(2)
+    assert first_kept(log) == 1
+
+
+# --- restarts -----------------------------------------------------------------------------------
+
+
+def stop(fs: MemoryFileSystem, manager: LogManager) -> MemoryFileSystem:
+    manager.close()
+    return fs.after_kill()
+
+
+RESTARTS: list[Callable[[MemoryFileSystem, LogManager], MemoryFileSystem]] = [
+    stop,
+    lambda fs, _: fs.after_kill(),
+]
+
+
+@pytest.mark.parametrize("restart", RESTARTS, ids=["stop", "kill"])
+@pytest.mark.parametrize("up_to", [0, 5, 8])
+def test_a_copy_is_there_again_with_what_it_held(
+    restart: Callable[[MemoryFileSystem, LogManager], MemoryFileSystem], up_to: int
+) -> None:
+    fs = MemoryFileSystem()
+    manager = begun(fs, up_to)
+    manager.checkpoint()
+    manager = opened(restart(fs, manager))
+    original, copy = original_of(manager), copy_of(manager)
+    align(copy, original)
+    assert values(copy) == {number: HELD[number] for number in range(up_to)}
+    fill_copy(original, copy)
+    assert values(manager.finish_move(original)) == HELD
+    assert (len(manager.homes[0].logs), len(manager.homes[1].logs)) == (0, 1)
+
+
+def test_what_is_flushed_of_a_copy_is_not_read_again_after_a_crash() -> None:
+    """Its recovery point is in its directory's checkpoint, under the partition's name."""
+    fs = MemoryFileSystem()
+    manager = begun(fs)
+    copy_of(manager).flush()
+    manager.checkpoint()
+    manager = opened(fs.after_kill())
+    assert manager.homes[1].recovery_points == {"t-0": 8}
+    assert copy_of(manager).recovery_point == 8
+
+
+def test_after_a_loss_of_power_a_copy_is_a_prefix_of_the_original() -> None:
+    """Also where the copy was on disk and the end of the original was not."""
+    for seed in range(30):
+        fs = MemoryFileSystem()
+        manager = begun(fs)
+        original, copy = original_of(manager), copy_of(manager)
+        for number in range(4):
+            append(original, batch(b"late %d" % number))
+        fill_copy(original, copy)
+        copy.flush()
+        manager = opened(fs.after_power_loss(Random(seed)))
+        original, copy = original_of(manager), copy_of(manager)
+        assert copy.log_end_offset <= original.log_end_offset
+        append(original, batch(b"something else"))  # with the same epoch
+        align(copy, original)
+        fill_copy(original, copy)
+        assert values(copy) == values(original)
+
+
+def test_damage_ends_a_copy_and_the_rest_is_copied_again() -> None:
+    fs = MemoryFileSystem()
+    manager = begun(fs)
+    copy = copy_of(manager)
+    path = copy.path
+    manager.close()
+    segment = sorted(e.name for e in fs.list_dir(path) if e.name.endswith(".log"))[1]
+    fs.remove(f"{path}/{segment}")
+    manager = opened(fs.after_kill())
+    original, copy = original_of(manager), copy_of(manager)
+    align(copy, original)
+    assert 0 < copy.log_end_offset < 8 and not manager.homes[1].directory.damaged
+    fill_copy(original, copy)
+    assert values(copy) == HELD
+
+
+@pytest.mark.parametrize("restart", RESTARTS, ids=["stop", "kill"])
+def test_a_copy_that_was_dropped_is_not_there_again(
+    restart: Callable[[MemoryFileSystem, LogManager], MemoryFileSystem],
+) -> None:
+    fs = MemoryFileSystem()
+    manager = begun(fs)
+    assert manager.futures.drop("t", 0) and not manager.futures.drop("t", 0)
+    manager = opened(restart(fs, manager))
+    assert len(manager.futures) == 0
+    manager.sweep()
+    assert directories_in(fs, "b") == [] and values(original_of(manager)) == HELD
+
+
+@pytest.mark.parametrize("how", ["delete", "put_aside"])
+def test_a_copy_goes_with_its_partition_wherever_the_crash_comes(how: str) -> None:
+    """It must not be the only one that is left, else it would be taken for the partition's."""
+    for operations in range(1, 30):
+        fs = MemoryFileSystem()
+        manager = begun(fs)
+        fs.power_fails_at = fs.operations + operations
+        try:
+            getattr(manager, how)("t", 0)
+        except PowerLoss:
+            pass
+        else:
+            break
+        after = opened(fs.after_kill())
+        kept = [each.note.name for each in after.set_aside]
+        assert after.get("t", 0) is not None or kept in ([], ["t-0"])
+        if how == "delete":
+            assert kept == []
+    else:
+        raise AssertionError("it never ended")
+    assert len(manager.futures) == 0 and not manager.homes[1].futures
+
+
+def test_a_copy_of_another_topic_of_that_name_goes() -> None:
+    fs = MemoryFileSystem()
+    manager = begun(fs)
+    (name,) = directories_in(fs, "b")
+    fs.remove(f"b/{name}/partition.metadata")
+    manager = opened(fs.after_kill())
+    assert len(manager.futures) == 0 and manager.sweep() == 1
+    assert values(original_of(manager)) == HELD
+
+
+def test_a_copy_in_a_directory_that_has_failed_goes_on_when_that_works_again() -> None:
+    fs = MemoryFileSystem()
+    manager = begun(fs, 5)
+    manager.homes[1].directory.fail("a test pulled the plug")
+    manager.futures.drop("t", 0)
+    assert len(manager.futures) == 0
+    manager.close()
+    manager = opened(fs.after_kill())
+    assert copy_of(manager).log_end_offset == 5
+
+
+def test_a_copy_of_a_topic_with_a_long_name_is_found_again() -> None:
+    """Its directory's name must not become too long, nor lose the partition."""
+    for name in ("t-0", "x" * 230 + "-12", "x" * 244 + "-0"):
+        found = directory_names.future(name, "0" * 32)
+        assert len(found) <= directory_names.MAX_NAME_BYTES
+        topic, _, partition = name.rpartition("-")
+        assert directory_names.original_of(found) == (topic, int(partition))
+
+
+# --- without an original ------------------------------------------------------------------------
+
+
+def test_a_copy_without_an_original_is_the_partitions_when_that_asks_for_a_log() -> None:
+    """It may be all that is left: the disk with the original was lost."""
+    fs = MemoryFileSystem()
+    manager = begun(fs, 5)
+    manager.close()
+    manager = opened(fs.after_kill(), ("b", "c"))
+    assert len(manager.futures) == 0 and len(manager) == 0
+    assert [each.note.name for each in manager.set_aside] == ["t-0"]
+    found = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
+    found.load()
+    assert values(found) == {number: HELD[number] for number in range(5)}
+
+
+def test_a_copy_waits_for_an_original_that_may_be_in_a_failed_directory() -> None:
+    fs = MemoryFileSystem()
+    begun(fs, 5).close()
+    fs = fs.after_kill()
+    first = fs.root.names["a"]
+    fs.root.names["a"] = type(fs.root.names["a"].names["meta.properties"])()  # type: ignore[union-attr,call-arg]
+    manager = opened(fs)
+    assert not manager.homes[0].is_online
+    assert len(manager.set_aside) == len(manager.futures) == 0
+    manager.close()
+    fs = fs.after_kill()
+    fs.root.names["a"] = first
+    assert copy_of(opened(fs)).log_end_offset == 5
+
+
+# --- taking over --------------------------------------------------------------------------------
+
+
+def moved(fs: MemoryFileSystem) -> int:
+    """Moves a log; returns how many operations its last step took."""
+    manager = begun(fs)
+    copy_of(manager).flush()
+    before = fs.operations
+    assert values(manager.finish_move(original_of(manager))) == HELD
+    return fs.operations - before
+
+
+def test_a_crash_at_any_point_of_taking_over_leaves_the_partition_once_and_whole() -> None:
+    steps = moved(MemoryFileSystem())
+    ends = set()
+    for step in range(1, steps + 1):
+        for crash in range(CRASHES):
+            fs = MemoryFileSystem()
+            manager = begun(fs)
+            copy_of(manager).flush()
+            fs.power_fails_at = fs.operations + step
+            with pytest.raises(PowerLoss):
+                manager.finish_move(original_of(manager))
+            fs = fs.after_kill() if crash == 0 else fs.after_power_loss(Random(crash))
+            manager = opened(fs)
+            assert len(manager) == 1 and values(original_of(manager)) == HELD
+            ends.add(f"{original_of(manager).directory.path} {len(manager.futures)}")
+            if len(manager.futures):
+                align(copy_of(manager), original_of(manager))
+                fill_copy(original_of(manager), copy_of(manager))
+                manager.finish_move(original_of(manager))
+            append(original_of(manager), batch(b"8"))
+            manager.close()
+            manager = opened(fs.after_kill())
+            manager.sweep()
+            assert values(original_of(manager)) == HELD | {8: b"8"}
+            assert directories_in(fs, "a") == [] and directories_in(fs, "b") == ["t-0"]
+            assert not [each for each in fs.list_dir("b") if each.name == MOVED_LOGS]
+    assert ends == {"a 1", "b 0"}
+
+
+def test_a_crash_while_a_start_removes_the_original_loses_nothing() -> None:
+    fs = MemoryFileSystem()
+    both_have_it(fs)
+    for step in range(1, 60):
+        again = fs.after_power_loss(None)
+        again.power_fails_at = step
+        try:
+            opened(again)
+        except PowerLoss:
+            for crash in range(CRASHES):
+                after = again.after_power_loss(Random(crash)) if crash else again.after_kill()
+                assert values(original_of(opened(after))) == HELD
+        else:
+            return
+    raise AssertionError("it never ended")
+
+
+def both_have_it(fs: MemoryFileSystem) -> None:
+    """A crash has come between the two renames of a move from `a` to `b`."""
+    manager = begun(fs)
+
+    def fail(*_: object) -> bool:
+        raise PowerLoss
+
+    manager.delete = fail  # type: ignore[method-assign,assignment]
+    with pytest.raises(PowerLoss):
+        manager.finish_move(original_of(manager))
+    assert directories_in(fs, "a") == directories_in(fs, "b") == ["t-0"]
+
+
+@pytest.mark.parametrize("kind", [errno.EIO, errno.ENOSPC])
+def test_a_disk_that_refuses_at_any_point_of_taking_over_loses_nothing(kind: int) -> None:
+    """Whichever of the two logs goes on then, it is found by the next start with what it took."""
+    steps = moved(MemoryFileSystem())
+    for step in range(1, steps + 1):
+        for lasts in (False, True):
+            fs = MemoryFileSystem()
+            manager = begun(fs)
+            copy_of(manager).flush()
+            fs.fault_at, fs.fault_errno, fs.fault_lasts = fs.operations + step, kind, lasts
+            current = original = original_of(manager)
+            try:
+                current = manager.finish_move(original)
+            except StorageError:
+                assert manager.futures.get("t", 0) is None
+            fs.fault_at = None
+            held = dict(HELD)
+            if current.failure is None:
+                append(current, batch(b"8"))
+                held[8] = b"8"
+            manager = opened(fs.after_kill())
+            assert values(original_of(manager)) == held, (step, lasts)
+
+
+def test_the_later_of_two_moves_counts_when_a_lost_directory_comes_back() -> None:
+    """`a` failed while its log moved to `b`, which then moved to `c`."""
+    fs = MemoryFileSystem()
+    dirs = ("a", "b", "c")
+    manager = opened(fs, dirs)
+    log = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
+    append(log, batch(b"0"))
+    manager.futures.begin(log, manager.homes[1], TOPIC_ID)
+    fill_copy(log, copy_of(manager))
+    fs.fault_errno, fs.fault_lasts, fs.fault_at = errno.EIO, True, None
+    real = fs.rename
+
+    def rename(source: str, target: str) -> None:
+        if source == "a/t-0":
+            raise OSError(errno.EIO, "the disk is gone")
+        real(source, target)
+
+    fs.rename = rename  # type: ignore[method-assign]
+    second = manager.finish_move(log)
+    assert not manager.homes[0].is_online
+    append(second, batch(b"1"))
+    manager.futures.begin(second, manager.homes[2], TOPIC_ID)
+    fill_copy(second, copy_of(manager))
+    append(manager.finish_move(second), batch(b"2"))
+    assert directories_in(fs, "a") == ["t-0"]
+    fs = fs.after_kill()
+    manager = opened(fs, dirs)
+    assert values(original_of(manager)) == {0: b"0", 1: b"1", 2: b"2"}
+    manager.sweep()
+    assert [directories_in(fs, each) for each in dirs] == [[], [], ["t-0"]]
+
+
+def test_where_nothing_is_noted_a_person_decides_which_log_is_right() -> None:
+    assert owner_of({"a": 0, "b": 0}) is owner_of({"a": 2, "b": 2}) is None
+    assert owner_of({"a": 1, "b": 2}) == "b"
+    fs = MemoryFileSystem()
+    both_have_it(fs)
+    file_in(fs, f"b/{MOVED_LOGS}")[:] = b"torn"
+    fs = fs.after_kill()
+    with pytest.raises(DiskError, match="move one of them away"):
+        opened(fs)
+    assert directories_in(fs, "a") == directories_in(fs, "b") == ["t-0"]
+
+
+def test_the_other_log_stays_where_the_one_that_is_right_does_not_open() -> None:
+    fs = MemoryFileSystem()
+    both_have_it(fs)
+    for entry in fs.list_dir("b/t-0"):
+        if entry.name.endswith(".log"):
+            file_in(fs, f"b/t-0/{entry.name}")[20:40] = bytes(20)
+    fs = fs.after_kill()
+    with pytest.raises(DiskError, match="move one of them away"):
+        opened(fs)
+    assert directories_in(fs, "a") == directories_in(fs, "b") == ["t-0"]
+
+
+def test_how_far_a_log_is_cleaned_moves_with_it() -> None:
+    manager = begun(MemoryFileSystem())
+    manager.save_cleaned(original_of(manager), 5)
+    assert manager.cleaned_to(manager.finish_move(original_of(manager))) == 5
+
+
+def test_notes_of_moves_that_are_over_go_with_the_next_start() -> None:
+    fs = MemoryFileSystem()
+    filled(fs).close()
+    note(fs, "a", "t-0", 4)
+    opened(fs.after_kill())
+    assert not [each for each in fs.list_dir("a") if each.name == MOVED_LOGS]
