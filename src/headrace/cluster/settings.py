@@ -10,6 +10,7 @@ from typing import Final
 
 from headrace.cluster.configs.catalog import BROKER, PLUGIN_PREFIXES, TOPIC, broker_definition
 from headrace.cluster.configs.definition import ConfigDef, ConfigValue, InvalidConfig
+from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.listeners import (
     BadListener,
     Listener,
@@ -17,7 +18,6 @@ from headrace.cluster.listeners import (
     read_listeners,
     read_protocol_map,
 )
-from headrace.controller.decisions import ControllerSettings
 
 FLUSH_EACH_ACK: Final = "ack"
 NO_ID: Final = -1

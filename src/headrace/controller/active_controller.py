@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from headrace.broker.metadata.member_metadata import MemberMetadata
-from headrace.broker.runtime.errors import NotController
 from headrace.cluster.features import initial_features
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
@@ -27,18 +25,23 @@ from headrace.cluster.store import (
     StoreError,
     TooLarge,
 )
-from headrace.controller.broker_fencing import Arrival, brokers_changed, fence
+from headrace.controller.broker_fencing import (
+    Arrival,
+    elect_new_leaders,
+    fence_broker,
+    reconcile_brokers,
+)
 from headrace.controller.decisions import Decisions
 from headrace.controller.epoch_bump import raised_epochs
+from headrace.controller.errors import NotController
 from headrace.controller.leader_election import (
     Disks,
     Rules,
-    enough_again,
-    first_states,
-    rebalance,
-    settle,
+    initialize_partitions,
+    rebalance_preferred_leaders,
+    update_eligible_leaders,
 )
-from headrace.controller.metadata_polls import MetadataPolls
+from headrace.controller.metadata_polls import FollowedMetadata, MetadataPolls
 from headrace.controller.result import ControllerResult
 
 T = TypeVar("T")
@@ -83,7 +86,7 @@ class ActiveController:
         store: ClusterStore,
         elected: Elected,
         controller: Decisions,
-        metadata: MemberMetadata,
+        metadata: FollowedMetadata,
         *,
         max_imbalance: float | None = None,
         rebalance_s: float = 300.0,
@@ -199,7 +202,9 @@ class ActiveController:
         records: list[MetadataRecord] = [] if image.features else list(initial_features())
         records += self._reconciled(controller, registered)
         # This broker's file may name another minimum than that of the controller before.
-        records += enough_again(image.apply(records) if records else image, controller.rules)
+        records += update_eligible_leaders(
+            image.apply(records) if records else image, controller.rules
+        )
         return ControllerResult((*raised, *records), ())
 
     def _reconciled(
@@ -207,8 +212,8 @@ class ActiveController:
     ) -> tuple[MetadataRecord, ...]:
         image = controller.image
         arrivals = {id_: _arrival(image, each) for id_, each in registered.items()}
-        records = brokers_changed(image, controller.rules, arrivals)
-        return (*records, *first_states(image.apply(records) if records else image))
+        records = reconcile_brokers(image, controller.rules, arrivals)
+        return (*records, *initialize_partitions(image.apply(records) if records else image))
 
     async def _watch(self) -> None:
         """Follows the registrations, and who is in office, until the term is over."""
@@ -270,7 +275,9 @@ class ActiveController:
             try:
                 await self.decide(
                     lambda controller: ControllerResult(
-                        rebalance(controller.image, controller.rules, max_imbalance=max_imbalance),
+                        rebalance_preferred_leaders(
+                            controller.image, controller.rules, max_imbalance=max_imbalance
+                        ),
                         (),
                     )
                 )
@@ -370,10 +377,10 @@ class ActiveController:
         names = {each.name for each in records if isinstance(each, ConfigChanged)}
         if UNCLEAN_ELECTION in names:
             # Partitions that had nobody to lead them may have somebody now.
-            self._add_turn(settle)
+            self._add_turn(elect_new_leaders)
         if MIN_IN_SYNC in names:
             # Leaders acknowledge again when nobody out of sync may be elected any more.
-            self._add_turn(enough_again)
+            self._add_turn(update_eligible_leaders)
 
     def _add_turn(
         self, decide: Callable[[MetadataImage, Rules], tuple[MetadataRecord, ...]]
@@ -420,4 +427,4 @@ def _fenced(controller: Decisions, broker_id: int, broker_epoch: int) -> Control
     broker = controller.image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
         return ControllerResult((), ())  # it is back already, in another life
-    return ControllerResult(fence(controller.image, controller.rules, broker_id), ())
+    return ControllerResult(fence_broker(controller.image, controller.rules, broker_id), ())

@@ -6,12 +6,13 @@ controller knows when a change has reached everybody without a message of its ow
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
 
-from headrace.broker.metadata.member_metadata import MemberMetadata
-from headrace.broker.network.connection import Connection
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.metadata_log import MetadataLog
 from headrace.cluster.record_format import encode
+from headrace.cluster.records import MetadataRecord
 from headrace.cluster.snapshot import records_of
 from headrace.cluster.store import Elected
 from headrace.protocol.errors import ErrorCode
@@ -26,10 +27,34 @@ MAX_SPREAD_S: Final = 1.0
 MAX_WAIT_MS: Final = 10_000
 
 
+class FollowedMetadata(Protocol):
+    """The metadata of the broker that the controller runs on: every commit advances it."""
+
+    image: MetadataImage
+    journal: MetadataLog
+    published_version: int
+
+    def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+        """Makes `image` current; `records` are the difference from the image before."""
+
+    def on_news(self, told: Callable[[], None]) -> None:
+        """Calls `told` for every new image and every published one."""
+
+    def forget(self, told: Callable[[], None]) -> None:
+        """Stops calling `told`."""
+
+
+class PollConnection(Protocol):
+    """The connection on which a broker polls."""
+
+    def on_close(self, key: object, lost: Callable[[], None]) -> None:
+        """Calls `lost` when the connection has ended; one callback for each key."""
+
+
 class _Heard(NamedTuple):
     broker_epoch: int
     version: int
-    connection: Connection
+    connection: PollConnection
 
 
 class _PropagationWait(NamedTuple):
@@ -44,7 +69,7 @@ Gone = Callable[[int, int], None]
 class MetadataPolls:
     """The polls of one controller's term."""
 
-    def __init__(self, metadata: MemberMetadata, elected: Elected) -> None:
+    def __init__(self, metadata: FollowedMetadata, elected: Elected) -> None:
         self._metadata = metadata
         self._elected = elected
         self._heard: dict[int, _Heard] = {}
@@ -64,7 +89,7 @@ class MetadataPolls:
     # --- polls ----------------------------------------------------------------------------------
 
     async def poll(
-        self, request: ClusterMetadataRequest, connection: Connection
+        self, request: ClusterMetadataRequest, connection: PollConnection
     ) -> ClusterMetadataResponse:
         self._hear(request, connection)
         if self._metadata.image.version == request.version:
@@ -112,7 +137,7 @@ class MetadataPolls:
         finally:
             self._waiting.remove(news)
 
-    def _hear(self, request: ClusterMetadataRequest, connection: Connection) -> None:
+    def _hear(self, request: ClusterMetadataRequest, connection: PollConnection) -> None:
         id_, epoch = request.broker_id, request.broker_epoch
         before = self._heard.get(id_)
         self._heard[id_] = _Heard(epoch, request.version, connection)
@@ -120,7 +145,7 @@ class MetadataPolls:
             connection.on_close(self, lambda: self._ended(id_, connection))
         self._check_spreads()
 
-    def _ended(self, broker_id: int, connection: Connection) -> None:
+    def _ended(self, broker_id: int, connection: PollConnection) -> None:
         heard = self._heard.get(broker_id)
         if heard is None or heard.connection is not connection:
             return  # it polls on another one by now

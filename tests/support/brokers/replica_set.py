@@ -183,7 +183,7 @@ class ReplicaSet:
                 role.refused(proposal)
             return
         change = self.change()
-        change.agree(id_ for id_ in partition.replicas if id_ in proposal.ids)
+        change.set_isr(id_ for id_ in partition.replicas if id_ in proposal.ids)
         self.decide(change)
 
     # --- clients --------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class ReplicaSet:
         self.live.add(broker_id)
         change = self.change()
         if not intact:
-            change.distrust(broker_id)
+            change.mark_unclean(broker_id)
         self.decide(change)
         self._assign(node)
 

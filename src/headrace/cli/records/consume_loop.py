@@ -1,6 +1,7 @@
 """The loop of `headrace consume`: batches of records from partitions or as a member of a group.
 
-`Ends` decides when there is nothing left to wait for; it knows nothing of Kafka clients. `ConsumeLoop`
+`Ends` decides when there is nothing left to wait for; it knows nothing of Kafka clients.
+`ConsumeLoop`
 moves records from a consumer to it. With `exit at end`, the run ends when every partition of the
 *current* assignment has reported its end, and never hangs: silence has a limit.
 """

@@ -21,7 +21,8 @@ _MISSING: Final = object()
 class Deferred(Generic[R]):
     """An answer that a later turn gives, e.g. to a member that waits for the others to join.
 
-    A shard hands it out as a turn's answer and later names it in `CoordinatorResult.completions`. `abandoned`
+    A shard returns it as the response and later names it in `CoordinatorResult.completions`.
+    `abandoned`
     is set by the shell when the caller has gone.
     """
 

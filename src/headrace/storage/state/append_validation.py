@@ -166,7 +166,7 @@ def validate(
 ) -> tuple[WritableBuffer, Batches]:
     """The batches, ready to be stamped; a topic's codec or clock may have changed the bytes.
 
-    `looked` is the outcome of an earlier `NeedsRecordValidation` into the one batch that `buf` holds.
+    `looked` is the result of an earlier `NeedsRecordValidation` for the batch in `buf`.
     """
     try:
         if origin is REPLICATION:

@@ -21,7 +21,7 @@ from headrace.broker.share.share_partition_runner import SharePartitionRunner
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
 from headrace.cluster.record_format import decode
-from headrace.controller import broker_fencing, leader_election
+from headrace.controller import broker_fencing, isr_changes
 from headrace.controller.partition_change import PartitionChange
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.protocol.errors import ErrorCode
@@ -241,17 +241,19 @@ def _admit_any_life(_original: Any) -> object:
 
 def _elect_anyone(_original: Any) -> object:
     def first_live(self: PartitionChange, _among: object) -> int:
-        live = self._standing.live
+        live = self._context.live
         return next((id_ for id_ in reversed(self._replicas) if id_ in live), -1)
 
     return first_live
 
 
 def _trust_everyone(_original: Any) -> object:
-    def distrust(_image: Any, _rules: Any, _broker_id: int, _disks: Any = None) -> tuple[()]:
+    def handle_unclean_shutdown(
+        _image: Any, _rules: Any, _broker_id: int, _disks: Any = None
+    ) -> tuple[()]:
         return ()
 
-    return distrust
+    return handle_unclean_shutdown
 
 
 def _take_from_anyone(_original: Any) -> object:
@@ -371,7 +373,7 @@ PLANTED: Final[dict[str, Planted]] = {
         "The broker epoch of who joins the in-sync set is not checked",
         _all(
             _replace(Leader, "propose_joining", _join_from_any_life),
-            _replace(leader_election, "_may_join", _admit_any_life),
+            _replace(isr_changes, "_may_join", _admit_any_life),
         ),
     ),
     "elect-anyone": Planted(
@@ -380,7 +382,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "trust-everyone": Planted(
         "A broker that lost its page cache stays in sync (no KIP-966)",
-        _replace(broker_fencing, "distrust", _trust_everyone),
+        _replace(broker_fencing, "handle_unclean_shutdown", _trust_everyone),
     ),
     "any-controller-epoch": Planted(
         "Metadata is taken from earlier controllers, also what they answer late",

@@ -2,12 +2,8 @@
 
 import pytest
 
-from headrace.cluster.features import (
-    DEFAULT_LEVELS,
-    SUPPORTED_FEATURES,
-    FeatureUpdate,
-    UpgradeType,
-)
+from headrace.cluster.features import DEFAULT_LEVELS, SUPPORTED_FEATURES
+from headrace.controller.feature_changes import FeatureUpdate, UpgradeType
 from headrace.protocol.errors import ErrorCode
 from support.brokers.controllers import commit, controller
 
