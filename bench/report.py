@@ -68,9 +68,9 @@ def document(
             "",
             *markdown_table(results),
             "",
-            "Each row gives both medians, and the ratio Headrace / Kafka within a pair of runs: its",
-            "median, its extremes, and its middle half (between the quartiles). For rates, a ratio",
-            "above 1 is better; for times, memory and CPU, a ratio below 1 is better.",
+            "Each row gives both medians, and the ratio Headrace / Kafka within a pair of runs:",
+            "its median, its extremes, and its middle half (between the quartiles). For rates, a",
+            "ratio above 1 is better; for times, memory and CPU, a ratio below 1 is better.",
             *verdict(results),
             f"Raw data: [{data_name}]({data_name}).",
             "",
@@ -143,8 +143,8 @@ def _machine(results: Results) -> list[str]:
     return [
         f"- {results.date}, {machine.cores} cores of {machine.processor},",
         f"  {machine.memory_gb:g} GB of memory, {machine.system}, {machine.file_system}.",
-        f"- Apache Kafka {machine.kafka} on Java {machine.java}: one KRaft node, 1 GB heap, the JVM",
-        "  flags of Kafka's own start script, log level WARN.",
+        f"- Apache Kafka {machine.kafka} on Java {machine.java}: one KRaft node, 1 GB heap, the",
+        "  JVM flags of Kafka's own start script, log level WARN.",
         f"- Headrace on Python {machine.python}, with default settings.",
         "- Both use `log.segment.delete.delay.ms=1000`, so that data of earlier runs does not",
         "  accumulate on disk.",
@@ -156,8 +156,9 @@ def _machine(results: Results) -> list[str]:
 def _method(results: Results) -> list[str]:
     pairs = int(results.settings.get("pairs", 0))
     return [
-        f"- {pairs} pairs of runs per workload, interleaved (A B, B A, ...). Exceptions: 4 pairs for",
-        "  10,000 partitions, where a pair takes two minutes, 5 for heartbeats and 3 for compaction.",
+        f"- {pairs} pairs of runs per workload, interleaved (A B, B A, ...). Exceptions: 4 pairs",
+        "  for 10,000 partitions, where a pair takes two minutes, 5 for heartbeats and 3 for",
+        "  compaction.",
         "- Throughput and latency: six partitions. Both brokers stay up and are warmed up first.",
         "  Each run uses a new topic, except that consume runs read the same messages every time.",
         "- Offset commits: `bench/load` with its own sockets; 50 connections with one partition",
@@ -165,15 +166,15 @@ def _method(results: Results) -> list[str]:
         "  member of its group; with one group, all connections commit without being members.",
         "- Heartbeats: 5,000 connections, each with a heartbeat every 3 s. The CPU figure excludes",
         "  joining.",
-        "- Rebalance: from the last JoinGroup request to the last SyncGroup response, in an existing",
-        "  group. It excludes the initial rebalance delay.",
-        "- Transactions: one librdkafka producer; 100 records of 100 B and a commit, one transaction",
-        "  after the other. The read_committed workload reads a million records that were written in",
-        "  transactions of 1,000.",
-        "- Compaction: 3 million records with 100,000 keys in segments of 20 MB, from the moment the",
-        "  log may be cleaned until the checkpoint is written; `log.cleaner.backoff.ms=100`.",
-        "- pytest fixture: the set-up and tear-down time that pytest reports. Kafka has no fixture;",
-        "  its figures are the start from exec and the deletion of one topic.",
+        "- Rebalance: from the last JoinGroup request to the last SyncGroup response, in an",
+        "  existing group. It excludes the initial rebalance delay.",
+        "- Transactions: one librdkafka producer; 100 records of 100 B and a commit, one",
+        "  transaction after the other. The read_committed workload reads a million records that",
+        "  were written in transactions of 1,000.",
+        "- Compaction: 3 million records with 100,000 keys in segments of 20 MB, from the moment",
+        "  the log may be cleaned until the checkpoint is written; `log.cleaner.backoff.ms=100`.",
+        "- pytest fixture: the set-up and tear-down time that pytest reports. Kafka has no",
+        "  fixture; its figures are the start from exec and the deletion of one topic.",
         "- Client CPU: where the client uses a whole core, the client limits the rate, and the",
         "  brokers' CPU is the figure that distinguishes them.",
         "- Broker CPU: all threads and child processes, from /proc, before and after the run.",
@@ -182,8 +183,8 @@ def _method(results: Results) -> list[str]:
         "- Start-up, memory and partitions: a new broker process and data directory for each run.",
         "  Formatting Kafka's storage is not timed. Start-up uses `headrace up --ephemeral`.",
         f"- Long log: {results.settings.get('big_log_gb', 0):g} GB in one partition.",
-        "- Both brokers acknowledge from the page cache, which is the default of both: neither syncs",
-        "  to disk before acknowledging.",
+        "- Both brokers acknowledge from the page cache, which is the default of both: neither",
+        "  syncs to disk before acknowledging.",
     ]
 
 
@@ -196,8 +197,8 @@ def _noise(results: Results) -> list[str]:
     ]
     loads = [workload.load_average for workload in results.workloads] or [0.0]
     lines = [
-        "A ratio whose middle half includes 1 is a draw. `script/bench --peers kafka kafka` compares",
-        "Kafka with itself and shows the noise of this method.",
+        "A ratio whose middle half includes 1 is a draw. `script/bench --peers kafka kafka`",
+        "compares Kafka with itself and shows the noise of this method.",
         f"The load average before a workload was {min(loads):g} to {max(loads):g}; it includes the",
         "benchmark's own earlier runs.",
     ]
