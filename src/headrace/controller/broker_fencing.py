@@ -1,8 +1,8 @@
-"""Brokers join, leave and come back: what the controller makes of it. Pure.
+"""Fencing: a broker that died is fenced, and its partitions get new leaders. Pure.
 
-A broker's epoch is new in each of its lives. One that is seen with another epoch than before was
-bounced: its old life ends first, with everything that follows from that, and then the new one
-begins; so a restart that nobody noticed is still a restart.
+Each incarnation of a broker has its own broker epoch. If a broker is registered with another epoch
+than before, it was restarted: the controller fences the old incarnation first, with all elections
+that follow, and then registers the new one. A restart is a restart even if no session expired.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,8 @@ from headrace.controller.record_steps import RecordSteps
 class Arrival(NamedTuple):
     """A broker that is registered now.
 
-    `intact` says that its logs are what they were; if not, `disks` what there is of them.
+    `intact` means that its logs hold everything they held before. If not, `disks` says how much of
+    its log directories is left.
     """
 
     broker: BrokerRegistration
@@ -41,10 +42,12 @@ class Arrival(NamedTuple):
 def reconcile_brokers(
     image: MetadataImage, rules: Rules, registered: Mapping[int, Arrival]
 ) -> tuple[MetadataRecord, ...]:
-    """From the brokers that were live to those that are registered now."""
+    """Fences brokers that are gone, registers those that came, and elects leaders."""
     steps = RecordSteps(image)
     known = {id_: broker for id_, broker in image.brokers.items() if not broker.fenced}
-    gone = [id_ for id_, broker in known.items() if _is_another(broker, registered.get(id_))]
+    gone = [
+        id_ for id_, broker in known.items() if _is_other_incarnation(broker, registered.get(id_))
+    ]
     steps.add(*(BrokerFenced(id_) for id_ in sorted(gone)))
     if gone:
         steps.add(*elect_new_leaders(steps.image, rules))
@@ -63,12 +66,12 @@ def reconcile_brokers(
     return tuple(steps.records)
 
 
-def _is_another(known: BrokerRegistration, now: Arrival | None) -> bool:
+def _is_other_incarnation(known: BrokerRegistration, now: Arrival | None) -> bool:
     return now is None or now.broker.epoch != known.epoch
 
 
 def fence_broker(image: MetadataImage, rules: Rules, broker_id: int) -> tuple[MetadataRecord, ...]:
-    """The broker is known to be dead, whatever its session says."""
+    """Fences a broker whose process is known to be dead, even if its session is still open."""
     broker = image.brokers.get(broker_id)
     if broker is None or broker.fenced:
         return ()
@@ -79,7 +82,7 @@ def fence_broker(image: MetadataImage, rules: Rules, broker_id: int) -> tuple[Me
 
 
 def elect_new_leaders(image: MetadataImage, rules: Rules) -> tuple[MetadataRecord, ...]:
-    """What follows from who is live now: leaders move, the dead leave the in-sync sets."""
+    """Moves leadership to live replicas in sync and removes dead brokers from the ISRs."""
     live = live_ids(image)
     return tuple(
         change
@@ -91,10 +94,10 @@ def elect_new_leaders(image: MetadataImage, rules: Rules) -> tuple[MetadataRecor
 def _elect_in_topic(
     topic: Topic, live: frozenset[int], rules: TopicRules
 ) -> Iterator[PartitionChanged]:
-    where = ElectionContext(live, rules.min_isr, rules.unclean)
+    context = ElectionContext(live, rules.min_isr, rules.unclean)
     for index, partition in enumerate(topic.partitions):
         if partition.leader in live and live.issuperset(partition.isr):
-            continue  # nearly all of them, nearly always
-        after = PartitionChange(partition, where).result()
+            continue  # the usual case: nothing to change
+        after = PartitionChange(partition, context).result()
         if after is not None:
             yield PartitionChanged(topic.topic_id, index, after)

@@ -13,7 +13,7 @@ from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 
 
 class LeavingStep(NamedTuple):
-    """The answer to a broker that wants to stop: what it still leads, because nobody else can."""
+    """The partitions that the stopping broker still leads because no other replica can."""
 
     remaining: tuple[tuple[str, int], ...] = ()
     error: ApiError = NO_ERROR
@@ -22,7 +22,7 @@ class LeavingStep(NamedTuple):
 def begin_controlled_shutdown(
     image: MetadataImage, rules: Rules, broker_id: int, broker_epoch: int
 ) -> ControllerResult[LeavingStep]:
-    """A broker stops on purpose: what it leads moves to others that are in sync."""
+    """Moves every partition that the broker leads to another replica in sync."""
     broker = image.brokers.get(broker_id)
     error = check_broker_epoch(broker, broker_id, broker_epoch)
     if error.code:
@@ -34,15 +34,15 @@ def begin_controlled_shutdown(
     remaining: list[tuple[str, int]] = []
     changes: list[MetadataRecord] = []
     for topic in steps.image.topics.values():
-        where = election_context(steps.image, rules, topic.name)
+        context = election_context(steps.image, rules, topic.name)
         for index, partition in enumerate(topic.partitions):
             if broker_id not in partition.isr:
                 continue
-            after = PartitionChange(partition, where).result()
+            after = PartitionChange(partition, context).result()
             if after is not None and after.leader != NO_LEADER:
                 changes.append(PartitionChanged(topic.topic_id, index, after))
             elif partition.leader == broker_id:
-                # It goes on leading until it is gone: half a second of service more.
+                # No successor: the broker leads on until it exits.
                 remaining.append((topic.name, index))
     steps.add(*changes)
     return ControllerResult(tuple(steps.records), [LeavingStep(tuple(remaining))])

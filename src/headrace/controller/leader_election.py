@@ -1,4 +1,7 @@
-"""Leaders and in-sync replicas of all partitions: what the controller decides about them. Pure."""
+"""Leader elections: on request, to preferred leaders, and after unclean shutdowns. Pure.
+
+`broker_fencing` elects leaders after a broker died; `partition_change` decides for one partition.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,28 +18,28 @@ from headrace.protocol.errors import ErrorCode
 
 
 class TopicRules(NamedTuple):
-    """The settings of a topic that decide about its leaders."""
+    """The topic settings that matter for elections."""
 
     min_isr: int = 1
     unclean: bool = False
-    flushes_each_ack: bool = False  # nothing acknowledged is ever lost with a page cache
+    flushes_each_ack: bool = False  # acknowledged records survive the loss of the page cache
 
 
 class Disks(Enum):
-    """What a broker that is back has of the disks that it had."""
+    """How many of its former log directories a restarted broker still has."""
 
     KEPT = "all: what was flushed is there"
-    CHANGED = "some: nobody knows which logs are whole"
+    CHANGED = "some: any log may be incomplete"
     LOST = "none: it has nothing"
 
 
 Rules = Callable[[str], TopicRules]
-"""The rules of a topic, by its name."""
+"""Returns the rules of the topic with this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """The answer for one partition whose leader was to be elected."""
+    """The result of an election for one partition."""
 
     topic: str
     index: int
@@ -44,7 +47,7 @@ class ElectionResult:
 
 
 def live_ids(image: MetadataImage) -> frozenset[int]:
-    """Brokers that may lead and take new replicas."""
+    """The brokers that may lead partitions and host new replicas."""
     return frozenset(id_ for id_, broker in image.brokers.items() if broker.is_available)
 
 
@@ -54,7 +57,7 @@ def election_context(image: MetadataImage, rules: Rules, topic: str) -> Election
 
 
 def update_eligible_leaders(image: MetadataImage, rules: Rules) -> tuple[MetadataRecord, ...]:
-    """Partitions with enough in sync since a setting was changed: nobody else may lead them."""
+    """Clears the eligible leaders of partitions whose ISR meets a changed min.insync.replicas."""
     records: list[MetadataRecord] = []
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
@@ -68,7 +71,7 @@ def update_eligible_leaders(image: MetadataImage, rules: Rules) -> tuple[Metadat
 
 
 def initialize_partitions(image: MetadataImage) -> tuple[MetadataRecord, ...]:
-    """States of partitions whose creation was cut short: nobody has written to them yet."""
+    """Gives a first leader and ISR to partitions whose creation was interrupted."""
     live = live_ids(image)
     return tuple(
         PartitionChanged(topic.topic_id, index, new_partition(partition.replicas, live))
@@ -81,9 +84,10 @@ def initialize_partitions(image: MetadataImage) -> tuple[MetadataRecord, ...]:
 def handle_unclean_shutdown(
     image: MetadataImage, rules: Rules, broker_id: int, disks: Disks = Disks.KEPT
 ) -> tuple[MetadataRecord, ...]:
-    """The broker is back without what its page cache held: it leads only after catching up.
+    """Removes a broker from ISRs after an unclean restart (KIP-966): it must catch up first.
 
-    Unless all that it acknowledged was flushed, and is still there.
+    Its page cache is lost, and with it perhaps records that it acknowledged. Topics that flush
+    before each acknowledgement are exempt if the broker still has all its log directories.
     """
     live = live_ids(image)
     records: list[MetadataRecord] = []
@@ -91,10 +95,10 @@ def handle_unclean_shutdown(
         of_topic = rules(topic.name)
         if of_topic.flushes_each_ack and disks is Disks.KEPT:
             continue
-        where = ElectionContext(live, of_topic.min_isr, of_topic.unclean)
+        context = ElectionContext(live, of_topic.min_isr, of_topic.unclean)
         for index, partition in enumerate(topic.partitions):
             if broker_id in partition.isr or broker_id in partition.eligible_leaders:
-                change = PartitionChange(partition, where)
+                change = PartitionChange(partition, context)
                 change.mark_unclean(broker_id, empty=disks is Disks.LOST)
                 after = change.result()
                 if after is not None:
@@ -108,20 +112,21 @@ def elect_leaders(
     election: Election,
     partitions: Iterable[tuple[str, int]] | None,
 ) -> ControllerResult[ElectionResult]:
-    """A person asks for elections; None asks for all, and is not told of those that need none."""
+    """Elections on request (ElectLeaders). None means all partitions; those that need no election
+    are then left out of the result."""
     everything = partitions is None
     asked = _all_partitions(image) if partitions is None else dict.fromkeys(partitions)
     records: list[MetadataRecord] = []
-    answers: list[ElectionResult] = []
+    results: list[ElectionResult] = []
     for name, index in asked:
         try:
-            records.append(_elected(image, rules, election, name, index))
+            records.append(_elect_partition(image, rules, election, name, index))
         except Refused as refused:
             if not (everything and refused.error.code == ErrorCode.ELECTION_NOT_NEEDED):
-                answers.append(ElectionResult(name, index, refused.error))
+                results.append(ElectionResult(name, index, refused.error))
             continue
-        answers.append(ElectionResult(name, index))
-    return ControllerResult(tuple(records), answers)
+        results.append(ElectionResult(name, index))
+    return ControllerResult(tuple(records), results)
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int]]:
@@ -130,7 +135,7 @@ def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int]]:
             yield topic.name, index
 
 
-def _elected(
+def _elect_partition(
     image: MetadataImage, rules: Rules, election: Election, name: str, index: int
 ) -> PartitionChanged:
     topic = image.topics.get(name)
@@ -158,7 +163,7 @@ def _elected(
 def rebalance_preferred_leaders(
     image: MetadataImage, rules: Rules, *, max_imbalance: float
 ) -> tuple[MetadataRecord, ...]:
-    """Gives leadership back to preferred leaders of whom too much is led by others."""
+    """Moves leadership back to preferred leaders whose share led by others exceeds the limit."""
     preferred: dict[int, int] = {}
     elsewhere: dict[int, list[tuple[str, int]]] = {}
     for topic in image.topics.values():
