@@ -111,7 +111,7 @@ class ActiveController:
     # --- the term -------------------------------------------------------------------------------
 
     async def enter(self, crashed: tuple[int, int] | None = None) -> None:
-        """Loads the store. `crashed` is a predecessor (id, broker epoch) that is known to be dead."""
+        """Loads the store. `crashed` is a predecessor (id, broker epoch) known to be dead."""
         if crashed is not None:
             await self._store.fence(self.elected, *crashed)
         await self._load()
@@ -238,7 +238,7 @@ class ActiveController:
             self._end(str(error))
         except Exception:
             # A controller that no longer reads registrations would miss every new broker.
-            log.exception("the controller failed and resigns")
+            log.exception("the controller failed")
             self._end("an unexpected error")
 
     async def _check_store(self) -> None:
@@ -323,7 +323,7 @@ class ActiveController:
         except StoreError as error:
             self._end(str(error))
         except Exception:
-            log.exception("the controller failed and resigns")
+            log.exception("the controller failed")
             self._end("an unexpected error")
         finally:
             self._working = None
