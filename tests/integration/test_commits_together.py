@@ -246,11 +246,11 @@ def test_a_commit_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> Non
 def test_commits_that_cannot_be_stored_are_all_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
-            node.leader.log._failure = DiskFull("no room")
+            node.leader.log.local.log_failure = DiskFull("no room")
             for member in node.members:
                 member.commit(9)
             assert set(await node.codes()) == {ErrorCode.NOT_COORDINATOR}
-            node.leader.log._failure = None
+            node.leader.log.local.log_failure = None
             assert node.committed() == dict.fromkeys(range(CONNECTIONS), 1)
             for member in node.members:
                 member.commit(10)

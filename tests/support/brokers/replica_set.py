@@ -233,7 +233,7 @@ class ReplicaSet:
         if position.last_epoch >= 0:
             epoch, end = log.end_offset_for_epoch(position.last_epoch)
             if epoch < position.last_epoch or end < position.offset:
-                follower.cut_back(epoch, end)
+                follower.truncate_to(epoch, end)
                 return
         if not leader.fetched(broker_id, node.epoch, position.offset, position.log_start, self.now):
             return

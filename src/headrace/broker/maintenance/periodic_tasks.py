@@ -148,7 +148,7 @@ class _Retention:
         now_ms = self._broker.clock.wall_ms()
         with suppress(StorageError):  # the directory is offline and has said so
             retention_ms = self._broker.settings.integer("headrace.stray.log.retention.ms")
-            self._broker.logs.expire_set_aside(retention_ms)
+            self._broker.logs.expire_strays(retention_ms)
         for number, log in enumerate(self._broker.logs, start=1):
             if number % LOGS_PER_SLICE == 0:
                 await asyncio.sleep(0)

@@ -99,11 +99,11 @@ def _open_by_watermark(original: Any) -> object:
     return opened
 
 
-def _never_cut_back(_original: Any) -> object:
-    def cut_back(self: Follower, _epoch: int, _end_offset: int) -> int:
+def _never_truncate(_original: Any) -> object:
+    def truncate_to(self: Follower, _epoch: int, _end_offset: int) -> int:
         return self.log.log_end_offset
 
-    return cut_back
+    return truncate_to
 
 
 def _count_what_was_sent(original: Any) -> object:
@@ -114,7 +114,7 @@ def _count_what_was_sent(original: Any) -> object:
         if data is not None and data.records:
             progress = leader.progress[self.replica_id]
             progress.log_end = leader.log.log_end_offset
-            leader._advance()
+            leader._advance_high_watermark()
         return data
 
     return read
@@ -144,7 +144,7 @@ def _forget_producers(original: Any) -> object:
     def append(self: Log, *args: Any, **named: Any) -> object:
         result = original(self, *args, **named)
         if named.get("origin") is BatchOrigin.REPLICATION:
-            self._producers.by_id.clear()
+            self.local.producers.by_id.clear()
         return result
 
     return append
@@ -157,8 +157,8 @@ def _shrink_at_once(original: Any) -> object:
     def propose(self: Leader, *args: Any) -> object:
         proposal = original(self, *args)
         if proposal is not None:
-            self._maximal = proposal.ids
-            self._advance()
+            self._maximal_isr = proposal.ids
+            self._advance_high_watermark()
         return proposal
 
     return propose
@@ -181,8 +181,8 @@ def _advance_by_majority(_original: Any) -> object:
         end = ends[len(ends) // 2]
         if end > self.high_watermark:
             self.high_watermark = end
-            self._tell(1)
-            self._commit()
+            self._notify_waiters(1)
+            self._complete_commit_waits()
 
     return advance
 
@@ -227,7 +227,7 @@ def _join_from_any_life(_original: Any) -> object:
         if self._pending is not None or not self.is_open:
             return None
         may = {id_ for id_ in joining if id_ in live and self.has_caught_up(id_)}
-        return self._propose({*self.partition.isr, *may}, live)
+        return self._propose_isr({*self.partition.isr, *may}, live)
 
     return propose_joining
 
@@ -312,12 +312,12 @@ PLANTED: Final[dict[str, Planted]] = {
         "A follower cuts its log back to its high watermark",
         _all(
             _replace(Follower, "follow", _follow_by_watermark),
-            _replace(Follower, "_opened", _open_by_watermark),
+            _replace(Follower, "_log_opened", _open_by_watermark),
         ),
     ),
     "never-truncate": Planted(
         "A follower keeps what its leader does not have",
-        _replace(Follower, "cut_back", _never_cut_back),
+        _replace(Follower, "truncate_to", _never_truncate),
     ),
     "count-sent": Planted(
         "A leader counts what it has sent as what has arrived",
@@ -327,7 +327,7 @@ PLANTED: Final[dict[str, Planted]] = {
         "A follower takes late answers of its fetch session, wherever its log ends",
         _all(
             _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
-            _replace(append_validation, "_replicated", _append_anywhere),
+            _replace(append_validation, "_validate_replicated", _append_anywhere),
         ),
     ),
     "forget-producers": Planted(
@@ -340,11 +340,11 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "no-min-isr": Planted(
         "min.insync.replicas is not checked at completion",
-        _replace(Leader, "_advance", _advance_with_too_few),
+        _replace(Leader, "_advance_high_watermark", _advance_with_too_few),
     ),
     "majority": Planted(
         "The high watermark follows a majority, not all in-sync replicas",
-        _replace(Leader, "_advance", _advance_by_majority),
+        _replace(Leader, "_advance_high_watermark", _advance_by_majority),
     ),
     "ack-on-append": Planted(
         "acks=all is answered when the leader has the records",
@@ -355,7 +355,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "believe-own-log": Planted(
         "A new leader takes all that it holds for committed",
-        _replace(Leader, "_opened", _believe_own_log),
+        _replace(Leader, "_log_opened", _believe_own_log),
     ),
     "read-unstable": Planted(
         "read_committed reads past open transactions",
@@ -363,7 +363,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "append-anywhere": Planted(
         "A follower appends what does not continue its log",
-        _replace(append_validation, "_replicated", _append_anywhere),
+        _replace(append_validation, "_validate_replicated", _append_anywhere),
     ),
     "any-leader-epoch": Planted(
         "Fetches with a stale leader epoch are served",

@@ -217,10 +217,10 @@ class CutFollower:
         self.log = cast("Any", self.follower).log
         self.log.log_end_offset, self.log.log_start_offset = end, 0
         self._cut_ends = cut_ends
-        cast("Any", self.follower).cut_back = self._cut_back
+        cast("Any", self.follower).truncate_to = self._truncate_to
         cast("Any", self.follower).take = self._take
 
-    def _cut_back(self, _epoch: int, _end_offset: int) -> int:
+    def _truncate_to(self, _epoch: int, _end_offset: int) -> int:
         self.log.log_end_offset = end = next(self._cut_ends)
         return end
 
@@ -268,7 +268,7 @@ async def named(fetcher: ReplicaFetcher, leader: Leader, follower: Follower) -> 
     assert [len(asked.topics) for asked, _ in leader.asked[count:]] == [1]
 
 
-def test_a_log_that_is_cut_back_step_by_step_is_named_at_once_after_each() -> None:
+def test_a_log_that_is_truncated_step_by_step_is_named_at_once_after_each() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         cut = CutFollower(9, iter([7, 5, 3]))
         await named(fetcher, leader, cut.follower)
