@@ -17,12 +17,21 @@ from headrace.pipeline.spec.spec_values import (
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")]
 Action = Literal["drop", "fail", "dead_letter"]
 OnError = Literal["fail", "skip", "dead_letter"]
+Scope = Annotated[
+    Literal["row", "batch"],
+    Field(
+        description="What the step may look at: one row at a time (row), or all rows of a batch "
+        "(batch). A step that groups, deduplicates, ranks, sorts or limits rows needs batch, and "
+        "its result is then that of each batch by itself."
+    ),
+]
 
 
 class SqlStep(TemplatePart):
     """A SELECT over `source`."""
 
     sql: str = Field(min_length=1)
+    scope: Scope = "row"
 
 
 class PythonStep(TemplatePart):
@@ -30,6 +39,7 @@ class PythonStep(TemplatePart):
 
     python: PythonName = Field(pattern=r"^.+:[A-Za-z_][A-Za-z0-9_]*$")
     """`module:function` or `file.py:function`."""
+    scope: Scope = "row"
 
 
 def _step_of(value: object) -> str | None:
