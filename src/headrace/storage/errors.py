@@ -129,6 +129,10 @@ class DiskError(StorageError):
 class DiskFull(DiskError):
     """The disk is full: the log is unchanged, and works again when there is room."""
 
+    def __init__(self, reason: str, directory: str | None = None) -> None:
+        super().__init__(reason)
+        self.directory = directory
+
 
 class LogDirFailed(DiskError):
     """The log directory is offline: reads and writes are refused until the broker restarts."""

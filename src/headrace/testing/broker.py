@@ -26,6 +26,7 @@ from headrace.cluster.settings import BrokerSettings
 from headrace.runtime import loop_factory
 from headrace.storage.errors import LogDirFailed
 from headrace.testing.lifetime import Lifetime
+from headrace.testing.setting_values import SettingValue, setting_texts
 from headrace.testing.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ class NotRunning(RuntimeError):
 class Broker(Lifetime):
     """One broker; a context manager in both kinds of code, or `start()` and `close()`.
 
-    `settings` are broker settings by Kafka's names. `data` is a directory that outlives the
+    `settings` are broker settings by Kafka's names; numbers and booleans may be given as such.
+    `data` is a directory that outlives the
     broker; without it there is a temporary one, kept over `restart()` and removed at the end.
     With a `VirtualClock` for its `clock`, time passes when the test says so. `world` and `loops`
     are for those who own the broker's surroundings, such as `Cluster`.
@@ -71,7 +73,7 @@ class Broker(Lifetime):
     def __init__(
         self,
         *,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
         data: Path | None = None,
         port: int = 0,
         clock: Clock | None = None,
@@ -79,7 +81,7 @@ class Broker(Lifetime):
         world: Environment | None = None,
         loops: LoopFactory | None = None,
     ) -> None:
-        self._settings = dict(settings or {})
+        self._settings = setting_texts(settings)
         self._data = data
         self._port = port
         self._clock = clock

@@ -21,6 +21,7 @@ from headrace.testing.broker import Broker
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.lifetime import Lifetime
 from headrace.testing.network_links import NetworkLinks
+from headrace.testing.setting_values import SettingValue, setting_texts
 from headrace.testing.shared_store import SESSION_TIMEOUT_S, SharedStore
 from headrace.testing.slow_files import SlowFiles
 
@@ -50,7 +51,7 @@ class Cluster(Lifetime):
         self,
         brokers: int = 3,
         *,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
         racks: tuple[str, ...] = (),
         session_timeout_s: float = SESSION_TIMEOUT_S,
     ) -> None:
@@ -59,7 +60,7 @@ class Cluster(Lifetime):
         if racks and len(racks) != brokers:
             raise ValueError("name a rack for each broker, or none")
         self._size = brokers
-        self._settings = dict(settings or {})
+        self._settings = setting_texts(settings)
         self._racks = racks
         self._session_timeout_s = session_timeout_s
         self._store: SharedStore | None = None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.testing.cluster import Cluster
     from headrace.testing.external import ExternalBroker
     from headrace.testing.helper import Headrace
+    from headrace.testing.setting_values import SettingValue
 
 BOOTSTRAP: Final = "HEADRACE_BOOTSTRAP"
 
@@ -24,7 +25,7 @@ BOOTSTRAP: Final = "HEADRACE_BOOTSTRAP"
 def headrace_proc(
     *,
     port: int | Callable[[pytest.Config], int] = 0,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, "SettingValue"] | None = None,
     virtual_clock: bool = False,
 ) -> "Callable[..., Iterator[Broker]]":
     """A session's broker, one for each worker of pytest-xdist.
@@ -35,13 +36,15 @@ def headrace_proc(
 
     @pytest.fixture(scope="session")
     def proc(request: pytest.FixtureRequest) -> "Iterator[Broker]":
+        """A Headrace broker on a free port, one for the whole session (`Broker`)."""
         from headrace.testing.broker import Broker
         from headrace.testing.defaults import TEST_SETTINGS
+        from headrace.testing.setting_values import setting_texts
         from headrace.testing.virtual_clock import VirtualClock
 
         config = request.config
         with Broker(
-            settings=TEST_SETTINGS | _ini_settings(config) | dict(settings or {}),
+            settings=TEST_SETTINGS | _ini_settings(config) | setting_texts(settings),
             port=port if isinstance(port, int) else port(config),
             clock=VirtualClock() if virtual_clock else None,
         ) as broker:
@@ -57,6 +60,7 @@ def headrace_noproc(
 
     @pytest.fixture(scope="session")
     def noproc(request: pytest.FixtureRequest) -> "Iterator[ExternalBroker]":
+        """A broker that already runs elsewhere, by HEADRACE_BOOTSTRAP (`ExternalBroker`)."""
         from headrace.testing.external import ExternalBroker
 
         servers = (
@@ -82,6 +86,7 @@ def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace
 
     @pytest.fixture
     def helper(request: pytest.FixtureRequest) -> "Iterator[Headrace]":
+        """Topics, records and groups for one test, removed after it (`Headrace`)."""
         broker: Broker | ExternalBroker = request.getfixturevalue(process)
         helper = broker.headrace
         helper.begin()
@@ -94,16 +99,18 @@ def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace
 def headrace_cluster_proc(
     *,
     brokers: int = 3,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, "SettingValue"] | None = None,
     racks: tuple[str, ...] = (),
 ) -> "Callable[..., Iterator[Cluster]]":
     """A session's cluster, one for each worker of pytest-xdist."""
 
     @pytest.fixture(scope="session")
     def proc(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+        """A cluster of Headrace brokers, one for the whole session (`Cluster`)."""
         from headrace.testing.cluster import Cluster
+        from headrace.testing.setting_values import setting_texts
 
-        chosen = _ini_settings(request.config) | dict(settings or {})
+        chosen = _ini_settings(request.config) | setting_texts(settings)
         with Cluster(brokers, settings=chosen, racks=racks) as cluster:
             yield cluster
 
@@ -115,6 +122,7 @@ def headrace_cluster(process: str = "headrace_cluster_proc") -> "Callable[..., I
 
     @pytest.fixture
     def cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+        """A cluster for one test: all brokers run, topics are removed after it (`Cluster`)."""
         found: Cluster = request.getfixturevalue(process)
         found.headrace.begin()
         yield found

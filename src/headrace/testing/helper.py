@@ -187,12 +187,16 @@ class Headrace:
         """Writes a record for each value, acknowledged by all replicas.
 
         A topic that does not exist is made. A key decides about the partition as in Java clients;
-        records without one go to the partitions in turn. Raises `RequestRefused`.
+        records without one go to the partitions in turn. Raises `RequestRefused`, and TypeError
+        for a value that is neither bytes nor str.
         """
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         stamp_ms = self.broker.now_ms() if timestamp_ms is None else timestamp_ms
-        encoded = tuple((name, _bytes(value)) for name, value in pairs)
-        records = [RecordToWrite(_bytes(value), _bytes(key), encoded, stamp_ms) for value in values]
+        encoded = tuple((name, _bytes(value, f"header {name!r}")) for name, value in pairs)
+        key_bytes = _bytes(key, "key")
+        records = [
+            RecordToWrite(_bytes(value, "value"), key_bytes, encoded, stamp_ms) for value in values
+        ]
         return self._call(
             lambda client: self._produce(client, topic, records, partition, timeout_s)
         )
@@ -393,5 +397,10 @@ class Headrace:
         await group_eviction.remove_members(client, found, members, timeout_s=timeout_s)
 
 
-def _bytes(text: Text | None) -> bytes | None:
-    return text.encode() if isinstance(text, str) else text
+def _bytes(text: object, what: str) -> bytes | None:
+    if isinstance(text, str):
+        return text.encode()
+    if text is None or isinstance(text, bytes | bytearray | memoryview):
+        return None if text is None else bytes(text)
+    hint = "json.dumps(...)" if isinstance(text, dict | list) else "str(...)"
+    raise TypeError(f"{what} is a {type(text).__name__}: pass bytes, str or None, e.g. {hint}")

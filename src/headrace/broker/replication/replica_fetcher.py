@@ -171,7 +171,9 @@ class ReplicaFetcher:
             return
         line = self._line.current
         if line is None or not line.is_open:
-            self._line.open()
+            self._session.connection_lost()
+            if self._session.is_needed:  # else nothing is copied from that broker any more
+                self._line.open()
             return
         if self._under_way >= MAX_UNDER_WAY:
             return

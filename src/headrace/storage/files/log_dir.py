@@ -61,7 +61,7 @@ class LogDir:
         """The storage error for `error`; takes the directory offline unless a retry may succeed."""
         reason = f"{doing} failed: {error.strerror or error}"
         if lacks_room(error):
-            return DiskFull(reason)
+            return DiskFull(reason, self.path)
         if error.errno in _PASSING:
             return DiskError(reason)
         return self.fail(reason)

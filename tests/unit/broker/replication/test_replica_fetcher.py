@@ -16,6 +16,7 @@ from headrace.broker.replication.replica_fetcher import (
     ReplicaFetcherHost,
 )
 from headrace.broker.runtime.timers import Timers
+from headrace.client.errors import ClientError
 from headrace.clock import SystemClock
 from headrace.protocol.api import APIS
 from headrace.protocol.errors import ErrorCode
@@ -49,6 +50,8 @@ class Leader:
     def __init__(self) -> None:
         self.asked: list[tuple[FetchRequest, asyncio.Future[bytes]]] = []
         self.is_open = True
+        self.is_dead = False
+        self.connections = 0
 
     def start(self, request: Struct, *, version: int) -> "asyncio.Future[bytes]":
         assert version == FETCH_VERSION
@@ -97,6 +100,9 @@ def run(
         leader = Leader()
 
         async def connect() -> LeaderLink:
+            leader.connections += 1
+            if leader.is_dead:
+                raise ClientError("connection refused")
             return leader
 
         throttle = SimpleNamespace(
@@ -144,6 +150,32 @@ def test_a_session_that_ends_with_two_fetches_under_way_is_followed_by_another()
         again = leader.asked[3][0]
         assert (again.session_id, again.session_epoch) == (0, 0)
         assert {each.partition for topic in again.topics for each in topic.partitions} == {0, 1}
+
+    run(story)
+
+
+def test_a_dead_leader_is_left_alone_once_nothing_is_copied_from_it() -> None:
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        moved, stays = a_follower(0), a_follower(1)
+        fetcher.add(moved)
+        fetcher.add(stays)
+        await turns()
+        leader.answer(0, FetchResponse(session_id=5, responses=[]))
+        await turns()
+        leader.is_dead, leader.is_open = True, False
+        leader.asked[1][1].set_exception(ClientError("connection reset"))
+        await turns()
+        fetcher.remove(moved)
+        await turns()
+        assert leader.connections == 2  # `stays` may still be led there
+        fetcher.remove(stays)
+        await turns()
+        assert leader.connections == 2
+        leader.is_dead, leader.is_open = False, True
+        fetcher.add(moved)  # the broker is back, and leads again
+        await turns()
+        assert leader.connections == 3
+        assert leader.asked[2][0].forgotten_topics_data == []
 
     run(story)
 
