@@ -27,6 +27,8 @@ class TableSink(TemplatePart):
     """The columns that identify a row, for merge."""
     partition_by: tuple[ColumnName, ...] = ()
     schema_evolution: Literal["add_columns", "none"] = "add_columns"
+    other_pipelines: Literal["refuse", "allow"] = "refuse"
+    """Whether a pipeline of another name may have written the same topics to the table."""
     storage_options: Settings = Settings()
     maintenance: Maintenance = Maintenance()
 
