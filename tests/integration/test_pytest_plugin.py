@@ -134,6 +134,13 @@ def test_the_examples_of_the_guide_pass(tmp_path: Path) -> None:
     assert "skipped" not in output
 
 
+def test_pytest_describes_each_fixture(tmp_path: Path) -> None:
+    output = run_pytest(tmp_path, "-p", "no:xdist", "--fixtures")
+    for name in ("headrace", "headrace_proc", "headrace_cluster", "headrace_cluster_proc"):
+        assert re.search(rf"^{name}\b.*\n    [A-Z]", output, re.MULTILINE), name
+    assert "no docstring" not in output
+
+
 class Configured:
     """What the plugin asks pytest's configuration for."""
 

@@ -1,4 +1,4 @@
-"""Makes fixtures for pytest, where the ones that the plugin brings are not the right ones.
+"""Factories of pytest fixtures, for other settings than those of the plugin's own fixtures.
 
 from headrace.testing import factories
 
@@ -28,15 +28,17 @@ def headrace_proc(
     settings: Mapping[str, "SettingValue"] | None = None,
     virtual_clock: bool = False,
 ) -> "Callable[..., Iterator[Broker]]":
-    """A session's broker, one for each worker of pytest-xdist.
+    """A session fixture: a broker, one for each worker of pytest-xdist.
 
-    `settings` are added to those of the ini file. A `port` other than 0 is for a single process;
-    the plugin's own fixture takes `configured_port`.
+    Args:
+        port: The port, or a function that chooses it. A fixed port works in one process only.
+        settings: Broker settings by Kafka's names, added to those of the ini file.
+        virtual_clock: Whether the broker's time passes only when a test advances it.
     """
 
     @pytest.fixture(scope="session")
     def proc(request: pytest.FixtureRequest) -> "Iterator[Broker]":
-        """A Headrace broker on a free port, one for the whole session (`Broker`)."""
+        """A Kafka-compatible broker for the whole session (`headrace.testing.Broker`)."""
         from headrace.testing.broker import Broker
         from headrace.testing.defaults import TEST_SETTINGS
         from headrace.testing.setting_values import setting_texts
@@ -56,11 +58,11 @@ def headrace_proc(
 def headrace_noproc(
     *, bootstrap_servers: str | None = None
 ) -> "Callable[..., Iterator[ExternalBroker]]":
-    """A broker that runs already: as given, or by HEADRACE_BOOTSTRAP or `headrace_bootstrap`."""
+    """A session fixture: a running broker, given here, by HEADRACE_BOOTSTRAP or in the ini file."""
 
     @pytest.fixture(scope="session")
     def noproc(request: pytest.FixtureRequest) -> "Iterator[ExternalBroker]":
-        """A broker that already runs elsewhere, by HEADRACE_BOOTSTRAP (`ExternalBroker`)."""
+        """A broker that already runs, at `HEADRACE_BOOTSTRAP`."""
         from headrace.testing.external import ExternalBroker
 
         servers = (
@@ -82,11 +84,12 @@ def headrace_noproc(
 
 
 def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace]]":
-    """A test's helper for the broker of that fixture; cleans up behind the test."""
+    """A function fixture: the helper for the broker of fixture `process`. It cleans up after the
+    test."""
 
     @pytest.fixture
     def helper(request: pytest.FixtureRequest) -> "Iterator[Headrace]":
-        """Topics, records and groups for one test, removed after it (`Headrace`)."""
+        """A helper for one test: creates topics, produces, consumes, injects faults."""
         broker: Broker | ExternalBroker = request.getfixturevalue(process)
         helper = broker.headrace
         helper.begin()
@@ -102,11 +105,17 @@ def headrace_cluster_proc(
     settings: Mapping[str, "SettingValue"] | None = None,
     racks: tuple[str, ...] = (),
 ) -> "Callable[..., Iterator[Cluster]]":
-    """A session's cluster, one for each worker of pytest-xdist."""
+    """A session fixture: a cluster, one for each worker of pytest-xdist.
+
+    Args:
+        brokers: The number of brokers.
+        settings: Settings of all brokers by Kafka's names, added to those of the ini file.
+        racks: One rack for each broker.
+    """
 
     @pytest.fixture(scope="session")
     def proc(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
-        """A cluster of Headrace brokers, one for the whole session (`Cluster`)."""
+        """A cluster for the whole session (`headrace.testing.Cluster`)."""
         from headrace.testing.cluster import Cluster
         from headrace.testing.setting_values import setting_texts
 
@@ -118,11 +127,11 @@ def headrace_cluster_proc(
 
 
 def headrace_cluster(process: str = "headrace_cluster_proc") -> "Callable[..., Iterator[Cluster]]":
-    """A test's cluster: all brokers run at its start, and its topics go at its end."""
+    """A function fixture: the cluster of fixture `process`, empty and with all brokers running."""
 
     @pytest.fixture
     def cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
-        """A cluster for one test: all brokers run, topics are removed after it (`Cluster`)."""
+        """A cluster for one test, empty and with all brokers running."""
         found: Cluster = request.getfixturevalue(process)
         found.headrace.begin()
         yield found
@@ -132,7 +141,7 @@ def headrace_cluster(process: str = "headrace_cluster_proc") -> "Callable[..., I
 
 
 def configured_port(config: pytest.Config) -> int:
-    """The port by `--headrace-port` or the ini file; workers of pytest-xdist take the next ones."""
+    """The port of `--headrace-port` or the ini file; workers of pytest-xdist take the next ones."""
     option = config.getoption("headrace_port")
     first = int(config.getini("headrace_port") or 0) if option is None else int(option)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")

@@ -17,7 +17,7 @@ from headrace.testing.virtual_clock import VirtualClock
 
 
 class _WithBroker(unittest.TestCase):
-    """What both kinds of test cases share."""
+    """The common part of both test case classes."""
 
     settings: ClassVar[Mapping[str, SettingValue]] = {}
     """Broker settings by Kafka's names."""
@@ -43,8 +43,8 @@ class _WithBroker(unittest.TestCase):
 
 
 class HeadraceTestCase(_WithBroker):
-    """`self.headrace` in each test; topics and groups go with it."""
+    """A unittest class with one broker. Each test has an empty one as `self.headrace`."""
 
 
 class AsyncHeadraceTestCase(_WithBroker, unittest.IsolatedAsyncioTestCase):
-    """The same with `async def` tests; `self.headrace.aio` does not block their loop."""
+    """The same for `async def` tests. `self.headrace.aio` does not block their event loop."""

@@ -52,7 +52,7 @@ LOCAL_CONF: Final[Mapping[str, str]] = {
 
 
 class NoSpark(Exception):
-    """Spark cannot be started: why, and what to do about it."""
+    """Spark cannot be started. The message gives the reason and what to do."""
 
 
 def open_session(
@@ -62,10 +62,13 @@ def open_session(
     conf: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
-    """A session for `name`; `master` may be a Connect URL (`sc://host:port`).
+    """Opens a Spark session with the settings of pipelines.
 
-    What `conf` says wins over the settings that pipelines are run with. What Spark's own processes
-    write goes to `log`, so that a terminal stays readable.
+    Args:
+        name: The name of the Spark application.
+        master: The Spark master; a Connect URL (`sc://host:port`) is possible.
+        conf: Spark settings; they take precedence.
+        log: The file for the output of Spark's processes, so that a terminal stays readable.
     """
     target = master or (conf or {}).get("spark.master") or LOCAL
     if target.startswith(CONNECT):
