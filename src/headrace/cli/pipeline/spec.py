@@ -77,7 +77,6 @@ def validate(
             return ExitCode.USAGE
         flows = [{"flow": flow.id, "sink": flow.sink.format} for flow in spec.resolved()]
         names = ", ".join(str(each["flow"]) for each in flows)
-        what = f"pipeline: {spec.pipeline}" + (f", flows: {names}" if spec.flows else "")
         facts = {"valid": True, "flows": flows, "not_checked": unchecked}
         label = "pipeline" if len(flows) == 1 else "pipelines"
         note = f"; not checked: {unchecked}" if unchecked else ""

@@ -1,9 +1,9 @@
 """What a shard decides in one step.
 
-A `CoordinatorResult` is all or nothing. The runner appends `changes` as one batch, replays them into the shard
-and sets the timers. When the batch is committed, it sends the responses and starts the effects. If
-the append fails, no response is sent and no effect starts; `undo` is called, and every waiting
-request gets the error instead.
+A `CoordinatorResult` is all or nothing. The runner appends `changes` as one batch, replays them
+into the shard and sets the timers. When the batch is committed, it sends the responses and starts
+the effects. If the append fails, no response is sent and no effect starts; `undo` is
+called, and every waiting request gets the error instead.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -21,8 +21,8 @@ _MISSING: Final = object()
 class Deferred(Generic[R]):
     """A response that a later step gives, e.g. to a member that waits for the others to join.
 
-    A shard returns it as the answer of a `CoordinatorResult` and later lists it in `CoordinatorResult.completions`. The
-    runner sets `abandoned` when the client has gone.
+    A shard returns it as the answer of a `CoordinatorResult` and lists it in `completions` of a
+    later result. The runner sets `abandoned` when the client has gone.
     """
 
     __slots__ = ("_listener", "_outcome", "abandoned")
