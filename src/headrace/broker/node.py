@@ -26,7 +26,7 @@ from headrace.broker.maintenance.task_scheduler import TaskScheduler
 from headrace.broker.membership.cluster_role import ClusterRole
 from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.membership.standalone import Standalone
-from headrace.broker.network.dispatch import Dispatcher
+from headrace.broker.network.dispatch import Dispatcher, Handle
 from headrace.broker.network.limits import Limits
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.flusher import Flusher
@@ -44,6 +44,7 @@ from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreat
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
 from headrace.cluster.topology import INTERNAL_TOPICS
+from headrace.protocol.api import ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from headrace.broker.coordinators.coordinators import Coordinators
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
-    from headrace.broker.membership.forwarding import Forwarding
     from headrace.broker.membership.peers import Peers
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
@@ -142,17 +142,25 @@ class Broker:
         return None if self.member is None else self.member.peers
 
     @property
-    def forwarding(self) -> "Forwarding | None":
-        return None if self.member is None else self.member.forwarding
+    def is_member(self) -> bool:
+        return self.member is not None
+
+    def controller_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
+        """A member forwards the request; a node on its own reports what its store refuses."""
+        if self.member is not None:
+            return self.member.forwarding.wrap(spec, handle)
+        from headrace.broker.metadata.metadata_store_errors import wrap
+
+        return wrap(spec, handle)
 
     @property
-    def office(self) -> "ActiveController | None":
+    def active_controller(self) -> "ActiveController | None":
         """The controller's, while this member is it."""
-        return None if self.member is None else self.member.metadata.office
+        return None if self.member is None else self.member.metadata.active_controller
 
     @property
     def is_controller(self) -> bool:
-        return self.member is None or self.office is not None
+        return self.member is None or self.active_controller is not None
 
     @property
     def broker_epoch(self) -> int:

@@ -13,7 +13,10 @@ from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.partition_table import HostedTopic, PartitionTable
 from headrace.broker.produce.delayed_produce import DelayedSingleProduce
 from headrace.broker.produce.request_checks import check_batch
-from headrace.broker.produce.response_template import FIRST_VERSION_WITH_LOG_START, usual_answer
+from headrace.broker.produce.response_template import (
+    FIRST_VERSION_WITH_LOG_START,
+    response_template,
+)
 from headrace.broker.produce.response_wait import (
     ACKS_ALL,
     Appended,
@@ -150,7 +153,7 @@ def _append_one(
     if isinstance(result, AppendResult):
         committed = leader.high_watermark > result.last_offset
         if version >= FIRST_VERSION_WITH_LOG_START and (committed or not leader.flush_pending):
-            ready = usual_answer(topic, version).encode(
+            ready = response_template(topic, version).encode(
                 partition.index, result, leader.log.log_start_offset
             )
             if committed or acks != ACKS_ALL:

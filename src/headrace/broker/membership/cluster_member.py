@@ -9,12 +9,14 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.membership.broker_lifecycle import BrokerIdentity, BrokerLifecycle
 from headrace.broker.membership.forwarding import Forwarding
 from headrace.broker.membership.peers import Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
+from headrace.broker.network.dispatch import handler_of
 from headrace.broker.partitions.stray_partitions import settle_strays
 from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.image import MetadataImage
@@ -57,12 +59,14 @@ class ClusterMember:
             lambda id_: self.membership.address_of(id_),
             lambda id_: self.membership.life_of(id_),
         )
-        self.forwarding = self.metadata.forwarding = Forwarding(broker)
+        self.forwarding = self.metadata.forwarding = Forwarding(
+            broker.node_id, lambda: self.membership, partial(handler_of, broker)
+        )
         self.membership = BrokerLifecycle(
             store,
             self.metadata,
             self.peers,
-            self._make_office,
+            self._make_active_controller,
             self.forwarding.answer_here,
             node_id=broker.node_id,
             listener=settings.string("inter.broker.listener.name"),
@@ -74,7 +78,7 @@ class ClusterMember:
     def broker_epoch(self) -> int:
         return self.membership.broker_epoch
 
-    def _make_office(self, elected: Elected) -> ActiveController:
+    def _make_active_controller(self, elected: Elected) -> ActiveController:
         settings = self._broker.settings
         controller = Decisions(self.metadata.image, settings.controller(), self._broker.random)
         imbalance = settings.integer("leader.imbalance.per.broker.percentage") / 100
