@@ -144,7 +144,7 @@ def _name_leaders(broker: Broker, context: Context, response: FetchResponse) -> 
     for topic in response.responses:
         for data in topic.partitions:
             if data.error_code in ASKED_THE_WRONG_ONE:
-                known = topic_of(broker, topic.topic, topic.topic_id)
+                known = topic_of(broker.metadata.image, topic.topic, topic.topic_id)
                 hint = leader_hint(known, data.partition_index)
                 if hint is not None:
                     data.current_leader = FetchLeaderIdAndEpoch(**hint._asdict())
@@ -152,7 +152,9 @@ def _name_leaders(broker: Broker, context: Context, response: FetchResponse) -> 
     if leaders:
         response.node_endpoints = [
             FetchNodeEndpoint(**hint._asdict())
-            for hint in node_hints(broker, context.connection.listener, sorted(leaders))
+            for hint in node_hints(
+                broker.metadata.image, context.connection.listener, sorted(leaders)
+            )
         ]
 
 

@@ -145,7 +145,7 @@ def _append_one(
     topic, leader = _leader(broker.partitions, version, data, partition.index)
     if not isinstance(leader, SoleLeader):
         response = _answer_one(data, _refused(partition.index, leader))
-        name_leaders(broker, context, response)
+        name_leaders(broker.metadata.image, context, response)
         return response
     assert topic is not None
     looks: Looks = []
@@ -182,7 +182,7 @@ def _commit_one(
         answer = _appended(leader, result)
         answer.error_code = code
         response = _answer_one(data, answer)
-        name_leaders(broker, context, response)
+        name_leaders(broker.metadata.image, context, response)
         return response
 
     next_offset = result.last_offset + 1

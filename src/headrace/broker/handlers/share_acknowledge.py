@@ -43,7 +43,9 @@ def handle(
         broker.shares.sessions.acknowledge(key, request.share_session_epoch)
     except ShareSessionError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-    acknowledged = acknowledge_partitions(broker, key, request.topics, renews=request.is_renew_ack)
+    acknowledged = acknowledge_partitions(
+        broker.shares, key, request.topics, renews=request.is_renew_ack
+    )
 
     def answer(
         _: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome]
@@ -69,14 +71,14 @@ def _name_leaders(broker: Broker, context: Context, response: ShareAcknowledgeRe
         for data in topic.partitions
         if data.error_code in ASKED_THE_WRONG_ONE
     }
-    hints = leader_hints(broker, wrong) if wrong else {}
+    hints = leader_hints(broker.metadata.image, wrong) if wrong else {}
     for partition, hint in hints.items():
         wrong[partition].current_leader = ShareAcknowledgeLeaderIdAndEpoch(**hint._asdict())
     if hints:
         leaders = sorted({hint.leader_id for hint in hints.values()})
         response.node_endpoints = [
             ShareAcknowledgeNodeEndpoint(**node._asdict())
-            for node in node_hints(broker, context.connection.listener, leaders)
+            for node in node_hints(broker.metadata.image, context.connection.listener, leaders)
         ]
 
 

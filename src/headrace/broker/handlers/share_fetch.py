@@ -85,7 +85,7 @@ def _serve(
     acknowledged: Acknowledged = {}
     if _acknowledges(request):
         acknowledged = acknowledge_partitions(
-            broker, key, request.topics, renews=request.is_renew_ack
+            broker.shares, key, request.topics, renews=request.is_renew_ack
         )
     if request.is_renew_ack:
         plan = plan._replace(partitions=[])
@@ -194,14 +194,14 @@ def _name_leaders(broker: Broker, context: Context, response: ShareFetchResponse
         for data in topic.partitions
         if data.error_code in ASKED_THE_WRONG_ONE
     }
-    hints = leader_hints(broker, wrong) if wrong else {}
+    hints = leader_hints(broker.metadata.image, wrong) if wrong else {}
     for partition, hint in hints.items():
         wrong[partition].current_leader = ShareFetchLeaderIdAndEpoch(**hint._asdict())
     if hints:
         leaders = sorted({hint.leader_id for hint in hints.values()})
         response.node_endpoints = [
             ShareFetchNodeEndpoint(**node._asdict())
-            for node in node_hints(broker, context.connection.listener, leaders)
+            for node in node_hints(broker.metadata.image, context.connection.listener, leaders)
         ]
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Topic
 from headrace.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 ASKED_THE_WRONG_ONE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -30,9 +28,8 @@ class NodeHint(NamedTuple):
     rack: str | None
 
 
-def topic_of(broker: Broker, name: str, topic_id: bytes) -> Topic | None:
+def topic_of(image: MetadataImage, name: str, topic_id: bytes) -> Topic | None:
     """The topic that a request names in one way or the other."""
-    image = broker.metadata.image
     return image.topics.get(name) if name else image.topics_by_id.get(topic_id)
 
 
@@ -45,19 +42,19 @@ def leader_hint(topic: Topic | None, index: int) -> LeaderHint | None:
 
 
 def leader_hints(
-    broker: Broker, partitions: Iterable[tuple[bytes, int]]
+    image: MetadataImage, partitions: Iterable[tuple[bytes, int]]
 ) -> dict[tuple[bytes, int], LeaderHint]:
     """Who leads these partitions of topics by id; without those that nobody leads."""
-    topics = broker.metadata.image.topics_by_id
+    topics = image.topics_by_id
     hints = {each: leader_hint(topics.get(each[0]), each[1]) for each in partitions}
     return {each: hint for each, hint in hints.items() if hint is not None}
 
 
-def node_hints(broker: Broker, listener: str, leaders: Iterable[int]) -> list[NodeHint]:
+def node_hints(image: MetadataImage, listener: str, leaders: Iterable[int]) -> list[NodeHint]:
     """The addresses of these brokers, each once."""
     hints = []
     for broker_id in dict.fromkeys(leaders):
-        known = broker.metadata.image.brokers.get(broker_id)
+        known = image.brokers.get(broker_id)
         endpoint = known.endpoint(listener) if known is not None else None
         if known is not None and endpoint is not None:
             hints.append(NodeHint(broker_id, endpoint.host, endpoint.port, known.rack))

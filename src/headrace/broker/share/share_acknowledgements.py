@@ -21,7 +21,7 @@ from headrace.share.errors import AcknowledgeError
 from headrace.share.share_session import SessionKey, SharedPartition, ShareSessionError
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.share.share_partition_manager import SharePartitionManager
 
 MAX_MEMBER_ID_CHARS: Final = 36  # clients choose it: a UUID
 
@@ -39,7 +39,7 @@ def checked_session_key(group_id: str | None, member_id: str | None) -> SessionK
 
 
 def acknowledge_partitions(
-    broker: Broker,
+    shares: SharePartitionManager,
     key: SessionKey,
     topics: Iterable[ShareFetchFetchTopic] | Iterable[AcknowledgeTopic],
     *,
@@ -55,7 +55,7 @@ def acknowledge_partitions(
             except AcknowledgeError as error:
                 acknowledged[partition] = AcknowledgeOutcome(error.code, error.message)
                 continue
-            live = broker.shares.known(key.group_id, partition)
+            live = shares.known(key.group_id, partition)
             if not said:
                 unknown = not isinstance(live, SharePartitionRunner) and live.code
                 acknowledged[partition] = (
