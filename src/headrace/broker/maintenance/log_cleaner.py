@@ -88,8 +88,10 @@ class LogCleanerHost(Protocol):
     clock: Clock
     offload: Offload
     settings: BrokerSettings
-    logs: LogManager
     partitions: PartitionTable
+
+    @property
+    def logs(self) -> LogManager: ...
 
     @property
     def effective(self) -> EffectiveConfig: ...

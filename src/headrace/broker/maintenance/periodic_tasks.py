@@ -43,11 +43,13 @@ class PeriodicTasksHost(Protocol):
     offload: Offload
     settings: BrokerSettings
     server: Server
-    logs: LogManager
     partitions: PartitionTable
     flusher: Flusher
     cleaner: LogCleaner
     limits: Limits
+
+    @property
+    def logs(self) -> LogManager: ...
 
     @property
     def is_member(self) -> bool: ...

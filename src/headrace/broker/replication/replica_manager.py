@@ -44,8 +44,10 @@ class ReplicaManagerHost(
     """What replication needs of its broker."""
 
     random: Random
-    logs: LogManager
     partitions: PartitionTable
+
+    @property
+    def logs(self) -> LogManager: ...
 
     @property
     def coordinators(self) -> CoordinatorRoles: ...

@@ -55,8 +55,10 @@ class ReplicaMoverHost(Protocol):
     clock: Clock
     offload: Offload
     flusher: Flusher
-    logs: LogManager
     partitions: PartitionTable
+
+    @property
+    def logs(self) -> LogManager: ...
 
     @property
     def cleaner(self) -> Compaction: ...
