@@ -32,8 +32,8 @@ R = TypeVar("R")
 Ask = Callable[[SharePartitionKey], "asyncio.Future[R]"]
 
 
-class ShareGroups(Protocol):
-    """The share partitions that this broker leads."""
+class LoadedSharePartitions(Protocol):
+    """The share partitions whose state this broker has loaded."""
 
     def forget_group(self, group_id: str) -> None: ...
 
@@ -50,7 +50,7 @@ class ShareGroupStatesHost(ShareStateHost, Protocol):
     def share_state(self) -> Coordinator[ShareStateShard]: ...
 
     @property
-    def shares(self) -> ShareGroups: ...
+    def shares(self) -> LoadedSharePartitions: ...
 
 
 class ShareGroupStates:

@@ -65,8 +65,8 @@ class AppendMarkerHost(Protocol):
     def groups(self) -> GroupCoordinator: ...
 
 
-class TransactionCoordinator(Protocol):
-    """The coordinator that waits for the markers."""
+class MarkerCoordinator(Protocol):
+    """The transaction coordinator, which waits for the markers."""
 
     def run_partition(
         self, index: int, decide: Callable[[TransactionShard, int], CoordinatorResult[R]]
@@ -101,7 +101,7 @@ class TxnMarkersHost(AppendMarkerHost, MarkerChannelHost, Protocol):
     def timers(self) -> RetryTimers: ...
 
     @property
-    def transactions(self) -> TransactionCoordinator: ...
+    def transactions(self) -> MarkerCoordinator: ...
 
 
 def append_marker(
