@@ -1,4 +1,4 @@
-"""Results for people: a table for the terminal, and docs/benchmarks.md. Pure."""
+"""Renders results as a table for the terminal and as docs/benchmarks.md. Pure."""
 
 import statistics
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ HEADER = ("workload", "figure", "goal", "ratio", "min..max", "middle half", "met
 
 
 def number(value: float) -> str:
-    """A figure with three digits that count."""
+    """Format a figure with three significant digits."""
     size = abs(value)
     if size >= MILLION:
         return f"{value / MILLION:.2f} M"
@@ -38,7 +38,7 @@ def table(results: Results) -> str:
 
 
 def markdown_table(results: Results) -> list[str]:
-    """The same in Markdown."""
+    """The same table in Markdown."""
     ours, theirs = (name.capitalize() for name in results.contestants)
     header = (*HEADER[:2], ours, theirs, *HEADER[2:])
     return [
@@ -51,34 +51,34 @@ def markdown_table(results: Results) -> list[str]:
 def document(
     results: Results, *, chart_name: str, data_name: str, pipelines: str = "", notes: str = ""
 ) -> str:
-    """The Markdown page; the chart and the raw data lie beside it.
+    """Return the Markdown page; the chart and the raw data are separate files beside it.
 
-    `pipelines` is a section that is ready, and `notes` are what people wrote about this
-    publication; they come last, as they are.
+    `pipelines` is a complete section. `notes` is hand-written Markdown about these figures; it is
+    appended unchanged.
     """
     return "\n".join(
         [
             "# Benchmarks",
             "",
-            f"Headrace beside Apache Kafka {results.machine.kafka} on one machine, measured by",
-            "`script/bench --publish` from a checkout, which also wrote this page. Clusters have",
-            "[their own](benchmarks-cluster.md).",
+            f"Headrace and Apache Kafka {results.machine.kafka} on the same machine.",
+            "`script/bench --publish` runs the measurements and writes this page. See",
+            "[cluster benchmarks](benchmarks-cluster.md) for clusters of three brokers.",
             "",
-            f"![How many times better than Apache Kafka each figure is]({chart_name})",
+            f"![Each figure compared with Apache Kafka]({chart_name})",
             "",
             *markdown_table(results),
             "",
-            "Each row gives both medians and the ratio Headrace / Kafka within a pair of runs:",
-            "its median, its extremes, and its middle half (between the quartiles). For rates a",
-            "ratio above 1 is better, for times, memory and CPU one below 1.",
+            "Each row gives both medians, and the ratio Headrace / Kafka within a pair of runs:",
+            "its median, its extremes, and its middle half (between the quartiles). For rates, a",
+            "ratio above 1 is better; for times, memory and CPU, a ratio below 1 is better.",
             *verdict(results),
             f"Raw data: [{data_name}]({data_name}).",
             "",
-            "## Where",
+            "## Machine and software",
             "",
             *_machine(results),
             "",
-            "## How",
+            "## Method",
             "",
             *_method(results),
             "",
@@ -87,7 +87,7 @@ def document(
             *_noise(results),
             "",
             *((pipelines,) if pipelines else ()),
-            *(("## This publication", "", notes.strip(), "") if notes.strip() else ()),
+            *(("## Notes on these figures", "", notes.strip(), "") if notes.strip() else ()),
         ]
     )
 
@@ -122,7 +122,7 @@ def _goal(figure: Figure) -> str:
 
 
 def verdict(results: Results) -> list[str]:
-    """How many goals are met, and which are not."""
+    """Count the goals that are met, and list the missed ones."""
     judged = [
         (f"{workload.title}: {figure.metric.title}", figure.met)
         for workload in results.workloads
@@ -142,45 +142,49 @@ def _machine(results: Results) -> list[str]:
     machine = results.machine
     return [
         f"- {results.date}, {machine.cores} cores of {machine.processor},",
-        f"  {machine.memory_gb:g} GB of memory, {machine.system}, {machine.file_system}",
-        f"- Apache Kafka {machine.kafka} on Java {machine.java}: one KRaft node, 1 GB of heap,",
-        "  the JVM flags of its own start script, logging cut to warnings",
-        f"- Headrace on Python {machine.python}, its defaults",
-        "- both with `log.segment.delete.delay.ms=1000`, so that runs do not pile up on the disk",
-        f"- load generator: `bench/load` in C on librdkafka {machine.librdkafka}; clients and",
-        "  brokers share the cores and talk over the loopback interface",
+        f"  {machine.memory_gb:g} GB of memory, {machine.system}, {machine.file_system}.",
+        f"- Apache Kafka {machine.kafka} on Java {machine.java}: one KRaft node, 1 GB heap, the",
+        "  JVM flags of Kafka's own start script, log level WARN.",
+        f"- Headrace on Python {machine.python}, with default settings.",
+        "- Both use `log.segment.delete.delay.ms=1000`, so that data of earlier runs does not",
+        "  accumulate on disk.",
+        f"- Load generator: `bench/load` in C, with librdkafka {machine.librdkafka}. Clients and",
+        "  brokers share the cores and the loopback interface.",
     ]
 
 
 def _method(results: Results) -> list[str]:
     pairs = int(results.settings.get("pairs", 0))
     return [
-        f"- {pairs} pairs of runs a workload, interleaved (A B, B A, ...); 4 pairs of 10,000",
-        "  partitions, where one takes two minutes, 5 of heartbeats and 3 of compaction.",
-        "- Throughput and latency: six partitions; both brokers stay up and are warmed up first; a",
-        "  new topic for each run, except that consuming reads the same messages every time.",
-        "- Offset commits: `bench/load` with sockets of its own; 50 connections, the next request",
-        "  when the last is answered, one partition each. With 50 groups each connection is the",
-        "  only member of one; with one group all commit as strangers.",
-        "- Heartbeats: 5,000 connections, a heartbeat each every 3 s; joining is not in the CPU",
-        "  figure. A rebalance lasts from the last JoinGroup sent to the last SyncGroup answered,",
-        "  in a group that stands; the initial delay is no part of it.",
-        "- Transactions: one librdkafka producer, 100 records of 100 B and a commit, one after the",
-        "  other. read_committed reads a million records that were written 1,000 a transaction.",
+        f"- {pairs} pairs of runs per workload, interleaved (A B, B A, ...). Exceptions: 4 pairs",
+        "  for 10,000 partitions, where a pair takes two minutes, 5 for heartbeats and 3 for",
+        "  compaction.",
+        "- Throughput and latency: six partitions. Both brokers stay up and are warmed up first.",
+        "  Each run uses a new topic, except that consume runs read the same messages every time.",
+        "- Offset commits: `bench/load` with its own sockets; 50 connections with one partition",
+        "  each, one request in flight per connection. With 50 groups, each connection is the only",
+        "  member of its group; with one group, all connections commit without being members.",
+        "- Heartbeats: 5,000 connections, each with a heartbeat every 3 s. The CPU figure excludes",
+        "  joining.",
+        "- Rebalance: from the last JoinGroup request to the last SyncGroup response, in an",
+        "  existing group. It excludes the initial rebalance delay.",
+        "- Transactions: one librdkafka producer; 100 records of 100 B and a commit, one",
+        "  transaction after the other. The read_committed workload reads a million records that",
+        "  were written in transactions of 1,000.",
         "- Compaction: 3 million records with 100,000 keys in segments of 20 MB, from the moment",
-        "  when the log may be cleaned to the checkpoint; `log.cleaner.backoff.ms=100`.",
-        "- The fixture's time is what pytest reports as set-up and clean-up. Kafka has none: its",
-        "  start from exec and the deletion of one topic stand beside it.",
-        "- The client's CPU is in the table: where it fills a core, the client sets the rate,",
-        "  and the broker's CPU is the figure that tells the brokers apart.",
-        "- Broker CPU counts all threads and child processes, from /proc, around the run.",
-        "- Latency: one producer paced by the clock, never waiting for an answer; the first second",
-        "  is left out.",
-        "- Start-up, memory and partitions: a new broker process and data directory every time;",
-        "  formatting Kafka's storage is not timed. Start-up uses `headrace up --ephemeral`.",
-        f"- The long log holds {results.settings.get('big_log_gb', 0):g} GB, one partition.",
-        "- Both brokers answer from the page cache, as both do by default: neither forces the disk",
-        "  before acknowledging.",
+        "  the log may be cleaned until the checkpoint is written; `log.cleaner.backoff.ms=100`.",
+        "- pytest fixture: the set-up and tear-down time that pytest reports. Kafka has no",
+        "  fixture; its figures are the start from exec and the deletion of one topic.",
+        "- Client CPU: where the client uses a whole core, the client limits the rate, and the",
+        "  brokers' CPU is the figure that distinguishes them.",
+        "- Broker CPU: all threads and child processes, from /proc, before and after the run.",
+        "- Latency: one producer sends at a fixed rate and never waits for a response. The first",
+        "  second is excluded.",
+        "- Start-up, memory and partitions: a new broker process and data directory for each run.",
+        "  Formatting Kafka's storage is not timed. Start-up uses `headrace up --ephemeral`.",
+        f"- Long log: {results.settings.get('big_log_gb', 0):g} GB in one partition.",
+        "- Both brokers acknowledge from the page cache, which is the default of both: neither",
+        "  syncs to disk before acknowledging.",
     ]
 
 
@@ -193,10 +197,10 @@ def _noise(results: Results) -> list[str]:
     ]
     loads = [workload.load_average for workload in results.workloads] or [0.0]
     lines = [
-        "A ratio whose middle half straddles 1 is a draw. `script/bench --peers kafka kafka`",
-        "compares Kafka with itself, and shows what this method makes of no difference at all.",
-        f"Before a workload the load average was {min(loads):g} to {max(loads):g}; it counts the",
-        "benchmark's own earlier runs too.",
+        "A ratio whose middle half includes 1 is a draw. `script/bench --peers kafka kafka`",
+        "compares Kafka with itself and shows the noise of this method.",
+        f"The load average before a workload was {min(loads):g} to {max(loads):g}; it includes the",
+        "benchmark's own earlier runs.",
     ]
     if shares:
         ours = statistics.median(share for share, _ in shares)
@@ -204,6 +208,6 @@ def _noise(results: Results) -> list[str]:
         lines.append(
             f"The middle half of one broker's own rates spans {ours:.0%} of its median for"
             f" {results.contestants[0].capitalize()} and {theirs:.0%} for"
-            f" {results.contestants[1].capitalize()} (median over the workloads)."
+            f" {results.contestants[1].capitalize()} (median over all workloads)."
         )
     return lines

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script of its own, not a package
-"""Prints docs/configuration.md from the table of settings.
+"""Generates docs/configuration.md from the table of settings.
 
 script/print-config > docs/configuration.md
 """
@@ -13,49 +13,50 @@ from headrace.cluster.configs.definition import ConfigDef, UpdateMode
 INTRODUCTION = """\
 # Configuration
 
-Printed by `script/print-config` from the table that also feeds validation and DescribeConfigs.
+`script/print-config` generates this page from the table that validation and DescribeConfigs use.
 
-A broker takes its settings from a `server.properties` file and from `--set name=value`; the
-latter wins. A name that nobody knows and a value that is not allowed are refused at start; a
-setting of Kafka's that nothing here obeys gives a warning (the last table). A setting may be
-given for one listener as `listener.name.<listener>.<setting>`.
+A broker reads its settings from a `server.properties` file and from `--set name=value`, which takes
+precedence. The broker refuses to start with an unknown name or a value that is not allowed. It logs
+a warning for a Kafka setting without effect here (the last table). A setting applies to a single
+listener if it is written as `listener.name.<listener>.<setting>`.
 
-*Changes* says when a setting may change: at start only, on one broker while it runs
-(per-broker), or on one or all of them (cluster-wide), with `kafka-configs` or any admin client.
+The column *Dynamic* shows whether a setting can change while the broker runs, with `kafka-configs`
+or any admin client: on one broker (per-broker), or on one or all brokers (cluster-wide). All other
+settings change only at a restart.
 """
 
 
 def page() -> str:
-    """The whole page, with one newline at its end."""
+    """Return the whole page, with one newline at its end."""
     shown = [item for item in BROKER.values() if item.meaningful_here and not item.hidden]
     own = [item for item in shown if item.name == "flush" or item.name.startswith("headrace.")]
     sections = [
         INTRODUCTION,
         "## Topics\n",
-        "A topic without a value of its own inherits that of the broker's setting.\n",
+        "A topic that does not set a value inherits the value of the broker's setting.\n",
         *_table(("Inherits from",), (item for item in TOPIC.values() if not item.hidden)),
-        "\n## Headrace's own\n",
-        *_table(("Changes",), own),
+        "\n## Settings specific to Headrace\n",
+        *_table(("Dynamic",), own),
         "\n## Brokers\n",
-        *_table(("Changes",), (item for item in shown if item not in own)),
+        *_table(("Dynamic",), (item for item in shown if item not in own)),
         "\n## Groups\n",
         *_table(("Inherits from",), GROUP.values()),
-        "\n## Subscriptions to clients' metrics\n",
+        "\n## Client metrics subscriptions\n",
         *_table((), CLIENT_METRICS.values()),
-        "\n## Known, without effect\n",
+        "\n## Kafka settings without effect\n",
         *_table((), (item for item in BROKER.values() if not item.meaningful_here)),
     ]
     return "\n".join(sections) + "\n"
 
 
 def _table(extra: tuple[str, ...], definitions: Iterable[ConfigDef]) -> Iterator[str]:
-    columns = ("Name", "Default", "Allowed", *extra, "What it does")
+    columns = ("Name", "Default", "Allowed", *extra, "Description")
     yield _row(columns)
     yield _row("---" for _ in columns)
     for item in definitions:
         facts = {
             "Inherits from": ", ".join(f"`{synonym.name}`" for synonym in item.synonyms),
-            "Changes": "" if item.update_mode is UpdateMode.READ_ONLY else item.update_mode.value,
+            "Dynamic": "" if item.update_mode is UpdateMode.READ_ONLY else item.update_mode.value,
         }
         yield _row(
             (

@@ -25,10 +25,10 @@ SPEED_GOAL_MB, LATENCY_GOAL = 100.0, 2.0
 POLL_S = 0.02
 MB = 1_000_000
 METRICS = (
-    Metric("mb_per_second", "catching up", "MB/s", "higher", Goal("value", SPEED_GOAL_MB), True),
+    Metric("mb_per_second", "catch-up rate", "MB/s", "higher", Goal("value", SPEED_GOAL_MB), True),
     Metric("p99_ms", "produce p99 before", "ms", "lower"),
-    Metric("p99_during_ms", "produce p99 meanwhile", "ms", "lower"),
-    Metric("p99_times", "p99 meanwhile / before", "x", "lower", Goal("value", LATENCY_GOAL), True),
+    Metric("p99_during_ms", "produce p99 during", "ms", "lower"),
+    Metric("p99_times", "p99 during / before", "x", "lower", Goal("value", LATENCY_GOAL), True),
 )
 
 
@@ -38,7 +38,7 @@ class CatchUp:
 
     count: int
     name: str = "catch-up"
-    title: str = "A broker that returns 1 GB behind"
+    title: str = "Broker that returns 1 GB behind"
     metrics: tuple[Metric, ...] = METRICS
 
     def run(self, build: Build) -> Samples:

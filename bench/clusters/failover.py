@@ -45,7 +45,7 @@ METRICS = (
     Metric("kill_follower", "kill -9 follower", "ms", "lower", Goal("value", KILL_GOAL_MS), True),
     Metric("stop_leader", "SIGTERM leader", "ms", "lower", Goal("value", STOP_GOAL_MS), True),
     Metric("pause_leader", "SIGSTOP leader", "ms", "lower", Goal("value", PAUSE_GOAL_MS), True),
-    Metric("stale_acks", "acks of the paused leader", "", "lower", Goal("value", 0)),
+    Metric("stale_acks", "stale acks of the paused leader", "", "lower", Goal("value", 0)),
 )
 
 

@@ -54,7 +54,7 @@ def catalogue(*, scale: float, big_log_gb: float) -> list[Workload]:
         Consume("consume-1kb", "Consume 1 kB", large, LARGE, throughput_metrics(cpu_goal=CPU_GOAL)),
         Produce(
             "single",
-            "One record a request, acks=1",
+            "One record per request, acks=1",
             many(50_000),
             SMALL,
             throughput_metrics(rate_goal=5.0, cpu_goal=CPU_GOAL),

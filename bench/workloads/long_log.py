@@ -39,7 +39,7 @@ class LongLog:
     long_bytes: int
     count: int
     name: str = "long-log"
-    title: str = "Length of the log"
+    title: str = "Long log"
     metrics: tuple[Metric, ...] = METRICS
     warm_ups: int = 1
 

@@ -25,7 +25,7 @@ def partition_metrics(*, goals: bool) -> tuple[Metric, ...]:
         Metric("answer_s", "create, until answered", "s", "lower", headline=False),
         Metric("led_s", "create, until all led", "s", "lower", at_most(CREATE_GOAL_S), True),
         Metric("idle_rss_mb", "resident, idle", "MB", "lower", at_most(IDLE_GOAL_MB), True),
-        Metric("stop_s", "clean stop", "s", "lower"),
+        Metric("stop_s", "clean shutdown", "s", "lower"),
         Metric("restart_s", "exec until all led", "s", "lower", at_most(RESTART_GOAL_S), True),
     )
 

@@ -4,7 +4,8 @@ Members of the classic protocol (eager and cooperative), of the consumer protoco
 group that is upgraded and downgraded, join, leave, crash, pause for longer than their session and
 have slow connections; answers get lost, commits come out of the network a minute late, appends
 fail, the coordinator moves, topics grow, vanish and come back. Meanwhile no partition may have two
-owners and no commit may go back: `support.groups.churn` looks at every step. Two minutes after the last
+owners and no commit may go back: `support.groups.churn` checks every step.
+Two minutes after the last
 fault every record must have been delivered, and every partition must be owned and committed.
 
 HEADRACE_CHURN_SEEDS is how many runs of each kind to make.

@@ -126,7 +126,7 @@ def test_a_slow_move_can_be_watched_and_cancelled(
     assert refused.code == 1
     assert "moving already" in refused.stderr
 
-    assert topic in cli.ok("cluster", "reassign", "--cancel")
+    assert topic in cli.ok("cluster", "reassign", "--cancel", "--execute")
     assert cli.ok("cluster", "reassign", "--status") == "nothing is moving\n"
     assert sorted(partitions_of(cli, topic)[0]["replicas"]) == [1, 2]
     left = cli.ok("topic", "describe", topic, "--format", "json")
@@ -198,6 +198,6 @@ def test_what_does_not_exist_is_named(cli: Cli, admin: AdminClient, tmp_path: Pa
     plan = tmp_path / "plan.json"
     plan.write_text('{"version": 1, "partitions": [{"topic": "t"}]}')
     assert cli("cluster", "reassign", "--plan", str(plan)).code == 2
-    gone = cli("cluster", "unregister", "77")
+    gone = cli("cluster", "unregister", "77", "--execute")
     assert gone.code == 1
     assert "BROKER_ID_NOT_REGISTERED" in gone.stderr

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.batch.plan_scope import crosses_rows
+from headrace.pipeline.spec.select import read_select
 from support.pipelines.every_sink import EverySink
+from support.pipelines.row_scopes import ACROSS_ROWS, ROW_BY_ROW
 from support.pipelines.spark_cluster import ConnectServer, SparkCluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -54,3 +57,21 @@ def test_batches_are_limited_by_bytes(url: str, bootstrap: str, name: str, tmp_p
     first, *others = (each["offsets_read"] for each in run.events if each["kind"] == "batch")
     assert 9_990 < first <= 10_000  # each partition's share is a whole number
     assert max(others) <= 1.5 * LIMIT_BYTES / RECORD_BYTES
+
+
+def test_plans_that_look_at_several_rows_are_known_here_too(url: str) -> None:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.remote(url).create()
+    try:
+        spark.range(3).createOrReplaceTempView("other")
+        rows = spark.createDataFrame([], "id BIGINT, i BIGINT, xs ARRAY<INT>, ts TIMESTAMP")
+        rows.createOrReplaceTempView("mine")
+
+        def reason(sql: str) -> str:
+            return crosses_rows(spark.sql(read_select(sql).over("mine")), "mine")
+
+        assert [sql for sql in ROW_BY_ROW if reason(sql)] == []
+        assert [sql for sql, _ in ACROSS_ROWS if not reason(sql)] == []
+    finally:
+        spark.stop()

@@ -125,3 +125,23 @@ def test_without_a_file_it_is_a_usage_error() -> None:
     )
     assert done.returncode == 2
     assert "--config" in done.stderr
+
+
+def test_the_listener_of_a_kraft_controller_is_not_bound(start: Start, tmp_path: Path) -> None:
+    """As in Apache Kafka's server.properties, where CONTROLLER is for other controllers only."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = start(
+        "process.roles=broker,controller\nnode.id=5\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{port}\n"
+        f"log.dirs={tmp_path / 'data'}\n"
+    )
+    assert process.stdout is not None
+    assert "broker 5 serves 127.0.0.1:" in process.stdout.readline()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=DEADLINE_S)
+    assert "ignoring process.roles: every node is a broker here" in said
+    assert "so CONTROLLER is not bound" in said

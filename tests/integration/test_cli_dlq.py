@@ -139,10 +139,36 @@ def test_a_fix_that_fails_on_some_ends_with_the_code_for_some(
     assert "JSONDecodeError" in ended.stdout
 
 
+@pytest.mark.parametrize("verb", ["list", "show", "replay"])
+def test_a_topic_without_dead_letters_is_refused(
+    helper: Headrace, cli: Cli, source: str, verb: str
+) -> None:
+    helper.produce(source, b"an ordinary record")
+    ended = cli("dlq", verb, source)
+    assert ended.code == 1
+    assert f"topic {source!r} is not a dead-letter topic" in ended.stderr
+
+
+def test_replay_shows_some_and_says_of_how_many_with_the_topics_own_name(
+    helper: Headrace, cli: Cli, source: str
+) -> None:
+    topic = helper.create_topic()
+    for offset in range(13):
+        at = Facts(source, 0, offset, 5, "NotJson", "m", "orders", 3, -1)
+        helper.produce(topic, b"{oops", headers=letter_headers((), at))
+    shown = cli("dlq", "replay", topic)
+    assert f"TO SEND TO {source}" in shown.stdout
+    assert "10 of 13 shown" in shown.stdout
+    assert "Nothing was changed. Add --execute to send 13 records again." in shown.stderr
+    assert (
+        "the first 10 dead letters shown; --limit N shows more" in cli("dlq", "show", topic).stderr
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["list", "nothing.dlq"], 4, "there is no topic 'nothing.dlq'"),
+        (["list", "nothing.dlq"], 4, "no topic 'nothing.dlq'"),
         (["list", "TOPIC", "--where", "colour = red"], 2, "there is no field 'colour'"),
         (["replay", "TOPIC", "--python", "nowhere.py:f"], 2, "there is no file nowhere.py"),
         (["replay", "TOPIC", "--sql", "DELETE FROM source"], 2, "one SELECT over source"),

@@ -74,7 +74,7 @@ def test_groups_are_listed_described_and_deleted(cli: Cli, filled: str, new_name
     described = cli.ok("group", "describe", group)
     assert re.search(r"^TOTAL LAG +0$", described, re.MULTILINE)
     assert re.search(rf"^{filled} +1 +5 +5 +0 ", described, re.MULTILINE)
-    ended = cli("group", "delete", group, f"{group}-none")
+    ended = cli("group", "delete", group, f"{group}-none", "--execute")
     assert ended.code == 3
     assert ended.stdout == f"deleted group {group}\n"
     gone = cli("group", "describe", group)
@@ -88,7 +88,7 @@ def test_a_group_is_moved_only_with_execute(cli: Cli, filled: str, new_name: New
     shown = cli("group", "seek", group, "--to", "beginning")
     assert shown.code == 0
     assert "--execute" in shown.stderr
-    assert re.search(rf"^{filled} +0 +5 +0$", shown.stdout, re.MULTILINE)
+    assert re.search(rf"^{filled} +0 +5 +0 +0 +5$", shown.stdout, re.MULTILINE)
     assert offsets(cli, group) == [(0, 5, 0), (1, 5, 0)]
     cli.ok("group", "seek", group, "--to", "beginning", "--execute")
     assert offsets(cli, group) == [(0, 0, 5), (1, 0, 5)]
@@ -113,7 +113,7 @@ def test_a_group_is_moved_to_offsets_times_other_groups_and_files(
     file = tmp_path / "offsets.csv"
     file.write_text(f"{filled},0,2\n{filled},1,99\n")
     moved = cli("group", "seek", other, "--to-file", str(file), "--execute")
-    assert "99 becomes 5" in moved.stderr
+    assert "(0 to 5); it becomes 5" in moved.stderr
     assert offsets(cli, other) == [(0, 2, 3), (1, 5, 0)]
 
 
@@ -123,7 +123,7 @@ def test_a_groups_offsets_in_one_topic_are_forgotten(
     group = new_name()
     cli.ok("group", "seek", group, "--to", "end", "--topic", filled, "--execute")
     assert cli("group", "delete", group, "other", "--topic", filled).code == 2
-    cli.ok("group", "delete", group, "--topic", f"{filled}:1")
+    cli.ok("group", "delete", group, "--topic", f"{filled}:1", "--execute")
     assert offsets(cli, group) == [(0, 5, 0)]
     assert cli("group", "delete", group, "--topic", f"{filled}:1").code == 4
 
@@ -159,7 +159,7 @@ def test_a_group_that_is_being_read_is_described_with_members_and_not_moved(
         refused = cli("group", "seek", group, "--to", "beginning", "--topic", filled, "--execute")
         assert refused.code == 1
         assert "stop its consumers" in refused.stderr
-        busy = cli("group", "delete", group)
+        busy = cli("group", "delete", group, "--execute")
         assert busy.code == 1
         assert "NON_EMPTY_GROUP" in busy.stderr
     finally:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from headrace.cli import command
 from headrace.cli.app import app
+from headrace.cli.help_examples import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
@@ -59,3 +60,25 @@ def test_every_command_explains_itself() -> None:
         result = CliRunner().invoke(app, [*path, "--help"], env={"TERM": "dumb"})
         assert result.exit_code == 0, path
         assert "Usage:" in result.output
+        assert "Examples:" in result.output, path
+        assert not re.search(r"<[a-z]", result.output), f"a type of Python: {result.output}"
+
+
+EXAMPLE_LINES = sorted({(name, line) for name, lines in EXAMPLES.items() for line in lines})
+
+
+@pytest.mark.parametrize(("name", "line"), EXAMPLE_LINES, ids=lambda each: each)
+def test_every_example_is_understood_and_is_of_its_command(
+    name: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "guard", lambda work: 0)
+    parts = [shlex.split(part) for part in re.split(r"[|>] ", line)]
+    ours = [words[1:] for words in parts if words[0] == "headrace"]
+    assert any(
+        " ".join(words).removeprefix("--profile production ").startswith(name) for words in ours
+    )
+    for words in ours:
+        if words[0] in NOT_RUN:
+            continue
+        result = CliRunner().invoke(app, words, env={"TERM": "dumb"})
+        assert result.exit_code == 0, result.output

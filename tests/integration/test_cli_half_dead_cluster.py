@@ -25,5 +25,5 @@ def test_a_move_to_a_broker_that_is_dead_can_be_looked_at_and_brought_back(tmp_p
         cli.ok("cluster", "reassign", "--plan", str(plan), "--execute", "--no-wait")
         (moving,) = json.loads(cli.ok("cluster", "reassign", "--status", "--format", "json"))
         assert (moving["adding"], moving["removing"]) == ([dead], [goes])
-        assert "cancelled" in cli.ok("cluster", "reassign", "--cancel", "--yes")
+        assert "cancelled" in cli.ok("cluster", "reassign", "--cancel", "--execute")
         assert cli.ok("cluster", "reassign", "--status") == "nothing is moving\n"

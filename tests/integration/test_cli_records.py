@@ -248,5 +248,5 @@ def test_a_broker_that_creates_no_topics_on_demand_is_not_written_to(tmp_path: P
         cli.ok("topic", "create", "orders")
         ended = cli("produce", "order", "-v", "x")
         assert ended.code == 4
-        assert "did you mean 'orders'?" in ended.stderr
+        assert "Did you mean 'orders'?" in ended.stderr
     assert cli("produce", "orders", "-v", "x").code == 5, "it has been stopped"

@@ -74,9 +74,9 @@ def test_a_share_group_is_listed_described_moved_and_deleted(
     cli.ok("share", "seek", group, "--to", "1", "--topic", topic, "--execute")
     (facts,) = json.loads(cli.ok("share", "describe", group, "--format", "json"))
     assert [(each["topic"], each["start_offset"]) for each in facts["partitions"]] == [(topic, 1)]
-    cli.ok("share", "delete", group, "--topic", topic)
+    cli.ok("share", "delete", group, "--topic", topic, "--execute")
     (forgotten,) = json.loads(cli.ok("share", "describe", group, "--format", "json"))
     assert forgotten["partitions"] == []
     assert "use headrace share" in cli("group", "describe", group).stderr
-    assert cli.ok("share", "delete", group) == f"deleted share group {group}\n"
+    assert cli.ok("share", "delete", group, "--execute") == f"deleted share group {group}\n"
     assert cli("share", "describe", group).code == 4

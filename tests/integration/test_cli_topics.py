@@ -30,7 +30,7 @@ def test_a_topic_is_created_listed_described_and_deleted(cli: Cli, new_name: New
     assert facts[0]["configs"] == {"retention.ms": "1000"}
     assert [each["end_offset"] for each in facts[0]["partitions"]] == [0, 0, 0]
     assert "retention.ms  1000" in cli.ok("topic", "describe", name)
-    assert cli.ok("topic", "delete", name) == f"deleted topic {name}\n"
+    assert cli.ok("topic", "delete", name, "--execute") == f"deleted topic {name}\n"
     assert name not in cli.ok("topic", "list")
 
 
@@ -67,7 +67,7 @@ def test_a_topic_that_is_not_there_is_told_with_one_like_it(cli: Cli, topic: str
     ):
         ended = cli(*words, topic[:-2])
         assert ended.code == 4, (words, ended)
-        assert f"did you mean '{topic}'?" in ended.stderr
+        assert f"Did you mean '{topic}'?" in ended.stderr
 
 
 def test_settings_are_altered_and_unset(cli: Cli, topic: str) -> None:
@@ -105,7 +105,9 @@ def test_added_partitions_come_with_a_warning_about_keys(cli: Cli, topic: str) -
 
 def test_trimming_deletes_the_oldest_records(cli: Cli, topic: str) -> None:
     cli.ok("produce", topic, *(word for n in range(5) for word in ("-v", str(n))))
-    facts = json.loads(cli.ok("topic", "trim", topic, "--before", "-2", "--format", "json"))
+    facts = json.loads(
+        cli.ok("topic", "trim", topic, "--before", "-2", "--execute", "--format", "json")
+    )
     assert [(each["start_before"], each["start_offset"]) for each in facts] == [(0, 3)]
     assert cli.ok("consume", topic, "-e") == "3\n4\n"
 

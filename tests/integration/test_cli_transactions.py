@@ -42,7 +42,7 @@ def test_an_open_transaction_is_listed_described_and_aborted(
     assert facts["partitions"] == [f"{topic}-0"]
     assert cli.ok("consume", topic, "-e") == ""
     assert cli.ok("consume", topic, "-e", "--uncommitted") == "never\n"
-    assert cli.ok("txn", "abort", name) == f"aborted {name} (it was Ongoing)\n"
+    assert cli.ok("txn", "abort", name, "--execute") == f"aborted {name} (it was Ongoing)\n"
     wait_for(
         lambda: facts_of(cli, "txn", "describe", name)["state"] in {"Empty", "CompleteAbort"},
         "the transaction has ended",
@@ -62,7 +62,7 @@ def test_an_id_that_is_not_there_is_told_with_one_like_it(
     for words in (("describe",), ("abort",)):
         ended = cli("txn", *words, name[:-1])
         assert ended.code == 4
-        assert f"did you mean '{name}'?" in ended.stderr
+        assert f"Did you mean '{name}'?" in ended.stderr
     assert cli("txn", "abort").code == 2
     assert cli("txn", "abort", name, "--topic", "t").code == 2
     assert cli("txn", "list", "--longer-than", "soon").code == 2
@@ -83,5 +83,5 @@ def test_a_transaction_that_its_coordinator_knows_does_not_hang(
     wrong = cli("txn", "abort", "--topic", topic, "--partition", "0", "--start-offset", "77")
     assert wrong.code == 4
     where = ("--topic", topic, "--partition", "0", "--start-offset", "0")
-    assert "aborted the transaction at 0" in cli.ok("txn", "abort", *where)
+    assert "aborted the transaction at 0" in cli.ok("txn", "abort", *where, "--execute")
     assert cli.ok("consume", topic, "-e") == ""

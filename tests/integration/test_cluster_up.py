@@ -127,12 +127,15 @@ def test_shutdown_stops_one_broker_or_all(folder: Path, tmp_path: Path) -> None:
     with ClusterUp(folder) as cluster:
         cli = Cli(cluster.bootstrap_servers, tmp_path)
         assert cli("cluster", "shutdown", "--data", str(folder), "--broker", "9").code == 4
-        assert cli("cluster", "shutdown", "--data", str(folder), "--broker", "3").code == 0
+        assert (
+            cli("cluster", "shutdown", "--data", str(folder), "--broker", "3", "--execute").code
+            == 0
+        )
         cluster.wait_for_event(
             lambda event: event.get("broker") == 3 and event.get("state") == "stopped",
             "it is shown as stopped",
         )
-        assert cli("cluster", "shutdown", "--data", str(folder)).code == 0
+        assert cli("cluster", "shutdown", "--data", str(folder), "--execute").code == 0
         assert cluster.process.wait(DEADLINE_S) == 0
     gone = cli("cluster", "shutdown", "--data", str(folder))
     assert gone.code == 4

@@ -1,5 +1,5 @@
-"""A connection that commits the same partition again and again is served by a shortcut; nobody can
-tell, neither from the answers nor from what is stored."""
+"""A connection that commits the same partition over and over takes the fast path, which changes
+neither the responses nor what is stored."""
 
 import struct
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import pytest
 
 import headrace.testing
 from headrace.broker.coordinators.commit_fast_path import CommitFastPath
-from headrace.broker.network.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.broker.network.dispatch import Dispatcher
 from headrace.protocol.api import ApiKey
 from headrace.protocol.errors import ErrorCode
@@ -64,26 +64,25 @@ def wire(taken: list[bool]) -> Iterator[Wire]:
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether each commit took the shortcut."""
+    """Whether each commit took the fast path."""
     taken: list[bool] = []
-    dispatch, again = Dispatcher.dispatch, CommitFastPath.again
+    dispatch, try_serve = Dispatcher.dispatch, CommitFastPath.try_serve
 
     def counted(
         dispatcher: Dispatcher, connection: Connection, frame: memoryview
-    ) -> Parts | Pipelined | Serial | Held | None:
-        answer = dispatch(dispatcher, connection, frame)
-        if frame[:2] == OFFSET_COMMIT and answer is not HELD:
+    ) -> Parts | Pipelined | Serial | None:
+        if frame[:2] == OFFSET_COMMIT:
             taken.append(False)
-        return answer
+        return dispatch(dispatcher, connection, frame)
 
-    def counted_again(commit: CommitFastPath, buffer: bytearray | memoryview, at: int) -> bool:
-        is_it = again(commit, buffer, at)
-        if is_it:
+    def counted_fast(commit: CommitFastPath, buffer: bytearray | memoryview, at: int) -> bool:
+        served = try_serve(commit, buffer, at)
+        if served:
             taken.append(True)
-        return is_it
+        return served
 
     monkeypatch.setattr(Dispatcher, "dispatch", counted)
-    monkeypatch.setattr(CommitFastPath, "again", counted_again)
+    monkeypatch.setattr(CommitFastPath, "try_serve", counted_fast)
     return taken
 
 
@@ -145,7 +144,7 @@ def test_every_version_stores_each_offset(wire: Wire, taken: list[bool], version
     assert taken == [False, True, True, True, True]
 
 
-def test_a_request_that_differs_in_anything_else_is_read(wire: Wire, taken: list[bool]) -> None:
+def test_a_request_that_differs_otherwise_takes_no_fast_path(wire: Wire, taken: list[bool]) -> None:
     commit(wire, 1)
     commit(wire, 2)
     commit(wire, 3, metadata="new")
@@ -156,7 +155,7 @@ def test_a_request_that_differs_in_anything_else_is_read(wire: Wire, taken: list
     assert taken == [False, True, False, True, False]
 
 
-def test_a_connection_whose_commits_differ_is_left_alone(wire: Wire, taken: list[bool]) -> None:
+def test_a_connection_whose_commits_differ_gets_no_fast_path(wire: Wire, taken: list[bool]) -> None:
     for offset in range(3):
         for partition in range(2):
             assert commit(wire, offset, partition=partition) == ErrorCode.NONE
@@ -176,7 +175,7 @@ def test_a_group_that_gets_members_refuses_the_next_commit(wire: Wire, taken: li
     wire.call(join, JoinGroupResponse, 2)  # answered at once in this version
     assert commit(wire, 3) == ErrorCode.UNKNOWN_MEMBER_ID
     assert committed(wire)[0] == 2
-    assert taken == [False, True, True, False]  # the shortcut found out, and it was read
+    assert taken == [False, True, True, False]  # the fast path fell back to the handler
 
 
 def test_a_topic_that_was_deleted_takes_no_commits(wire: Wire, taken: list[bool]) -> None:
@@ -203,7 +202,7 @@ def test_answers_wait_for_a_promised_flush() -> None:
             assert committed(wire)[0] == 3
 
 
-def test_any_order_of_commits_is_stored_as_without_a_shortcut(wire: Wire) -> None:
+def test_any_order_of_commits_is_stored_as_without_a_fast_path(wire: Wire) -> None:
     random = Random(7)
     stored: dict[tuple[str, int], int] = {}
     for _ in range(300):

@@ -187,7 +187,7 @@ def test_no_answer_leaves_between_the_appends_of_one_turn(
 ) -> None:
     """Groups of several shards: to wake a client for each answer costs as much as an append."""
     done: list[str] = []
-    append, answer = Log.append_own, Connection.answer_held
+    append, answer = Log.append_own, Connection.complete_fast_path
 
     def appended(log: Log, *args: Any) -> tuple[int, bool]:
         done.append("append")
@@ -203,7 +203,7 @@ def test_no_answer_leaves_between_the_appends_of_one_turn(
             for offset in range(3):
                 if offset == 2:
                     monkeypatch.setattr(Log, "append_own", appended)
-                    monkeypatch.setattr(Connection, "answer_held", answered)
+                    monkeypatch.setattr(Connection, "complete_fast_path", answered)
                 for member, group in zip(node.members, groups, strict=True):
                     member.commit(offset, group)
                 assert await node.codes() == [0] * CONNECTIONS
@@ -246,11 +246,11 @@ def test_a_commit_that_is_refused_leaves_the_others_alone(tmp_path: Path) -> Non
 def test_commits_that_cannot_be_stored_are_all_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
-            node.leader.log._failure = DiskFull("no room")
+            node.leader.log.local.log_failure = DiskFull("no room")
             for member in node.members:
                 member.commit(9)
             assert set(await node.codes()) == {ErrorCode.NOT_COORDINATOR}
-            node.leader.log._failure = None
+            node.leader.log.local.log_failure = None
             assert node.committed() == dict.fromkeys(range(CONNECTIONS), 1)
             for member in node.members:
                 member.commit(10)
@@ -290,15 +290,13 @@ def test_answers_of_a_batch_wait_for_its_promised_flush(
         async with started(tmp_path, {"log.flush.interval.messages": "1"}) as node:
             before = node.leader.log.log_end_offset
             seen: list[int] = []
-            answer_held = type(next(iter(node.broker.server._connections))).answer_held
+            complete_fast_path = Connection.complete_fast_path
 
-            def watched(connection: object, part: bytes) -> None:
+            def watched(connection: Connection, response: bytes) -> None:
                 seen.append(node.leader.high_watermark)
-                answer_held(connection, part)  # type: ignore[arg-type]
+                complete_fast_path(connection, response)
 
-            monkeypatch.setattr(
-                "headrace.broker.network.connection.Connection.answer_held", watched
-            )
+            monkeypatch.setattr(Connection, "complete_fast_path", watched)
             for member in node.members:
                 member.commit(5)
             assert await node.codes() == [0] * CONNECTIONS
@@ -323,10 +321,10 @@ def test_a_client_that_leaves_with_its_commit_under_way_holds_nobody_up(tmp_path
 def test_a_broker_that_stops_answers_what_it_has_gathered(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with started(tmp_path) as node:
-            gathering = node.broker.coordinators.commits
+            batcher = node.broker.coordinators.commits
             for member in node.members:
                 member.commit(3)
-            await until(lambda: bool(gathering._gathered))
+            await until(lambda: bool(batcher._batch))
             draining = asyncio.ensure_future(node.broker.server.drain(timeout_s=30))
             assert await node.codes() == [0] * CONNECTIONS
             await draining
@@ -334,18 +332,20 @@ def test_a_broker_that_stops_answers_what_it_has_gathered(tmp_path: Path) -> Non
     run(scenario)
 
 
-def test_a_batch_has_a_largest_count(tmp_path: Path) -> None:
-    """One client stands for many: its commits are added by hand."""
+def test_a_batch_has_a_largest_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commits of one client are added by hand, as if they came from many."""
+    responded: list[CommitFastPath] = []
 
     async def scenario() -> None:
         async with started(tmp_path, connections=1) as node:
             connection = next(iter(node.broker.server._connections))
             before = node.leader.log.log_end_offset
-            commit = connection.remembered
+            monkeypatch.setattr(CommitFastPath, "respond", lambda commit: responded.append(commit))
+            commit = connection.fast_path
             assert isinstance(commit, CommitFastPath)
             for _ in range(MAX_COMMITS_A_BATCH + 1):
                 node.broker.coordinators.commits.add(commit)
-            await node.members[0].frame()
+            await until(lambda: len(responded) == MAX_COMMITS_A_BATCH + 1)
             assert node.batches(before) == [MAX_COMMITS_A_BATCH, 1]
 
     run(scenario)

@@ -277,9 +277,9 @@ def test_a_turn_that_cannot_be_appended_has_not_happened(
             await node.add("a")
             waiting = node.counters.run("a", lambda shard, _: shard.wait("a"))
             log = node.leader_of("a").log
-            log._failure = failure  # type: ignore[assignment]
+            log.local.log_failure = failure  # type: ignore[assignment]
             assert await code_of(node.add("a")) is code
-            log._failure = None
+            log.local.log_failure = None
             assert await code_of(waiting) is code
             undone = node.counters.read("a", lambda shard, _: shard.undone)
             assert [error.code for error in undone] == [code]
@@ -380,10 +380,10 @@ def test_a_timer_whose_turn_was_not_written_is_tried_again(tmp_path: Path) -> No
             await node.counters.ensure_topic()
             await node.counters.run("tick", lambda shard, _: shard.later("tick", 1))
             log = node.leader_of("tick").log
-            log._failure = DiskFull("no room")
+            log.local.log_failure = DiskFull("no room")
             timed = node.counters.read("tick", lambda shard, _: shard.timed)
             await until(lambda: len(timed) == 1)
-            log._failure = None
+            log.local.log_failure = None
             await until(lambda: log.log_end_offset == 1)
             assert timed == ["tick", "tick"]
 

@@ -97,22 +97,22 @@ def test_a_folder_of_files_has_a_lag_and_can_be_read_from_elsewhere(
     assert "files" in flow.text("lag")
     assert "never run" in flow.text("history")
 
-    flow.ask("reset", "--to", "end", "--yes")  # before anything was sent
+    flow.ask("reset", "--to", "end", "--execute")  # before anything was sent
     assert (flow.lag(), flow.next_files()) == ((3, 3, 0), [])
-    flow.ask("reset", "--yes")
+    flow.ask("reset", "--execute")
     assert flow.lag() == (0, 3, 3)
 
     flow.send_a_batch()
-    flow.ask("reset", "--to", "end", "--yes")
+    flow.ask("reset", "--to", "end", "--execute")
     assert (flow.lag(), flow.next_files()) == ((3, 3, 0), [])
     (tmp_path / "in" / "d.json").write_text('{"id": 2}')
     assert (flow.lag(), flow.next_files()) == ((3, 4, 1), ["d.json"])
-    flow.ask("reset", "--to", A_DAY_AGO, "--yes")
+    flow.ask("reset", "--to", A_DAY_AGO, "--execute")
     assert flow.next_files() == ["b.json", "c.json", "d.json"]
-    flow.ask("reset", "--yes")
+    flow.ask("reset", "--execute")
     assert (flow.lag(), flow.ask("status")[0]["batch"]) == ((0, 4, 4), 3)
 
-    assert "beginning, from end, or from s@TIME" in flow.refused("reset", "--to", "7", "--yes")
+    assert "beginning, from end, or from s@TIME" in flow.refused("reset", "--to", "7", "--execute")
     assert "reads no topic" in flow.refused("backfill", "--from", "beginning")
     assert "writes to a topic" in flow.refused("compact")
 
@@ -124,8 +124,8 @@ def test_a_delta_tables_versions_are_counted_and_one_can_be_chosen(
         write_deltalake(str(tmp_path / "t"), pa.table({"id": [number]}), mode="append")
     flow = make_flow("{delta: t}")
     assert flow.lag() == (-1, 2, 3)
-    flow.ask("reset", "--to", "2", "--yes")
+    flow.ask("reset", "--to", "2", "--execute")
     assert (flow.lag(), len(flow.next_files())) == ((1, 2, 1), 1)
-    flow.ask("reset", "--to", "end", "--yes")
+    flow.ask("reset", "--to", "end", "--execute")
     assert flow.lag() == (2, 2, 0)
-    assert "number of a version" in flow.refused("reset", "--to", A_DAY_AGO, "--yes")
+    assert "number of a version" in flow.refused("reset", "--to", A_DAY_AGO, "--execute")

@@ -134,6 +134,13 @@ def test_the_examples_of_the_guide_pass(tmp_path: Path) -> None:
     assert "skipped" not in output
 
 
+def test_pytest_describes_each_fixture(tmp_path: Path) -> None:
+    output = run_pytest(tmp_path, "-p", "no:xdist", "--fixtures")
+    for name in ("headrace", "headrace_proc", "headrace_cluster", "headrace_cluster_proc"):
+        assert re.search(rf"^{name}\b.*\n    [A-Z]", output, re.MULTILINE), name
+    assert "no docstring" not in output
+
+
 class Configured:
     """What the plugin asks pytest's configuration for."""
 
@@ -167,3 +174,17 @@ def test_the_port_is_the_options_or_the_inis_and_each_worker_has_the_next(
 ) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
     assert configured_port(cast("pytest.Config", Configured(option, ini))) == port
+
+
+def test_every_fixture_is_described_in_one_line(tmp_path: Path) -> None:
+    shown = run_pytest(tmp_path, "--fixtures")
+    for name in (
+        "headrace_proc",
+        "headrace_noproc",
+        "headrace",
+        "headrace_cluster_proc",
+        "headrace_cluster",
+    ):
+        _, found, rest = shown.partition(f"\n{name} ")
+        assert found, name
+        assert "no docstring available" not in rest.splitlines()[1], name

@@ -281,7 +281,7 @@ def test_a_move_back_ends_it_also_after_a_restart(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_copy_is_cut_back_with_its_replica(tmp_path: Path) -> None:
+def test_a_copy_is_truncated_with_its_replica(tmp_path: Path) -> None:
     """What only the old leader had is in its copy as well, and goes from both."""
 
     async def test() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.broker.handlers import alter_partition
 from headrace.cluster.image import MetadataImage
-from headrace.controller.leader_election import IsrResult
+from headrace.controller.isr_changes import IsrResult
 from headrace.controller.result import ControllerResult
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_topics import (

@@ -3,7 +3,7 @@
 import asyncio
 import unittest
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from confluent_kafka import Consumer
@@ -45,6 +45,23 @@ def test_what_is_produced_is_consumed(headrace: Headrace) -> None:
     assert (record.partition, record.offset) == (written.partition, written.offset)
     assert (record.key, record.value, record.timestamp_ms) == (b"k", b"one", 5000)
     assert record.headers == (("h", b"x"),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"value": {"id": 1}}, r"value is a dict: pass bytes, str or None, e.g. json.dumps"),
+        ({"value": 5}, r"value is a int: pass bytes, str or None, e.g. str"),
+        ({"value": "x", "key": [1]}, r"key is a list: .*json.dumps"),
+        ({"value": "x", "headers": {"h": 1}}, r"header 'h' is a int"),
+    ],
+)
+def test_what_is_neither_bytes_nor_text_is_refused(
+    headrace: Headrace, fields: dict[str, Any], message: str
+) -> None:
+    value = fields.pop("value")
+    with pytest.raises(TypeError, match=message):
+        headrace.produce("t", value, **fields)
 
 
 def test_records_without_a_key_go_to_the_partitions_in_turn(headrace: Headrace) -> None:

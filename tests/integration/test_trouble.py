@@ -21,6 +21,12 @@ from headrace.protocol.messages.metadata import (
     MetadataRequestTopic,
     MetadataResponse,
 )
+from headrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
 from headrace.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -83,6 +89,28 @@ def test_the_next_requests_fail_and_are_not_carried_out(
     assert (fault.hits, fault.left) == (2, 0)
     fault.wait()
     assert len(headrace.consume(topic)) == 1
+
+
+def test_a_connection_that_commits_one_partition_over_and_over_does_not_escape(
+    headrace: Headrace, wire: Wire, topic: str
+) -> None:
+    """Its commits take a fast path, which faults must switch off."""
+    group = uuid.uuid4().hex
+    wait_for_coordinator(wire, group)
+
+    def commit(offset: int) -> int:
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=[partition])],
+        )
+        return wire.call(request, OffsetCommitResponse, 8).topics[0].partitions[0].error_code
+
+    assert [commit(0), commit(1)] == [0, 0]
+    fault = headrace.trouble.fail("OffsetCommit", "REBALANCE_IN_PROGRESS", times=2)
+    assert [commit(2), commit(3), commit(4)] == [27, 27, 0]
+    assert (fault.hits, fault.left) == (2, 0)
 
 
 def test_other_requests_and_other_clients_are_left_alone(

@@ -30,7 +30,7 @@ COMMANDS = (
     "headrace pipeline lag orders.yaml",
     "headrace pipeline history orders.yaml --limit 50",
     "headrace group describe orders_to_lake",
-    "headrace pipeline reset orders.yaml --to beginning --yes",
+    "headrace pipeline reset orders.yaml --to beginning --execute",
 )
 
 

@@ -222,9 +222,8 @@ def test_steps_and_expectations_leave_bad_records_in_sight(
 
 
 def test_sql_that_joins_rows_keeps_the_bad_records(spark: "SparkSession", tmp_path: Path) -> None:
-    flow = flow_of(
-        tmp_path, "transform:", "  - sql: SELECT id, sum(i) AS i FROM source GROUP BY id"
-    )
+    sql = "SELECT id, sum(i) AS i FROM source GROUP BY id"
+    flow = flow_of(tmp_path, "transform:", f"  - {{sql: '{sql}', scope: batch}}")
     rows = run(spark, flow, records(spark, [b'{"id":1,"i":2}', b'{"id":1,"i":3}', b"bad"]))
     assert sorted((row["id"] or 0, row["i"] or 0, row["_error"] is None) for row in rows) == [
         (0, 0, False),

@@ -119,11 +119,18 @@ def test_commands_look_at_a_pipeline_and_move_it(
     assert [event["kind"] for event in events] == ["started", "batch", "caught_up", "stopped"]
     assert events[1]["offsets"] == {topic: {"0": 10}}
 
-    cli.ok("pipeline", "backfill", spec, "--from", "2", "--to", "4")
-    cli.ok("pipeline", "backfill", spec, "--from", "2", "--to", "4")  # has finished already
+    plan = cli("pipeline", "backfill", spec, "--from", "2", "--to", "4")
+    assert "Add --execute to read at most 2 records into the sinks once more." in plan.stderr
+    cli.ok("pipeline", "backfill", spec, "--from", "2", "--to", "4", "--execute")
+    cli.ok(
+        "pipeline", "backfill", spec, "--from", "2", "--to", "4", "--execute"
+    )  # has finished already
     assert places(tmp_path) == sorted([*first, (0, 2), (0, 3)])
 
-    cli.ok("pipeline", "reset", spec, "--to", "8", "--yes")
+    before = facts(cli("pipeline", "lag", spec, "--format", "json"))
+    assert "Nothing was changed." in cli("pipeline", "reset", spec, "--to", "8").stderr
+    assert facts(cli("pipeline", "lag", spec, "--format", "json")) == before
+    cli.ok("pipeline", "reset", spec, "--to", "8", "--execute")
     (lag,) = facts(cli("pipeline", "lag", spec, "--format", "json"))
     assert (lag["held"], lag["group"], lag["lag"]) == (8, 8, 2)
     cli.ok("pipeline", "run", spec, "--until-caught-up")
@@ -142,7 +149,7 @@ def test_a_run_that_cannot_begin_says_why(
     cli = Cli(bootstrap, tmp_path)
     ended = cli("pipeline", "run", str(spec), "--until-caught-up")
     assert ended.code == 1
-    assert f"there is no topic {name}" in ended.stderr
+    assert f"no topic {name!r}" in ended.stderr
     spec.write_text(spec.read_text().replace("delta", "dleta"))
     ended = cli("pipeline", "run", str(spec))
     assert ended.code == 2

@@ -118,6 +118,36 @@ checkpoint: checkpoint
     assert [row["id"] for row in delta_rows(tmp_path / "table")] == [1]
 
 
+def test_a_run_refuses_a_python_step_that_combines_rows_unless_its_scope_is_a_batch(
+    tmp_path: Path,
+    bootstrap: str,
+    make_topic: MakeTopic,
+    new_name: Callable[[], str],
+    send: Send,
+    spark: "SparkSession",
+) -> None:
+    """Nothing is written before; the schema is inferred, so no check before the run could know."""
+    topic = make_topic(1)
+    send(topic, [(0, None, b'{"id": 1}'), (0, None, b'{"id": 1}')])
+    steps = tmp_path / "steps.py"
+    steps.write_text("def once(rows):\n    return rows.dropDuplicates(['id'])\n")
+    spec = tmp_path / "pipeline.yaml"
+    spec.write_text(f"""
+pipeline: {new_name()}
+source: {{topics: [{topic}], value: {{format: json}}}}
+transform:
+  - python: steps.py:once
+sink: {{format: delta, table: table}}
+checkpoint: checkpoint
+""")
+    with pytest.raises(PipelineFailed, match=r"a removal of duplicates: .* scope: batch"):
+        Pipeline.load(spec).run(bootstrap, until_caught_up=True, spark=spark)
+    assert not (tmp_path / "table").exists()
+    spec.write_text(spec.read_text().replace("once\n", "once\n    scope: batch\n"))
+    Pipeline.load(spec).run(bootstrap, until_caught_up=True, spark=spark)
+    assert [row["id"] for row in delta_rows(tmp_path / "table")] == [1]
+
+
 def test_a_column_that_the_schema_lacks_is_found_before_anything_runs(tmp_path: Path) -> None:
     pipeline = Pipeline(
         pipeline="p",

@@ -40,7 +40,7 @@ def test_only_flows_whose_rows_are_like_their_records_can_be_quick(tmp_path: Pat
     assert is_quick()
     assert is_quick(transform=[{"sql": "SELECT a, 1 AS b FROM source WHERE a IS NOT NULL"}])
     assert not is_quick(transform=[{"sql": "SELECT explode(a) AS b FROM source"}])
-    assert not is_quick(transform=[{"sql": "SELECT count(*) AS n FROM source"}])
+    assert not is_quick(transform=[{"sql": "SELECT count(*) AS n FROM source", "scope": "batch"}])
     assert not is_quick(transform=[{"python": f"{tmp_path}/step.py:step"}])
     assert not is_quick(sink={"format": "topic", "topic": "out"})
     merge = {"format": "delta", "table": "t", "mode": "merge", "key": ["a"]}

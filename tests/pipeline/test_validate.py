@@ -22,6 +22,9 @@ def doubled(rows):
 def broken(rows):
     return rows.select("nothing")
 
+def grouped(rows):
+    return rows.groupBy("id", "day").agg(F.sum("amount").alias("amount"))
+
 def forgetful(rows):
     rows.count
 """
@@ -94,6 +97,8 @@ def test_columns_of_an_inferred_schema_are_not_known_before_a_run(validate: Vali
         ("steps.py:doubled", "nowhere.py:f", 7, "transform[1].python", "nowhere.py"),
         ("steps.py:doubled", "steps.py:broken", 7, "transform[1].python", "`nothing`"),
         ("steps.py:doubled", "steps.py:forgetful", 7, "transform[1].python", "not a DataFrame"),
+        ("day FROM source", "day FROM source LIMIT 5", 6, "transform[0].sql", "LIMIT: each batch"),
+        ("steps.py:doubled", "steps.py:grouped", 7, "transform[1].python", "an aggregation: each"),
         ("amount > 0", "amout > 0", 9, "expect[0].sql", "`amout`"),
         ("amount > 0", "amount + 1", 9, "expect[0].sql", "is no condition: its type is double"),
         ("[day]", "[amount]", 10, "sink.partition_by[0]", "of type double makes no partitions"),
@@ -107,6 +112,19 @@ def test_a_step_that_does_not_fit_is_told_with_its_line(
     (mistake,) = validate((old, new))["mistakes"]
     assert (mistake["line"], mistake["path"]) == (line, path)
     assert said in mistake["message"]
+
+
+def test_steps_that_combine_rows_are_right_where_their_scope_is_a_batch(
+    validate: Validate,
+) -> None:
+    by_sql = (
+        "sql: SELECT id, amount, day FROM source",
+        "{sql: SELECT * FROM source, scope: batch}",
+    )
+    grouped = ("python: steps.py:doubled", "{python: steps.py:grouped, scope: batch}")
+    limited = (by_sql[0], "{sql: SELECT * FROM source LIMIT 5, scope: batch}")
+    assert validate(by_sql, grouped)["valid"]
+    assert validate(limited)["valid"]
 
 
 def test_nothing_is_left_behind(validate: Validate, tmp_path: Path) -> None:

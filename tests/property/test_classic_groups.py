@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.records.classic import GroupMetadataValue
 from headrace.protocol.errors import ErrorCode

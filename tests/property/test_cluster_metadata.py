@@ -9,13 +9,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.cluster.configs.catalog import BY_RESOURCE
 from headrace.cluster.configs.definition import InvalidConfig
-from headrace.cluster.features import FeatureUpdate
+from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topic_names import collision_key, name_problem
 from headrace.cluster.topology import BrokerRegistration, Endpoint
 from headrace.controller.config_changes import ConfigAlteration, ConfigOp
-from headrace.controller.decisions import ControllerSettings, Decisions
+from headrace.controller.decisions import Decisions
+from headrace.controller.feature_changes import FeatureUpdate
 from headrace.controller.replica_placement import place
 from headrace.controller.result import ControllerResult
 from headrace.controller.topic_changes import MorePartitions, NewTopic, TopicRef

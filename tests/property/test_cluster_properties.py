@@ -1,5 +1,7 @@
 """Any text is read as properties or refused by one named error; written ones come back."""
 
+import javaproperties
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,6 +42,17 @@ def test_any_text_is_properties_or_one_named_error(text: str) -> None:
     except BadProperties:
         return
     assert all(isinstance(item, str) for pair in found.items() for item in pair)
+
+
+@given(st.text(st.sampled_from("ab=:#! \\\t\f\r\nu0e9d83tq") | st.characters(), max_size=60))
+def test_any_text_means_what_javaproperties_makes_of_it(text: str) -> None:
+    try:
+        expected = javaproperties.loads(text)
+    except javaproperties.InvalidUEscapeError:
+        with pytest.raises(BadProperties):
+            read_properties(text)
+    else:
+        assert read_properties(text) == expected
 
 
 @given(

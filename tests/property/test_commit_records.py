@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.coordinator.common.record_format import RecordChange, RecordFormat
-from headrace.coordinator.group.records.format import FORMAT, RepeatedOffset
+from headrace.coordinator.group.records.format import FORMAT, OffsetCommitTemplate
 from headrace.coordinator.group.records.offsets import (
     OFFSET_TYPES,
     OffsetCommitKey,
@@ -44,7 +44,7 @@ def test_a_commit_is_written_as_its_schema_says(
 def test_a_commit_made_again_is_written_as_the_first(
     key: OffsetCommitKey, value: OffsetCommitValue, offset: int, now_ms: int, delta: int
 ) -> None:
-    repeated = RepeatedOffset(key, value)
+    repeated = OffsetCommitTemplate(key, value)
     value.offset, value.commit_timestamp = offset, now_ms
     expected = FORMAT.encode(RecordChange(key, value))
     assert repeated.encode(offset, now_ms) == expected

@@ -16,6 +16,7 @@ from headrace.storage.cleaning.job import CleanedGroup
 from headrace.storage.cleaning.swap import Swap
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.log.log import Log
+from headrace.storage.log.log_compaction import begin_swap
 from headrace.testing.memory_files import MemoryFileSystem
 from support.storage.cleaning import LogCleaner
 from support.storage.compacted_model import (
@@ -101,10 +102,10 @@ def test_a_crash_anywhere_in_a_compaction_loses_nothing(seed: int) -> None:
     manager, log = open_manager(fs)
     history = write(log, Random(seed))
     end, producers = log.log_end_offset, last_sequences(log)
-    segments = len(log._segments.items)
+    segments = len(log.local.segments.items)
     fs.crashes = crashes = []
     compact(manager, log)
-    assert len(log._segments.items) < segments  # some became one
+    assert len(log.local.segments.items) < segments  # some became one
     assert len(crashes) > 200
     history.check(log, compacted_below=end)
     for number, crashed in enumerate(crashes):
@@ -166,7 +167,7 @@ def begun_swap(fs: MemoryFileSystem) -> tuple[Swap, History, int]:
         cleaner.swap(group, job, NOW_MS)
     else:
         pytest.fail("no group of several segments")
-    swap = log.begin_swap(group, job)
+    swap = begin_swap(log, group, job)
     assert swap is not None
     return swap, history, end
 

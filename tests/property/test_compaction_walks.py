@@ -9,11 +9,9 @@ from headrace.records.batch import HEADER_SIZE, BatchHeader, read_header
 from headrace.records.record import Record, build_batch, iter_records
 from headrace.storage.cleaning.batch_filter import (
     emptied,
-    pick_records,
     rebuilt,
-    select_records,
 )
-from headrace.storage.cleaning.key_map import MAX_PLAIN_KEY_BYTES, note_keys
+from headrace.storage.cleaning.record_walk import MAX_PLAIN_KEY_BYTES, note_keys, select_records
 from headrace.storage.cleaning.segment_reader import Uncleanable
 
 BASE_MS = 1_700_000_000_000
@@ -66,7 +64,8 @@ def test_what_is_kept_is_kept_as_it_was(batch: bytes, horizon_ms: int | None) ->
     note_keys(header, data, pos, end, latest)
     kept, _ = select_records(header, data, pos, end, latest, drops_tombstones=False)
     offsets = sorted(latest.values())
-    assert kept == (pick_records(header, data, pos, end, offsets) if offsets else [])
+    picked, _ = select_records(header, data, pos, end, {}, survivors=offsets)
+    assert kept == picked
     if not kept:
         return
     written, again = rebuilt(header, data, kept, horizon_ms)

@@ -72,7 +72,7 @@ class OnePartition(RuleBasedStateMachine):
         self.live.add(broker_id)
         self.held[broker_id] = max(0, self.held[broker_id] - lost)
         change = self.change()
-        change.distrust(broker_id)
+        change.mark_unclean(broker_id)
         self.settle(change)
 
     @rule(broker_id=st.sampled_from(BROKERS))
@@ -82,7 +82,7 @@ class OnePartition(RuleBasedStateMachine):
             return
         self.held[broker_id] = self.held[partition.leader]
         change = self.change()
-        change.agree(dict.fromkeys((*partition.isr, broker_id)))
+        change.set_isr(dict.fromkeys((*partition.isr, broker_id)))
         self.settle(change)
 
     @rule(broker_id=st.sampled_from(BROKERS))
@@ -91,7 +91,7 @@ class OnePartition(RuleBasedStateMachine):
         if partition.leader in (NO_LEADER, broker_id) or broker_id not in partition.isr:
             return
         change = self.change()
-        change.agree(id_ for id_ in partition.isr if id_ != broker_id)
+        change.set_isr(id_ for id_ in partition.isr if id_ != broker_id)
         self.settle(change)
 
     @invariant()

@@ -1,6 +1,5 @@
-"""A request that is known by its bytes takes a shorter way; nothing else about its connection
-changes: each request starts once, in order, and its answer has its place, however packets are
-cut."""
+"""A fast path changes nothing else about its connection: each request starts once, in order, and
+its response keeps its place, wherever packets begin and end."""
 
 import asyncio
 from typing import cast
@@ -8,11 +7,12 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.network.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.network.connection_state import BLOCKED_STATES
 
-SAME = b"same"  # is known again
-LIKE = b"Same"  # has its size only
-LATER = b"late"  # is answered when the test says so, and does not hold the connection
+SAME = b"same"  # the fast path serves it
+LIKE = b"Same"  # has only the same size
+LATER = b"late"  # is answered when the test says so, and does not block the connection
 REQUESTS = (SAME, LIKE, LATER, b"", b"a longer one")
 SIZE_BYTES = 4
 
@@ -22,17 +22,16 @@ def framed(request: bytes) -> bytes:
 
 
 class Known:
-    """Recognises `SAME`."""
+    """A fast path that serves `SAME`."""
 
-    was_of_use = True
-    size_bytes = len(SAME)
-    packet_start = framed(SAME)[:SIZE_BYTES]
+    frame_bytes = len(SAME)
+    packet_prefix = framed(SAME)[:SIZE_BYTES]
     packet_bytes = len(framed(SAME))
 
     def __init__(self, started: list[bytes]) -> None:
         self._started = started
 
-    def again(self, buffer: bytearray | memoryview, at: int) -> bool:
+    def try_serve(self, buffer: bytearray | memoryview, at: int) -> bool:
         if bytes(buffer[at : at + len(SAME)]) != SAME:
             return False
         self._started.append(SAME)
@@ -43,6 +42,7 @@ class Owner:
     max_frame_bytes = max_in_flight_bytes = 1000
     max_in_flight = 3
     unsent_bytes = 0
+    allows_fast_paths = True
 
     def __init__(self) -> None:
         self.started: list[bytes] = []
@@ -50,11 +50,7 @@ class Owner:
 
     def dispatch(
         self, connection: Connection, frame: memoryview
-    ) -> Parts | Pipelined | Serial | Held | None:
-        known = connection.remembered
-        may_be = known and len(frame) == known.size_bytes and not connection.waiting
-        if known and may_be and known.again(frame, 0):
-            return HELD
+    ) -> Parts | Pipelined | Serial | None:
         request = bytes(frame)
         self.started.append(request)
         if request == LATER:
@@ -88,6 +84,10 @@ class Transport:
     def resume_reading(self) -> None:
         self.reading = True
 
+    def write_eof(self) -> None: ...
+
+    def abort(self) -> None: ...
+
     def is_closing(self) -> bool:
         return False
 
@@ -99,13 +99,17 @@ class Transport:
         return 0
 
 
+def blocked_by_fast_path(connection: Connection) -> bool:
+    return connection.state in BLOCKED_STATES
+
+
 class Client:
     def __init__(self) -> None:
         self.owner = Owner()
         self.transport = Transport()
         self.connection = Connection(self.owner, asyncio.get_running_loop(), "PLAINTEXT")
         self.connection.connection_made(cast("asyncio.Transport", self.transport))
-        self.connection.remembered = Known(self.owner.started)
+        self.connection.register_fast_path(Known(self.owner.started))
 
     async def readable(self) -> None:
         while not self.transport.reading:
@@ -122,8 +126,8 @@ class Client:
         for future in self.owner.futures:
             if not future.done():
                 future.set_result(None)
-        if self.connection._held:
-            self.connection.answer_held(SAME)
+        if blocked_by_fast_path(self.connection):
+            self.connection.complete_fast_path(SAME)
         await asyncio.sleep(0)
 
 
@@ -170,22 +174,22 @@ def test_requests_start_once_and_are_answered_in_order(
     asyncio.run(asyncio.wait_for(scenario(), 20))
 
 
-def test_a_known_request_starts_at_once_and_not_beside_another() -> None:
+def test_a_fast_path_serves_one_request_at_a_time() -> None:
     async def scenario() -> None:
         client = Client()
         client.send(framed(SAME))
         assert client.owner.started == [SAME]
         client.send(framed(SAME))
-        assert client.owner.started == [SAME]  # held until the first has its answer
-        client.connection.answer_held(SAME)
+        assert client.owner.started == [SAME]  # blocked until the first has its response
+        client.connection.complete_fast_path(SAME)
         assert client.owner.started == [SAME, SAME]
-        client.connection.answer_held(SAME)
+        client.connection.complete_fast_path(SAME)
         assert client.transport.written == SAME + SAME
 
     asyncio.run(scenario())
 
 
-def test_a_known_request_does_not_start_while_answers_are_not_read_or_the_connection_ends() -> None:
+def test_a_fast_path_does_not_serve_while_responses_are_unread_or_the_connection_drains() -> None:
     async def scenario() -> None:
         client = Client()
         client.connection.pause_writing()
@@ -193,15 +197,15 @@ def test_a_known_request_does_not_start_while_answers_are_not_read_or_the_connec
         assert client.owner.started == []
         client.connection.resume_writing()
         assert client.owner.started == [SAME]
-        client.connection.answer_held(SAME)
-        client.connection._draining = True  # what was on its way when the broker began to stop
-        client.send(framed(SAME))
+        client.connection.complete_fast_path(SAME)
+        client.connection.drain()
+        client.send(framed(SAME))  # it was on its way when the broker began to stop
         assert client.owner.started == [SAME]
 
     asyncio.run(scenario())
 
 
-def test_a_part_of_a_longer_request_is_not_taken_for_a_known_one() -> None:
+def test_a_part_of_a_longer_request_does_not_take_the_fast_path() -> None:
     async def scenario() -> None:
         longer = framed(SAME + b" but longer")
         client = Client()
@@ -213,13 +217,13 @@ def test_a_part_of_a_longer_request_is_not_taken_for_a_known_one() -> None:
     asyncio.run(scenario())
 
 
-def test_a_packet_of_the_right_size_that_ends_one_request_and_begins_another_is_not_one() -> None:
+def test_a_packet_of_the_right_size_that_spans_two_requests_does_not_take_the_fast_path() -> None:
     async def scenario() -> None:
         stream = framed(SAME) + framed(b"other")
         client = Client()
         for packet in (stream[:6], stream[6 : 6 + Known.packet_bytes]):
             client.send(packet)
-        client.connection.answer_held(SAME)
+        client.connection.complete_fast_path(SAME)
         client.send(stream[6 + Known.packet_bytes :])
         assert client.owner.started == [SAME, b"other"]
 

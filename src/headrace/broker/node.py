@@ -269,7 +269,7 @@ class Broker:
         self.endpoints = self._advertised(bound)
         await role.join()
         for warning in self.settings.warnings:
-            log.warning("a setting has no effect", extra={"reason": warning})
+            log.warning(warning)
         self.housekeeping.start(chores_of(self))
         await self.server.start()
         if self.logs.failure is not None:

@@ -21,6 +21,7 @@ from headrace.cli.broker.options import (
 from headrace.cli.cluster import cluster_commands
 from headrace.cli.command import Outer, Profile, Servers
 from headrace.cli.group import group_commands, share_commands
+from headrace.cli.help_text import add_help
 from headrace.cli.pipeline import demo, pipeline_commands
 from headrace.cli.records import consume, dlq, produce
 from headrace.cli.topic import kafka_topics, topic_commands
@@ -117,7 +118,7 @@ def up_options(values: dict[str, object]) -> UpOptions:
 def _start(**values: object) -> None:
     """Start the broker that a server.properties file describes."""
     if values["config"] is None:
-        raise typer.BadParameter("--config FILE is missing: what to run stands in it")
+        raise typer.BadParameter("--config FILE is required")
     unsaid = UpOptions()._asdict() | {"set": []}
     options = up_options(unsaid | values)
     from headrace.cli.broker.up import start
@@ -178,3 +179,4 @@ _broker.command("start")(_start)
 _broker.callback()(lambda: None)
 app.add_typer(_broker, name="broker")
 demo.register(app, _UP_PARAMETERS)
+add_help(app)

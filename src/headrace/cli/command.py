@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
+from headrace.cli.execution import OldYes
 from headrace.cli.exits import ExitCode, explain
 from headrace.cli.output import Format, Output, remark
 from headrace.cli.profiles import client_settings, parse_overrides
@@ -66,7 +67,10 @@ Timeout = Annotated[
         rich_help_panel=_CONNECTION,
     ),
 ]
-Form = Annotated[Format, typer.Option("--format", help="How to print the answer.")]
+Form = Annotated[
+    Format,
+    typer.Option("--format", help="How to print the answer.", rich_help_panel="Output"),
+]
 
 _SHARED: Final[tuple[tuple[str, object, object], ...]] = (
     ("format", Form, Format.TEXT),
@@ -75,6 +79,7 @@ _SHARED: Final[tuple[tuple[str, object, object], ...]] = (
     ("overrides", Overrides, []),
     ("timeout", Timeout, DEFAULT_TIMEOUT_S),
 )
+_OLD_YES: Final[tuple[tuple[str, object, object], ...]] = (("yes", OldYes, False),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +96,13 @@ def command(app: typer.Typer, name: str, *, own_format: bool = False) -> Callabl
     def register(body: Body) -> Body:
         own = [each for each in signature(body).parameters.values() if each.name != "session"]
         shared = [row for row in _SHARED if not (own_format and row[0] == "format")]
+        acts = any(each.name == "execute" for each in own)
 
         def run(ctx: typer.Context, **values: object) -> None:
             given = {each[0]: values.pop(each[0]) for each in shared}
             outer = ctx.find_root().obj or Outer()
+            if acts:
+                take_old_yes(values)
 
             def work() -> ExitCode | None:
                 session = _session(outer, **given)  # type: ignore[arg-type]  # typer checked them
@@ -104,7 +112,7 @@ def command(app: typer.Typer, name: str, *, own_format: bool = False) -> Callabl
 
         added = [
             Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for name, annotation, default in shared
+            for name, annotation, default in (*shared, *(_OLD_YES if acts else ()))
         ]
         context = Parameter("ctx", Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
         keyword_only = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in own]
@@ -116,6 +124,13 @@ def command(app: typer.Typer, name: str, *, own_format: bool = False) -> Callabl
         return body
 
     return register
+
+
+def take_old_yes(values: dict[str, object]) -> None:
+    """--yes does what --execute does."""
+    if values.pop("yes"):
+        remark("--yes is deprecated; use --execute")
+        values["execute"] = True
 
 
 def _session(

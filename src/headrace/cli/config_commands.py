@@ -9,7 +9,7 @@ from headrace.cli.command import command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
 from headrace.cli.output import Table
 from headrace.cli.session import Session, find_topics
-from headrace.cli.topic.topic_commands import DryRun, changes_of
+from headrace.cli.topic.topic_commands import DryRun, changes_of, suggest_settings
 from headrace.client.brokers import describe_cluster
 from headrace.client.client import ClusterClient
 from headrace.client.configs import (
@@ -146,6 +146,8 @@ def set_(
 
     why = session.run(work)
     if why is not None:
+        if kind is ResourceKindOption.TOPIC:
+            suggest_settings([change.name for change in changes], [why])
         raise refused(f"{kind} {name!r}", why)
     done = "would change" if dry_run else "changed"
     facts = {

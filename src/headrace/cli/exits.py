@@ -71,22 +71,22 @@ def usage(message: str) -> CommandFailed:
 
 
 def not_found(kind: str, name: str, known: Iterable[str] = ()) -> CommandFailed:
-    """There is no such thing; suggests the name that looks most like it."""
+    """A name that nothing has; suggests the one that looks most like it."""
     return CommandFailed(missing(kind, name, known), ExitCode.NOT_FOUND)
 
 
 def no_partition(topic: str, index: int, last: int) -> CommandFailed:
     """The topic has no such partition; says which is its last."""
     return CommandFailed(
-        f"there is no partition {f'{topic}-{index}'!r}; the last one is {last}", ExitCode.NOT_FOUND
+        f"no partition {f'{topic}-{index}'!r}; the last one is {last}", ExitCode.NOT_FOUND
     )
 
 
 def missing(kind: str, name: str, known: Iterable[str] = ()) -> str:
     """The sentence of `not_found`."""
     near = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"there is no {kind} {name!r}{hint}"
+    hint = f". Did you mean {near[0]!r}?" if near else ""
+    return f"no {kind} {name!r}{hint}"
 
 
 def refused(what: str, refusal: Refusal) -> CommandFailed:
@@ -96,7 +96,7 @@ def refused(what: str, refusal: Refusal) -> CommandFailed:
 
 
 def sentence(refusal: Refusal) -> str:
-    """The broker's reason, with the code for whoever looks it up."""
+    """The broker's reason, with its code."""
     return f"{refusal.message.rstrip('.')} ({refusal.code.name})"
 
 
@@ -114,7 +114,7 @@ def explain(error: Exception) -> CommandFailed:
             hint = _TRY_SECURITY if closed else _TRY_SERVERS
             return CommandFailed(f"{error}; {hint}", ExitCode.UNREACHABLE)
         case RequestTimedOut():
-            return CommandFailed(f"{error}; --timeout allows more time", ExitCode.UNREACHABLE)
+            return CommandFailed(f"{error}; raise --timeout to wait longer", ExitCode.UNREACHABLE)
         case TlsFailed():
             trust = "; set ssl.ca.location" if "trusted" in str(error) else ""
             return CommandFailed(f"{error}{trust}", ExitCode.UNREACHABLE)

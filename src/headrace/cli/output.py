@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from headrace.cli.exits import NOT_FOUND_CODES as _NOT_FOUND
 from headrace.cli.exits import ExitCode, missing, sentence
+from headrace.cli.records.control_characters import escape_controls
 from headrace.cli.yaml_text import to_yaml
 from headrace.client.results import Refusal
 
@@ -66,7 +67,9 @@ class Output:
 
 
 def write(text: str) -> None:
-    """To stdout, whatever characters its encoding has."""
+    """To stdout, whatever characters its encoding has; a terminal gets no control characters."""
+    if sys.stdout.isatty():
+        text = escape_controls(text)
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:
@@ -77,7 +80,14 @@ def write(text: str) -> None:
 def remark(text: str) -> None:
     """A sentence to the person, on stderr, so that it never mixes with the facts."""
     sys.stdout.flush()
+    if sys.stderr.isatty():
+        text = escape_controls(text)
     sys.stderr.write(f"headrace: {text}\n")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `8,204 records`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def cell(value: object) -> str:
@@ -135,7 +145,7 @@ def _print_rich(table: Table) -> None:
     for header, right in zip(table.headers, _numeric(table), strict=True):
         shown.add_column(header, justify="right" if right else "left", overflow="fold")
     for row in table.rows:
-        shown.add_row(*(Text(cell(value)) for value in row))
+        shown.add_row(*(Text(escape_controls(cell(value))) for value in row))
     Console(highlight=False).print(shown)
 
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from random import SystemRandom
 from typing import Final, TypeVar
 
@@ -107,6 +108,38 @@ async def find_topics(
         if name not in known:
             raise not_found("topic", name, known)
     return [known[name] for name in names]
+
+
+async def match_topics(
+    client: ClusterClient, words: Sequence[str], *, timeout_s: float
+) -> list[TopicInfo]:
+    """The topics of these names and patterns such as `orders*`, each once.
+
+    A pattern matches no internal topic. The first word without a topic ends the command.
+    """
+    known = {topic.name: topic for topic in await list_topics(client, timeout_s=timeout_s)}
+    found: dict[str, TopicInfo] = {}
+    for word in words:
+        names = topics_like(word, known) if is_pattern(word) else [word] * (word in known)
+        if not names:
+            kind = "topic that matches" if is_pattern(word) else "topic"
+            raise not_found(kind, word, () if is_pattern(word) else known)
+        found |= {name: known[name] for name in names}
+    return list(found.values())
+
+
+def is_pattern(word: str) -> bool:
+    """Whether a word stands for many topics: no name has these characters."""
+    return any(each in word for each in "*?[")
+
+
+def topics_like(pattern: str, known: Mapping[str, TopicInfo]) -> list[str]:
+    """The names of topics that match, without internal ones."""
+    return [
+        name
+        for name, topic in known.items()
+        if fnmatchcase(name, pattern) and not topic.is_internal
+    ]
 
 
 def partitions_of(topic: TopicInfo, wanted: Sequence[int] | None = None) -> list[TopicPartition]:

@@ -6,12 +6,12 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
+from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode, not_found, refused, usage
 from headrace.cli.output import Block, Fields, Table, remark
 from headrace.cli.records.format_string import iso
 from headrace.cli.records.positions import parse_duration_ms
 from headrace.cli.session import Session, find_topics, partitions_of, values_of
-from headrace.cli.topic.topic_commands import Yes, confirm
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.client.topics import list_topics
@@ -39,6 +39,7 @@ Id = Annotated[
 ]
 # Kafka's transaction.max.timeout.ms: no coordinator keeps one open for longer by default.
 MAX_TIMEOUT: Final = "15m"
+_HANGING: Final = "A hanging transaction (see find-hanging)"
 
 
 @command(app, "list")
@@ -131,16 +132,38 @@ def abort(
         ),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", "-t", help="For a hanging one: the topic,")
+        str | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC",
+            help="Topic of the hanging transaction.",
+            rich_help_panel=_HANGING,
+        ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="the partition,")
+        int | None,
+        typer.Option(
+            "--partition",
+            "-p",
+            metavar="N",
+            min=0,
+            help="Partition of the hanging transaction.",
+            rich_help_panel=_HANGING,
+        ),
     ] = None,
     start_offset: Annotated[
         int | None,
-        typer.Option("--start-offset", "-o", min=0, help="and the transaction's first offset."),
+        typer.Option(
+            "--start-offset",
+            "-o",
+            metavar="OFFSET",
+            min=0,
+            help="First offset of the hanging transaction.",
+            rich_help_panel=_HANGING,
+        ),
     ] = None,
-    yes: Yes = False,
+    execute: Execute = False,
 ) -> ExitCode | None:
     """Abort a transaction: by its id, or (a hanging one) by where it starts.
 
@@ -149,54 +172,73 @@ def abort(
     """
     place = (topic, partition, start_offset)
     if transactional_id is not None and place == (None, None, None):
-        return _abort_by_id(session, transactional_id, yes)
+        return _abort_by_id(session, transactional_id, execute)
     if transactional_id is None and topic is not None and None not in place:
         assert partition is not None
         assert start_offset is not None
-        return _abort_hanging(session, TopicPartition(topic, partition), start_offset, yes)
+        return _abort_hanging(session, TopicPartition(topic, partition), start_offset, execute)
     raise usage("give a transactional id, or --topic, --partition and --start-offset")
 
 
-def _abort_by_id(session: Session, transactional_id: str, yes: bool) -> ExitCode:
-    confirm(f"Abort {transactional_id!r} and shut out its producer?", yes)
+def _abort_by_id(session: Session, transactional_id: str, execute: bool) -> ExitCode:
+    async def look(client: ClusterClient) -> TransactionDescription:
+        return await _existing(client, transactional_id, session.timeout_s)
 
-    async def work(client: ClusterClient) -> TransactionDescription:
-        found = await _existing(client, transactional_id, session.timeout_s)
+    found = session.run(look)
+    facts = {"transactional_id": transactional_id, "state_before": found.state}
+    plan = Fields(
+        [
+            ("TRANSACTIONAL-ID", transactional_id),
+            ("STATE", found.state),
+            ("PRODUCER-ID", found.producer_id),
+            ("PARTITIONS", [str(each) for each in found.partitions]),
+        ]
+    )
+    action = f"abort the transaction of {transactional_id!r} and fence its producer"
+    if not is_approved(session.output, execute, action, {**facts, "status": "would abort"}, plan):
+        return ExitCode.OK
+
+    async def work(client: ClusterClient) -> None:
         await fence(client, transactional_id, timeout_s=session.timeout_s)
-        return found
 
-    found = session.run(work)
-    facts = {"transactional_id": transactional_id, "state_before": found.state, "status": "aborted"}
-    session.output.show(facts, f"aborted {transactional_id} (it was {found.state})")
+    session.run(work)
+    text = f"aborted {transactional_id} (it was {found.state})"
+    session.output.show({**facts, "status": "aborted"}, text)
     return ExitCode.OK
 
 
-def _abort_hanging(session: Session, partition: TopicPartition, start: int, yes: bool) -> ExitCode:
-    confirm(f"Write an abort marker into {partition} for the transaction at {start}?", yes)
-
-    async def work(client: ClusterClient) -> ActiveProducer:
+def _abort_hanging(
+    session: Session, partition: TopicPartition, start: int, execute: bool
+) -> ExitCode:
+    async def look(client: ClusterClient) -> ActiveProducer:
         (topic,) = await find_topics(client, [partition.topic], timeout_s=session.timeout_s)
         wanted = partitions_of(topic, [partition.partition])
         answers = await describe_producers(client, wanted, timeout_s=session.timeout_s)
         for producer in values_of(answers)[partition]:
             if producer.transaction_start == start:
-                why = await write_abort_marker(
-                    client, partition, producer, timeout_s=session.timeout_s
-                )
-                if why is not None:
-                    raise refused(f"{partition}", why)
                 return producer
         raise not_found("open transaction", f"{partition} at {start}")
 
-    producer = session.run(work)
+    producer = session.run(look)
     facts = {
         "topic": partition.topic,
         "partition": partition.partition,
         "start_offset": start,
         "producer_id": producer.producer_id,
-        "status": "aborted",
     }
-    session.output.show(facts, f"aborted the transaction at {start} of {partition}")
+    plan = Fields([(name.upper().replace("_", "-"), value) for name, value in facts.items()])
+    action = f"write an abort marker to {partition} for the transaction at offset {start}"
+    if not is_approved(session.output, execute, action, {**facts, "status": "would abort"}, plan):
+        return ExitCode.OK
+
+    async def work(client: ClusterClient) -> Refusal | None:
+        return await write_abort_marker(client, partition, producer, timeout_s=session.timeout_s)
+
+    why = session.run(work)
+    if why is not None:
+        raise refused(f"{partition}", why)
+    text = f"aborted the transaction at {start} of {partition}"
+    session.output.show({**facts, "status": "aborted"}, text)
     return ExitCode.OK
 
 
@@ -255,7 +297,7 @@ def find_hanging(
     if facts:
         remark(
             "abort one with headrace txn abort --topic TOPIC --partition PARTITION "
-            "--start-offset START-OFFSET"
+            "--start-offset START-OFFSET --execute"
         )
 
 

@@ -16,7 +16,7 @@ from typing import Self, TypeAlias, TypeVar
 
 from headrace import __version__
 from headrace.client.connection import Address, spec_of
-from headrace.client.connection_pool import ConnectionPool, PooledConnection
+from headrace.client.connection_pool import ConnectionPool, PooledConnection, first_session
 from headrace.client.coordinators import (
     CoordinatorCache,
     CoordinatorNode,
@@ -25,8 +25,6 @@ from headrace.client.coordinators import (
 )
 from headrace.client.errors import (
     ClientError,
-    ConnectionFailed,
-    ConnectionLost,
     DeadlineExceeded,
     RequestRefused,
     RequestTimedOut,
@@ -48,6 +46,8 @@ DEFAULT_TIMEOUT_S = 30.0
 DEFAULT_REQUEST_TIMEOUT_S = 10.0
 DEFAULT_CONNECT_TIMEOUT_S = 5.0
 DEFAULT_PORT = 9092
+MAX_STAGGER_S = 0.5
+"""How long one address may be silent before the next one is tried beside it."""
 
 # Answers after which the cluster's layout must be asked for again.
 _MOVED = frozenset(
@@ -67,12 +67,18 @@ _MOVED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ToAnyBroker:
-    """Whoever answers."""
+    """The first broker that answers."""
+
+    def __str__(self) -> str:
+        return "any broker"
 
 
 @dataclass(frozen=True, slots=True)
 class ToController:
     """The broker that Metadata names as the controller."""
+
+    def __str__(self) -> str:
+        return "the controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,9 @@ class ToBroker:
 
     id: int
 
+    def __str__(self) -> str:
+        return f"broker {self.id}"
+
 
 @dataclass(frozen=True, slots=True)
 class ToLeader:
@@ -88,6 +97,9 @@ class ToLeader:
 
     topic: str
     partition: int
+
+    def __str__(self) -> str:
+        return f"the leader of {self.topic}-{self.partition}"
 
 
 Target: TypeAlias = ToAnyBroker | ToController | ToBroker | ToLeader | CoordinatorNode
@@ -232,7 +244,7 @@ class ClusterClient:
             async with asyncio.timeout(deadline.remaining_s()):
                 session = await self._session_for(to, deadline)
         except TimeoutError:
-            raise RequestTimedOut(f"no connection to {to} before the deadline") from None
+            raise RequestTimedOut(self._no_session(to, deadline)) from None
         version = session.versions.pick(spec_of(request), at_least=at_least, at_most=at_most)
         return await session.connection.request(
             request, answer, version=version, timeout_s=self._allowed_s(deadline)
@@ -241,7 +253,7 @@ class ClusterClient:
     async def _session_for(self, to: Target, deadline: Deadline) -> PooledConnection:
         match to:
             case ToAnyBroker():
-                return await self._any_session()
+                return await self._any_session(deadline)
             case ToBroker(id=broker_id):
                 if broker_id not in self.metadata.brokers:
                     await self._look_up([], deadline)
@@ -267,7 +279,7 @@ class ClusterClient:
 
     async def _find_coordinator(self, wanted: CoordinatorNode, deadline: Deadline) -> Address:
         """One attempt to learn where the coordinator is; raises what the broker says instead."""
-        session = await self._any_session()
+        session = await self._any_session(deadline)
         request = find_coordinator(wanted, session.versions)
         version = session.versions.pick(spec_of(request))
         answer = await session.connection.request(
@@ -275,21 +287,28 @@ class ClusterClient:
         )
         return coordinator_of(wanted, answer)
 
-    async def _any_session(self) -> PooledConnection:
-        """An open connection if there is one, else the first broker that lets us in."""
+    async def _any_session(self, deadline: Deadline) -> PooledConnection:
+        """An open connection if there is one, else the first broker that lets us in.
+
+        A broker that is stopped or overloaded may accept a connection and say nothing, so the
+        addresses are tried side by side, each a moment after the one before.
+        """
         ready = self._pool.open_addresses()
         if ready:
             return await self._pool.session(self._random.choice(ready))
-        known = dict.fromkeys([*self.metadata.brokers.values(), *self._bootstrap])
-        candidates = list(known)
+        candidates = self._candidates()
         self._random.shuffle(candidates)
-        failures = []
-        for address in candidates:
-            try:
-                return await self._pool.session(address)
-            except (ConnectionFailed, ConnectionLost, RequestTimedOut) as error:
-                failures.append(str(error))
-        raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))
+        stagger_s = min(MAX_STAGGER_S, deadline.remaining_s() / (2 * len(candidates)))
+        return await first_session(self._pool, candidates, stagger_s)
+
+    def _candidates(self) -> list[Address]:
+        return list(dict.fromkeys([*self.metadata.brokers.values(), *self._bootstrap]))
+
+    def _no_session(self, to: Target, deadline: Deadline) -> str:
+        if not isinstance(to, ToAnyBroker):
+            return f"no connection to {to} within {deadline.timeout_s:g} s"
+        tried = ", ".join(map(str, self._candidates()))
+        return f"no broker answered within {deadline.timeout_s:g} s (tried {tried})"
 
     def _allowed_s(self, deadline: Deadline) -> float:
         remaining_s = deadline.remaining_s()

@@ -154,7 +154,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                     return await self._send(spec, version, request)
         except TimeoutError:
             late = RequestTimedOut(
-                f"{self.address} did not answer {spec.name} v{version} in {timeout_s:g} s"
+                f"{self.address} did not answer {spec.name} v{version} within {timeout_s:.3g} s"
             )
             if self._silence_s() >= self._max_silence_s:
                 self._end(late)

@@ -2,12 +2,18 @@
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
 from headrace.client.authentication import authenticate, tls_context
 from headrace.client.connection import Address, ClientConnection, connect
-from headrace.client.errors import ClientClosed
+from headrace.client.errors import (
+    ClientClosed,
+    ConnectionFailed,
+    ConnectionLost,
+    RequestTimedOut,
+)
 from headrace.client.frames import Room
 from headrace.client.security import PLAINTEXT, Security
 from headrace.client.versions import VersionRanges, negotiate
@@ -104,6 +110,39 @@ class ConnectionPool:
             await connection.close()
             raise
         return PooledConnection(connection, versions)
+
+
+async def first_session(
+    pool: ConnectionPool, addresses: Sequence[Address], stagger_s: float
+) -> PooledConnection:
+    """The first connection that is ready; `ConnectionFailed` with every reason if there is none.
+
+    The next address is tried when one has failed, or has been silent for `stagger_s`. An attempt
+    that comes too late stays in the pool.
+    """
+    left = list(addresses)
+    waiting: set[asyncio.Task[PooledConnection]] = set()
+    failures: list[str] = []
+    try:
+        while left or waiting:
+            if left:
+                waiting.add(asyncio.create_task(pool.session(left.pop(0))))
+            done, waiting = await asyncio.wait(
+                waiting, timeout=stagger_s if left else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            ended = [(task.exception(), task) for task in done]
+            for error, task in ended:
+                if error is None:
+                    return task.result()
+            for error, _ in ended:
+                if not isinstance(error, ConnectionFailed | ConnectionLost | RequestTimedOut):
+                    assert error is not None
+                    raise error
+                failures.append(str(error))
+    finally:
+        for task in waiting:
+            task.cancel()
+    raise ConnectionFailed("no broker can be reached: " + "; ".join(failures))
 
 
 def _session_of(task: asyncio.Task[PooledConnection]) -> PooledConnection | None:

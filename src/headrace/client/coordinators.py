@@ -31,6 +31,9 @@ class CoordinatorNode:
     key: str
     kind: CoordinatorKind = CoordinatorKind.GROUP
 
+    def __str__(self) -> str:
+        return f"the coordinator of {self.key!r}"
+
 
 CoordinatorCache: TypeAlias = dict[CoordinatorNode, Address]
 

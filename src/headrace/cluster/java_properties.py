@@ -40,7 +40,8 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         goes_on = _ends_with_open_backslash(line)
         pending += line[:-1] if goes_on else line
         if not goes_on:
-            yield first, pending
+            if pending:  # a backslash and nothing behind it is not a name
+                yield first, pending
             pending = None
     if pending:
         yield first, pending
@@ -78,7 +79,12 @@ def _unescaped(text: str, line: int) -> str:
             position += 4
         else:
             characters.append(_ESCAPES.get(escape, escape))
-    return "".join(characters)
+    return _with_pairs_joined("".join(characters))
+
+
+def _with_pairs_joined(text: str) -> str:
+    """Two escapes of UTF-16 surrogates are one character, as in Java; a lone one stays."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
 def _unicode(digits: str, line: int) -> str:

@@ -25,6 +25,11 @@ class BadListener(Exception):
     """An address that cannot be used; the message says why."""
 
 
+def name_of(address: str) -> str:
+    """The listener's name in NAME://host:port."""
+    return address.partition("://")[0].upper()
+
+
 def read_protocol_map(text: str) -> dict[str, str]:
     """`NAME:PROTOCOL,...` by listener name."""
     protocols: dict[str, str] = {}

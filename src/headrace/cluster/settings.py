@@ -10,14 +10,16 @@ from typing import Final
 
 from headrace.cluster.configs.catalog import BROKER, PLUGIN_PREFIXES, TOPIC, broker_definition
 from headrace.cluster.configs.definition import ConfigDef, ConfigValue, InvalidConfig
+from headrace.cluster.controller_settings import ControllerSettings
+from headrace.cluster.ignored_settings import ignored_listeners, ignored_plugin, ignored_setting
 from headrace.cluster.listeners import (
     BadListener,
     Listener,
     check_advertised,
+    name_of,
     read_listeners,
     read_protocol_map,
 )
-from headrace.controller.decisions import ControllerSettings
 
 FLUSH_EACH_ACK: Final = "ack"
 NO_ID: Final = -1
@@ -75,7 +77,8 @@ class InvalidSetting(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """`static` holds what was set, in canonical texts; `warnings` what has no effect."""
+    """`static` holds what was set, in canonical texts; `warnings` are sentences about settings
+    that have no effect, and why."""
 
     static: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
     warnings: tuple[str, ...] = ()
@@ -88,19 +91,22 @@ class BrokerSettings:
         for name, value in values.items():
             definition = broker_definition(name)
             if definition is None and name.startswith(PLUGIN_PREFIXES):
-                warnings.append(f"{name} belongs to a Java plugin and has no effect here")
+                warnings.append(ignored_plugin(name))
                 continue
             if definition is None:
                 raise InvalidSetting(name, value, _unknown(name))
             static[name] = _canonical(definition, name, value)
-            if not definition.meaningful_here:
-                warnings.append(f"{name} has no effect here: {definition.documentation}")
-            elif definition.name.startswith(_LATER) and not definition.name.startswith(_ALREADY):
-                warnings.append(f"{name} has no effect yet: {definition.documentation}")
+            is_planned = _is_planned(definition)
+            if is_planned or not definition.meaningful_here:
+                warnings.append(ignored_setting(name, definition, is_planned=is_planned))
         _check_identity(static)
-        settings = cls(_with_aliases(static), tuple(warnings))
+        settings = cls(_with_aliases(static))
         settings._check()
-        return settings
+        unbound = settings._controller_listeners()
+        if unbound:
+            warnings = [each for each in warnings if "controller.listener.names" not in each]
+            warnings.append(ignored_listeners(unbound))
+        return cls(settings.static, tuple(warnings))
 
     # -- typed values: what was set, else the default ------------------------------------------
 
@@ -166,12 +172,13 @@ class BrokerSettings:
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        return read_listeners(self.words("listeners"), self._protocols())
+        """The listeners to bind: those in controller.listener.names serve no clients."""
+        return read_listeners(self._addresses("listeners"), self._protocols())
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
         """What was advertised by name; empty means: what was bound."""
-        addresses = self.words("advertised.listeners")
+        addresses = self._addresses("advertised.listeners")
         return read_listeners(addresses, self._protocols()) if addresses else ()
 
     def controller(self) -> ControllerSettings:
@@ -183,6 +190,16 @@ class BrokerSettings:
             delete_topics=self.boolean("delete.topic.enable"),
             static=self.static,
         )
+
+    def _addresses(self, name: str) -> list[str]:
+        """The addresses of a setting without those of KRaft controllers."""
+        controllers = {each.upper() for each in self.words("controller.listener.names")}
+        return [each for each in self.words(name) if name_of(each) not in controllers]
+
+    def _controller_listeners(self) -> list[str]:
+        """The names of the listeners that are not bound."""
+        bound = self._addresses("listeners")
+        return [name_of(each) for each in self.words("listeners") if each not in bound]
 
     def _protocols(self) -> dict[str, str]:
         return read_protocol_map(self.string("listener.security.protocol.map") or "")
@@ -204,6 +221,12 @@ class BrokerSettings:
         try:
             self._protocols()
             name = "listeners"
+            unbound = self._controller_listeners()
+            if unbound and not self._addresses(name):
+                raise BadListener(
+                    "all of them are in controller.listener.names, which are not bound here; "
+                    "add one for clients, e.g. PLAINTEXT://:9092"
+                )
             bound = self.listeners
             name = "advertised.listeners"
             check_advertised(self.advertised_listeners, bound)
@@ -214,6 +237,12 @@ class BrokerSettings:
                 raise BadListener(f"no listener has this name; there are {names}")
         except BadListener as error:
             raise InvalidSetting(name, self.raw(name) or "", str(error)) from error
+
+
+def _is_planned(definition: ConfigDef) -> bool:
+    """Whether it belongs to something that no broker does yet."""
+    name = definition.name
+    return definition.meaningful_here and name.startswith(_LATER) and not name.startswith(_ALREADY)
 
 
 def _canonical(definition: ConfigDef, name: str, value: str) -> str:

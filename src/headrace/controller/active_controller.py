@@ -1,9 +1,8 @@
-"""The controller at work: decisions in turns, committed in batches, told to every broker.
+"""The active controller: it makes decisions one at a time, commits them, and publishes the result.
 
-Each decision is taken on the image after the one before it. Decisions that wait while a commit is
-under way are committed together. Nothing is told to anybody before it is committed, and every
-commit is fenced by the controller epoch: who has lost the office without knowing it changes
-nothing.
+Each decision sees the image after the previous one. Decisions that arrive during a commit share the
+next commit. The controller publishes nothing before it is committed. Every commit carries the
+controller epoch, so a controller that lost the election without noticing cannot change anything.
 """
 
 import asyncio
@@ -11,8 +10,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from headrace.broker.metadata.member_metadata import MemberMetadata
-from headrace.broker.runtime.errors import NotController
 from headrace.cluster.features import initial_features
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
@@ -27,44 +24,49 @@ from headrace.cluster.store import (
     StoreError,
     TooLarge,
 )
-from headrace.controller.broker_fencing import Arrival, brokers_changed, fence
+from headrace.controller.broker_fencing import (
+    Arrival,
+    elect_new_leaders,
+    fence_broker,
+    reconcile_brokers,
+)
 from headrace.controller.decisions import Decisions
 from headrace.controller.epoch_bump import raised_epochs
+from headrace.controller.errors import NotController
 from headrace.controller.leader_election import (
     Disks,
     Rules,
-    enough_again,
-    first_states,
-    rebalance,
-    settle,
+    initialize_partitions,
+    rebalance_preferred_leaders,
+    update_eligible_leaders,
 )
-from headrace.controller.metadata_polls import MetadataPolls
+from headrace.controller.metadata_polls import FollowedMetadata, MetadataPolls
 from headrace.controller.result import ControllerResult
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-MAX_TURNS_PER_COMMIT: Final = 256
-"""Decisions that share a commit: enough to keep up, and no commit takes long."""
+MAX_DECISIONS_PER_COMMIT: Final = 256
+"""Decisions that share a commit: enough to keep up, few enough for a short commit."""
 
 RETRY_S: Final = 0.1
-LOOK_S: Final = 5.0
-"""How often the store is looked at without being told to: a watch may be lost with its server."""
+STORE_CHECK_S: Final = 5.0
+"""How often registrations are read without a watch event: a watch can be lost with its server."""
 
 FIRST_REBALANCE_S: Final = 5.0
-"""Kafka's: a new controller looks soon, and then in the rhythm that is set."""
+"""As in Kafka: a new controller rebalances soon, then at the configured interval."""
 
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
-LAST_WORDS_S: Final = 2.0
-"""How long a controller that leaves waits for the store, for each of its last two wishes."""
+RESIGN_TIMEOUT_S: Final = 2.0
+"""How long a resigning controller waits for the store: once for its commit, once to resign."""
 
 
 class Decided(NamedTuple, Generic[T]):
-    """What came of a decision, and the version of the metadata that holds it."""
+    """The results of a decision, and the metadata version that contains it."""
 
     results: Sequence[T]
     version: int
@@ -76,14 +78,14 @@ class _PendingDecision(NamedTuple):
 
 
 class ActiveController:
-    """One term of one controller."""
+    """One term of one controller, from its election to its resignation."""
 
     def __init__(
         self,
         store: ClusterStore,
         elected: Elected,
         controller: Decisions,
-        metadata: MemberMetadata,
+        metadata: FollowedMetadata,
         *,
         max_imbalance: float | None = None,
         rebalance_s: float = 300.0,
@@ -96,10 +98,10 @@ class ActiveController:
         self._metadata = metadata
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[None] = self._loop.create_future()
-        self._turns: list[_PendingDecision] = []
+        self._pending: list[_PendingDecision] = []
         self._working: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._look = asyncio.Event()
+        self._store_changed = asyncio.Event()
         self._abandoned = False
         self._max_imbalance = max_imbalance
         self._rebalance_s = rebalance_s
@@ -109,12 +111,12 @@ class ActiveController:
     # --- the term -------------------------------------------------------------------------------
 
     async def enter(self, crashed: tuple[int, int] | None = None) -> None:
-        """Takes over what is stored. `crashed` is a predecessor (id, broker epoch) known dead."""
+        """Loads the store. `crashed` is a predecessor (id, broker epoch) known to be dead."""
         if crashed is not None:
             await self._store.fence(self.elected, *crashed)
         await self._load()
-        registered = await self._store.registered(self._look.set)
-        await self.decide(lambda controller: self._first_decisions(controller, registered))
+        registered = await self._store.registered(self._store_changed.set)
+        await self.decide(lambda controller: self._initial_records(controller, registered))
         self._watching = self._loop.create_task(self._watch())
         if self._max_imbalance is not None:
             self._rebalancing = self._loop.create_task(self._rebalance(self._max_imbalance))
@@ -127,142 +129,147 @@ class ActiveController:
         return self._over.done()
 
     def abandon(self) -> None:
-        """Ends the term without a word, as a crash does."""
+        """Ends the term without resigning, as a crash would."""
         self._abandoned = True
-        self._end("the process ends")
+        self._end("the process is exiting")
 
     async def leave(self) -> None:
-        """Ends the term; others may be elected at once."""
+        """Ends the term and resigns, so that another controller can be elected at once."""
         self._end("the controller resigns")
         if self._abandoned:
             return
-        # A store that is gone answers neither: whoever stops must not wait for it. What was sent
-        # may be stored or not; nobody was told.
+        # If the store is unreachable, a stop must not wait for it. A commit that was sent may be
+        # stored or not; it was never published.
         if self._working is not None:
-            _, waiting = await asyncio.wait({self._working}, timeout=LAST_WORDS_S)
+            _, waiting = await asyncio.wait({self._working}, timeout=RESIGN_TIMEOUT_S)
             for task in waiting:
                 task.cancel()
             await asyncio.gather(*waiting, return_exceptions=True)
         try:
-            async with asyncio.timeout(LAST_WORDS_S):
+            async with asyncio.timeout(RESIGN_TIMEOUT_S):
                 await self._store.resign(self.elected)
         except (StoreError, TimeoutError) as error:
-            log.info("the office ends with the session", extra={"reason": str(error)})
+            log.info(
+                "could not resign as controller; the role ends with the ZooKeeper session",
+                extra={"error": str(error)},
+            )
 
     def look(self) -> None:
-        """Somebody has reason to think that the registrations have changed."""
-        self._look.set()
+        """Reads the registrations again soon: they may have changed."""
+        self._store_changed.set()
 
     def _end(self, reason: str) -> None:
         if self._over.done():
             return
         log.info(
-            "no longer controller",
+            "this broker is no longer the controller",
             extra={"epoch": self.elected.controller_epoch, "reason": reason},
         )
         self._over.set_result(None)
         for task in (self._watching, self._rebalancing):
             if task is not None and task is not asyncio.current_task():
                 task.cancel()
-        self._fail_turns(self._turns)
-        self._turns = []
+        self._fail_pending(self._pending)
+        self._pending = []
         self.polls.close()
 
     async def _load(self) -> None:
         image = await self._store.load()
         if image.controller_epoch != self.elected.controller_epoch:
-            raise Fenced(f"controller epoch {image.controller_epoch} is in office")
+            raise Fenced(f"a controller with epoch {image.controller_epoch} is active")
         known = self._metadata.image
         if known.cluster_id and image.cluster_id != known.cluster_id:
-            raise AnotherCluster(f"the store is of cluster {image.cluster_id or '(none)'}")
+            raise AnotherCluster(f"the store belongs to cluster {image.cluster_id or '(none)'}")
         if image.version < known.version:
-            # To tell everybody would delete what was made since.
+            # Publishing it would delete topics that were created since.
             raise AnotherCluster(
-                f"the store has version {image.version} of the metadata, this broker "
-                f"{known.version}: what was stored since is lost. Restore it"
+                f"the store has metadata version {image.version}, but this broker has version "
+                f"{known.version}: the newer changes are missing from the store. Restore the store"
             )
-        self._tell(image, tuple(records_between(self._metadata.image, image)))
+        self._publish(image, tuple(records_between(self._metadata.image, image)))
 
-    def _tell(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+    def _publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         self._metadata.advance(image, records)
 
-    # --- who is there ---------------------------------------------------------------------------
+    # --- registered brokers ---------------------------------------------------------------------
 
-    def _first_decisions(
+    def _initial_records(
         self, controller: Decisions, registered: Mapping[int, Registration]
     ) -> ControllerResult[None]:
         raised = tuple(raised_epochs(controller.image)) if self._after_restore else ()
         if raised:
-            log.warning("the metadata was restored: all leader epochs jump ahead")
+            log.warning("metadata was restored from a backup: raising all leader epochs")
             controller.image = controller.image.apply(raised)
         image = controller.image
         records: list[MetadataRecord] = [] if image.features else list(initial_features())
-        records += self._reconciled(controller, registered)
-        # This broker's file may name another minimum than that of the controller before.
-        records += enough_again(image.apply(records) if records else image, controller.rules)
+        records += self._reconcile_records(controller, registered)
+        # This broker's min.insync.replicas may differ from that of the previous controller.
+        records += update_eligible_leaders(
+            image.apply(records) if records else image, controller.rules
+        )
         return ControllerResult((*raised, *records), ())
 
-    def _reconciled(
+    def _reconcile_records(
         self, controller: Decisions, registered: Mapping[int, Registration]
     ) -> tuple[MetadataRecord, ...]:
         image = controller.image
         arrivals = {id_: _arrival(image, each) for id_, each in registered.items()}
-        records = brokers_changed(image, controller.rules, arrivals)
-        return (*records, *first_states(image.apply(records) if records else image))
+        records = reconcile_brokers(image, controller.rules, arrivals)
+        return (*records, *initialize_partitions(image.apply(records) if records else image))
 
     async def _watch(self) -> None:
-        """Follows the registrations, and who is in office, until the term is over."""
+        """Follows the registrations and the controller znode until the term is over."""
         try:
             while not self.is_over:
                 try:
-                    async with asyncio.timeout(LOOK_S):
-                        await self._look.wait()
+                    async with asyncio.timeout(STORE_CHECK_S):
+                        await self._store_changed.wait()
                 except TimeoutError:
                     pass
-                self._look.clear()
+                self._store_changed.clear()
                 try:
-                    await self._look_now()
+                    await self._check_store()
                 except ConnectionSuspended:
                     await asyncio.sleep(RETRY_S)
-                    self._look.set()
+                    self._store_changed.set()
                 except NotController:
                     return
         except StoreError as error:
             self._end(str(error))
         except Exception:
-            # Who stays in office and does not look any more would miss every broker that comes.
+            # A controller that no longer reads registrations would miss every new broker.
             log.exception("the controller failed")
             self._end("an unexpected error")
 
-    async def _look_now(self) -> None:
-        holder = await self._store.controller(self._look.set)
+    async def _check_store(self) -> None:
+        holder = await self._store.controller(self._store_changed.set)
         if holder != (self.elected.controller_id, self.elected.controller_epoch):
-            self._end("another controller is in office")
+            self._end("another controller was elected")
             return
-        registered = await self._store.registered(self._look.set)
+        registered = await self._store.registered(self._store_changed.set)
         await self.decide(
-            lambda controller: ControllerResult(self._reconciled(controller, registered), ())
+            lambda controller: ControllerResult(self._reconcile_records(controller, registered), ())
         )
 
     async def fence(self, broker_id: int, broker_epoch: int) -> None:
-        """This broker's process is known to be dead, whatever its session says."""
+        """Fences a broker whose process is known to be dead, even if its session is still open."""
         try:
-            # First the registration: as long as it is there, the broker counts as alive.
+            # Delete the registration first: while it exists, the broker counts as alive.
             if await self._store.fence(self.elected, broker_id, broker_epoch):
                 log.warning(
-                    "fenced a broker whose process is gone",
+                    "fenced a broker because its process has died",
                     extra={"broker": broker_id, "epoch": broker_epoch},
                 )
             await self.decide(lambda controller: _fenced(controller, broker_id, broker_epoch))
         except ConnectionSuspended:
-            self._look.set()  # the session decides
+            self._store_changed.set()  # its session will expire
         except NotController:
             pass
         except StoreError as error:
             self._end(str(error))
 
     async def _rebalance(self, max_imbalance: float) -> None:
-        """Gives leadership back to preferred leaders from time to time."""
+        """Moves leadership back to preferred leaders at the configured interval."""
         pause_s = min(FIRST_REBALANCE_S, self._rebalance_s)
         while not self.is_over:
             await asyncio.sleep(pause_s)
@@ -270,46 +277,48 @@ class ActiveController:
             try:
                 await self.decide(
                     lambda controller: ControllerResult(
-                        rebalance(controller.image, controller.rules, max_imbalance=max_imbalance),
+                        rebalance_preferred_leaders(
+                            controller.image, controller.rules, max_imbalance=max_imbalance
+                        ),
                         (),
                     )
                 )
             except NotController:
-                continue  # the store was out of reach, or the term is over
+                continue  # the store was unreachable, or the term is over
 
     # --- decisions ------------------------------------------------------------------------------
 
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Decided[T]:
-        """Takes its turn; raises `NotController` if the office is lost before it is committed."""
+        """Decides and commits; raises `NotController` if the term ends before the commit."""
         if self.is_over:
             raise NotController
         turn = _PendingDecision(decision, self._loop.create_future())
-        self._turns.append(turn)
+        self._pending.append(turn)
         if self._working is None:
-            self._working = self._loop.create_task(self._work())
-        # A caller that goes away does not take its decision back.
+            self._working = self._loop.create_task(self._commit_pending())
+        # A caller that is cancelled does not cancel its decision.
         decided: Decided[T] = await asyncio.shield(turn.done)
         return decided
 
     async def spread(self, version: int) -> None:
-        """Returns when every live broker has this version, or soon after."""
+        """Returns when every live broker has this version, or after `MAX_SPREAD_S`."""
         await self.polls.spread(version)
 
-    async def _work(self) -> None:
+    async def _commit_pending(self) -> None:
         try:
-            while self._turns and not self.is_over:
-                turns = self._turns[:MAX_TURNS_PER_COMMIT]
-                del self._turns[:MAX_TURNS_PER_COMMIT]
+            while self._pending and not self.is_over:
+                decisions = self._pending[:MAX_DECISIONS_PER_COMMIT]
+                del self._pending[:MAX_DECISIONS_PER_COMMIT]
                 try:
-                    await self._take(turns)
+                    await self._commit_together(decisions)
                 except TooLarge as error:
-                    await self._one_by_one(turns, error)
+                    await self._commit_separately(decisions, error)
                 except ConnectionSuspended:
-                    # Whatever of it is stored: it is not taken back, and not answered.
-                    self._fail_turns(turns)
+                    # The commit may be stored or not: its callers get an error and ask again.
+                    self._fail_pending(decisions)
                     await self._recover()
                 except BaseException:
-                    self._fail_turns(turns)
+                    self._fail_pending(decisions)
                     raise
         except StoreError as error:
             self._end(str(error))
@@ -319,12 +328,12 @@ class ActiveController:
         finally:
             self._working = None
 
-    async def _take(self, turns: Sequence[_PendingDecision]) -> None:
+    async def _commit_together(self, decisions: Sequence[_PendingDecision]) -> None:
         controller = self._controller
         before = controller.image = self._metadata.image
         records: list[MetadataRecord] = []
         answers: list[tuple[_PendingDecision, Sequence[Any]]] = []
-        for turn in turns:
+        for turn in decisions:
             try:
                 outcome = turn.decision(controller)
                 if outcome.records:
@@ -337,28 +346,30 @@ class ActiveController:
         image = before
         if records:
             await self._store.commit(records, self.elected)
-            # One version a commit, however many decisions it holds: the store counts commits.
+            # One version per commit, not per decision: the store counts commits.
             image = controller.image.at_version(before.version + 1)
-            self._tell(image, records)
+            self._publish(image, records)
             self._follow_up(records)
         for turn, results in answers:
             if not turn.done.done():
                 turn.done.set_result(Decided(results, image.version))
 
-    async def _one_by_one(self, turns: Sequence[_PendingDecision], error: TooLarge) -> None:
-        """One of them is too large for the store: the others need not suffer for it."""
+    async def _commit_separately(
+        self, decisions: Sequence[_PendingDecision], error: TooLarge
+    ) -> None:
+        """Commits one by one, so that only the decision that is too large for the store fails."""
         await self._load()
-        if len(turns) == 1:
-            _fail(turns[0], error)
+        if len(decisions) == 1:
+            _fail(decisions[0], error)
             return
-        for turn in turns:
+        for turn in decisions:
             try:
-                await self._take([turn])
+                await self._commit_together([turn])
             except TooLarge as its_own:
-                await self._one_by_one([turn], its_own)
+                await self._commit_separately([turn], its_own)
 
     async def _recover(self) -> None:
-        """The store was out of reach: waits for it and looks at what it has."""
+        """Waits until the store is reachable again, and loads it."""
         while not self.is_over:
             try:
                 await self._load()
@@ -369,42 +380,42 @@ class ActiveController:
     def _follow_up(self, records: Sequence[MetadataRecord]) -> None:
         names = {each.name for each in records if isinstance(each, ConfigChanged)}
         if UNCLEAN_ELECTION in names:
-            # Partitions that had nobody to lead them may have somebody now.
-            self._add_turn(settle)
+            # Partitions without a leader may get one by an unclean election.
+            self._add_decision(elect_new_leaders)
         if MIN_IN_SYNC in names:
-            # Leaders acknowledge again when nobody out of sync may be elected any more.
-            self._add_turn(enough_again)
+            # With a large enough ISR, replicas out of sync are no longer eligible leaders.
+            self._add_decision(update_eligible_leaders)
 
-    def _add_turn(
+    def _add_decision(
         self, decide: Callable[[MetadataImage, Rules], tuple[MetadataRecord, ...]]
     ) -> None:
-        self._turns.append(
+        self._pending.append(
             _PendingDecision(
                 lambda controller: ControllerResult(decide(controller.image, controller.rules), ()),
                 self._loop.create_future(),
             )
         )
 
-    def _fail_turns(self, turns: Sequence[_PendingDecision]) -> None:
-        for turn in turns:
+    def _fail_pending(self, decisions: Sequence[_PendingDecision]) -> None:
+        for turn in decisions:
             _fail(turn, NotController())
 
 
 def _fail(turn: _PendingDecision, error: Exception) -> None:
     if not turn.done.done():
         turn.done.set_exception(error)
-        turn.done.exception()  # its caller may be gone; that is no reason to complain
+        turn.done.exception()  # marks it as retrieved: the caller may be gone
 
 
 def _arrival(image: MetadataImage, now: Registration) -> Arrival:
-    """Whether the broker's log is known to be what it was (KIP-966)."""
+    """Whether the broker still has every record that it acknowledged (KIP-966)."""
     before = image.brokers.get(now.broker.broker_id)
     if before is None:
         return Arrival(now.broker)
     disks = _disks(set(before.directories), set(now.broker.directories))
     intact = (
         (disks is Disks.KEPT and now.clean_shutdown_epoch == before.epoch)
-        # The same process under a new epoch: its session ended, not its memory.
+        # The same process with a new broker epoch: its session expired, its memory is intact.
         or now.broker.incarnation_id == before.incarnation_id
     )
     return Arrival(now.broker, intact, disks)
@@ -419,5 +430,5 @@ def _disks(before: set[str], now: set[str]) -> Disks:
 def _fenced(controller: Decisions, broker_id: int, broker_epoch: int) -> ControllerResult[None]:
     broker = controller.image.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
-        return ControllerResult((), ())  # it is back already, in another life
-    return ControllerResult(fence(controller.image, controller.rules, broker_id), ())
+        return ControllerResult((), ())  # a newer incarnation has registered already
+    return ControllerResult(fence_broker(controller.image, controller.rules, broker_id), ())

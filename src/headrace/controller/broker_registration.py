@@ -7,11 +7,15 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import (
     BrokerFenced,
     BrokerRegistered,
+    BrokerUnregistered,
     LeaderReturned,
     MetadataRecord,
     ProducerIdsReserved,
 )
 from headrace.cluster.topology import ZERO_UUID, BrokerRegistration, Endpoint
+from headrace.controller.broker_fencing import elect_new_leaders
+from headrace.controller.leader_election import Rules
+from headrace.controller.record_steps import RecordSteps
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
 
@@ -64,7 +68,7 @@ def register_broker(
     return ControllerResult(tuple(records), [RegistrationResult(epoch)])
 
 
-def fence_broker(image: MetadataImage, broker_id: int) -> ControllerResult[ApiError]:
+def fence_standalone_broker(image: MetadataImage, broker_id: int) -> ControllerResult[ApiError]:
     """A broker stopped. On one node its partitions keep their leader: nobody else could lead."""
     broker = image.brokers.get(broker_id)
     if broker is None:
@@ -103,3 +107,35 @@ def _unknown(broker_id: int) -> ApiError:
     return ApiError(
         ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered."
     )
+
+
+def unregister_broker(
+    image: MetadataImage, rules: Rules, broker_id: int
+) -> ControllerResult[ApiError]:
+    """A person says that this broker never comes back. One that is live is refused."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return ControllerResult((), [_unknown(broker_id)])
+    if not broker.fenced:
+        error = ApiError(
+            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: stop it first."
+        )
+        return ControllerResult((), [error])
+    steps = RecordSteps(image)
+    steps.add(BrokerUnregistered(broker_id))
+    steps.add(*elect_new_leaders(steps.image, rules))
+    return ControllerResult(tuple(steps.records), [NO_ERROR])
+
+
+def check_broker_epoch(
+    broker: BrokerRegistration | None, broker_id: int, broker_epoch: int
+) -> ApiError:
+    """Whether a request comes from the broker's present life."""
+    if broker is None or broker.fenced:
+        return _unknown(broker_id)
+    if broker.epoch != broker_epoch:
+        return ApiError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}",
+        )
+    return NO_ERROR

@@ -7,20 +7,20 @@ outcome is only true for the image it was decided on.
 """
 
 import base64
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
-from headrace.cluster import features
-from headrace.cluster.features import FeatureUpdate, initial_features
+from headrace.cluster.controller_settings import ControllerSettings
+from headrace.cluster.features import initial_features
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import ClusterNamed, ControllerElected, MetadataRecord
 from headrace.cluster.topology import ZERO_UUID, Endpoint
-from headrace.controller import broker_registration, topic_changes
+from headrace.controller import broker_registration, feature_changes, topic_changes
 from headrace.controller.broker_registration import ProducerIdBlock, RegistrationResult
 from headrace.controller.config_changes import AlteredConfig, ConfigAlteration, ConfigControl
 from headrace.controller.config_validation import check_topic
+from headrace.controller.feature_changes import FeatureUpdate
 from headrace.controller.result import ApiError, ControllerResult, ResultT
 from headrace.controller.topic_changes import (
     ConfigCheck,
@@ -36,17 +36,6 @@ from headrace.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from headrace.controller.leader_election import Rules
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerSettings:
-    """What the controller takes from its broker's settings. `static` is what a person set."""
-
-    node_id: int
-    num_partitions: int = 1
-    replication_factor: int = 1
-    delete_topics: bool = True
-    static: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
 
 
 class Decisions:
@@ -90,7 +79,7 @@ class Decisions:
         )
 
     def fence_broker(self, broker_id: int) -> ControllerResult[ApiError]:
-        return broker_registration.fence_broker(self.image, broker_id)
+        return broker_registration.fence_standalone_broker(self.image, broker_id)
 
     def allocate_producer_ids(
         self, broker_id: int, broker_epoch: int
@@ -140,7 +129,9 @@ class Decisions:
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
     ) -> ControllerResult[ApiError]:
-        outcome = features.update_features(self.image, updates, node_id=self._settings.node_id)
+        outcome = feature_changes.update_features(
+            self.image, updates, node_id=self._settings.node_id
+        )
         return _without_records(outcome) if validate_only else outcome
 
     @property

@@ -1,8 +1,8 @@
 """Leader epochs after metadata was restored from a backup. Pure.
 
-The logs have records of later leaders than the backup knows of. Epochs that went on from the
-backup's would be given twice: replicas could not tell whose records are whose. Far above all that
-can have been given since, they are new again.
+The logs hold records of leader epochs that are newer than the backup. If epochs continued from
+the backup's values, some would be used twice and replicas could not tell their records apart. So
+every epoch is raised far above any that can have been used since the backup.
 """
 
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import PartitionChanged
 
 JUMP: Final = 1_000_000
-"""More than the leaders of one partition between a backup and its use; a 2,000th of all epochs."""
+"""More leader changes than a partition has between backup and restore; 1/2000 of all epochs."""
 
 
 def raised_epochs(image: MetadataImage) -> Iterator[PartitionChanged]:
-    """Every partition, with the same leader in an epoch far above."""
+    """Every partition with the same leader and a much higher leader epoch."""
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
             raised = partition._replace(

@@ -1,13 +1,16 @@
-"""Leaders and in-sync replicas of all partitions: what the controller decides about them. Pure."""
+"""Leader elections: on request, to preferred leaders, and after unclean shutdowns. Pure.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+`broker_fencing` elects leaders after a broker died; `partition_change` decides for one partition.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import MetadataRecord, PartitionChanged
-from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition, Topic
+from headrace.cluster.topology import NO_LEADER
 from headrace.controller.partition_change import Election, ElectionContext, PartitionChange
 from headrace.controller.replica_placement import new_partition
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
@@ -15,56 +18,28 @@ from headrace.protocol.errors import ErrorCode
 
 
 class TopicRules(NamedTuple):
-    """The settings of a topic that decide about its leaders."""
+    """The topic settings that matter for elections."""
 
     min_isr: int = 1
     unclean: bool = False
-    flushes_each_ack: bool = False  # nothing acknowledged is ever lost with a page cache
+    flushes_each_ack: bool = False  # acknowledged records survive the loss of the page cache
 
 
 class Disks(Enum):
-    """What a broker that is back has of the disks that it had."""
+    """How many of its former log directories a restarted broker still has."""
 
     KEPT = "all: what was flushed is there"
-    CHANGED = "some: nobody knows which logs are whole"
+    CHANGED = "some: any log may be incomplete"
     LOST = "none: it has nothing"
 
 
 Rules = Callable[[str], TopicRules]
-"""The rules of a topic, by its name."""
-
-
-class IsrMember(NamedTuple):
-    """A broker that a leader calls in sync; the epoch is -1 where the leader does not know it."""
-
-    broker_id: int
-    broker_epoch: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class IsrChange:
-    """What a leader asks for one partition: these brokers are in sync."""
-
-    topic_id: bytes
-    index: int
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[IsrMember, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IsrResult:
-    """The partition as the controller has it now, or why not."""
-
-    topic_id: bytes
-    index: int
-    partition: Partition | None = None
-    error: ApiError = NO_ERROR
+"""Returns the rules of the topic with this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class ElectionResult:
-    """The answer for one partition whose leader was to be elected."""
+    """The result of an election for one partition."""
 
     topic: str
     index: int
@@ -72,49 +47,31 @@ class ElectionResult:
 
 
 def live_ids(image: MetadataImage) -> frozenset[int]:
-    """Brokers that may lead and take new replicas."""
+    """The brokers that may lead partitions and host new replicas."""
     return frozenset(id_ for id_, broker in image.brokers.items() if broker.is_available)
 
 
-def standing(image: MetadataImage, rules: Rules, topic: str) -> ElectionContext:
+def election_context(image: MetadataImage, rules: Rules, topic: str) -> ElectionContext:
     of_topic = rules(topic)
     return ElectionContext(live_ids(image), of_topic.min_isr, of_topic.unclean)
 
 
-def settle(image: MetadataImage, rules: Rules) -> tuple[MetadataRecord, ...]:
-    """What follows from who is live now: leaders move, the dead leave the in-sync sets."""
-    live = live_ids(image)
-    return tuple(
-        change
-        for topic in image.topics.values()
-        for change in _settled(topic, live, rules(topic.name))
-    )
-
-
-def _settled(topic: Topic, live: frozenset[int], rules: TopicRules) -> Iterator[PartitionChanged]:
-    where = ElectionContext(live, rules.min_isr, rules.unclean)
-    for index, partition in enumerate(topic.partitions):
-        if partition.leader in live and live.issuperset(partition.isr):
-            continue  # nearly all of them, nearly always
-        after = PartitionChange(partition, where).result()
-        if after is not None:
-            yield PartitionChanged(topic.topic_id, index, after)
-
-
-def enough_again(image: MetadataImage, rules: Rules) -> tuple[MetadataRecord, ...]:
-    """Partitions with enough in sync since a setting was changed: nobody else may lead them."""
+def update_eligible_leaders(image: MetadataImage, rules: Rules) -> tuple[MetadataRecord, ...]:
+    """Clears the eligible leaders of partitions whose ISR meets a changed min.insync.replicas."""
     records: list[MetadataRecord] = []
     for topic in image.topics.values():
         for index, partition in enumerate(topic.partitions):
             if partition.eligible_leaders:
-                after = PartitionChange(partition, standing(image, rules, topic.name)).result()
+                after = PartitionChange(
+                    partition, election_context(image, rules, topic.name)
+                ).result()
                 if after is not None:
                     records.append(PartitionChanged(topic.topic_id, index, after))
     return tuple(records)
 
 
-def first_states(image: MetadataImage) -> tuple[MetadataRecord, ...]:
-    """States of partitions whose creation was cut short: nobody has written to them yet."""
+def initialize_partitions(image: MetadataImage) -> tuple[MetadataRecord, ...]:
+    """Gives a first leader and ISR to partitions whose creation was interrupted."""
     live = live_ids(image)
     return tuple(
         PartitionChanged(topic.topic_id, index, new_partition(partition.replicas, live))
@@ -124,12 +81,13 @@ def first_states(image: MetadataImage) -> tuple[MetadataRecord, ...]:
     )
 
 
-def distrust(
+def handle_unclean_shutdown(
     image: MetadataImage, rules: Rules, broker_id: int, disks: Disks = Disks.KEPT
 ) -> tuple[MetadataRecord, ...]:
-    """The broker is back without what its page cache held: it leads only after catching up.
+    """Removes a broker from ISRs after an unclean restart (KIP-966): it must catch up first.
 
-    Unless all that it acknowledged was flushed, and is still there.
+    Its page cache is lost, and with it perhaps records that it acknowledged. Topics that flush
+    before each acknowledgement are exempt if the broker still has all its log directories.
     """
     live = live_ids(image)
     records: list[MetadataRecord] = []
@@ -137,107 +95,15 @@ def distrust(
         of_topic = rules(topic.name)
         if of_topic.flushes_each_ack and disks is Disks.KEPT:
             continue
-        where = ElectionContext(live, of_topic.min_isr, of_topic.unclean)
+        context = ElectionContext(live, of_topic.min_isr, of_topic.unclean)
         for index, partition in enumerate(topic.partitions):
             if broker_id in partition.isr or broker_id in partition.eligible_leaders:
-                change = PartitionChange(partition, where)
-                change.distrust(broker_id, empty=disks is Disks.LOST)
+                change = PartitionChange(partition, context)
+                change.mark_unclean(broker_id, empty=disks is Disks.LOST)
                 after = change.result()
                 if after is not None:
                     records.append(PartitionChanged(topic.topic_id, index, after))
     return tuple(records)
-
-
-def alter_partitions(
-    image: MetadataImage,
-    rules: Rules,
-    broker_id: int,
-    broker_epoch: int,
-    changes: Sequence[IsrChange],
-) -> ControllerResult[IsrResult]:
-    """A leader's new in-sync sets (AlterPartition). The caller has checked the broker's epoch.
-
-    A broker whose disk has failed names the others: what it had itself counts no longer, and if it
-    led, one of them leads then. If it was out of sync, it is not eligible to lead any more.
-    """
-    records: list[MetadataRecord] = []
-    answers: list[IsrResult] = []
-    for change in changes:
-        try:
-            topic, partition = _addressed(image, change.topic_id, change.index)
-            isr = tuple(member.broker_id for member in change.isr)
-            leaves = broker_id not in isr and broker_id in partition.eligible_leaders
-            if leaves or not _is_applied(partition, change, isr):
-                _check_isr_change(image, partition, broker_id, change)
-                altered = PartitionChange(partition, standing(image, rules, topic.name))
-                altered.agree(isr)
-                if broker_id not in isr:
-                    altered.distrust(broker_id)
-                after = altered.result()
-                if after is not None:
-                    records.append(PartitionChanged(change.topic_id, change.index, after))
-                    partition = after
-        except Refused as refused:
-            answers.append(IsrResult(change.topic_id, change.index, error=refused.error))
-            continue
-        answers.append(IsrResult(change.topic_id, change.index, partition))
-    return ControllerResult(tuple(records), answers)
-
-
-def _addressed(image: MetadataImage, topic_id: bytes, index: int) -> tuple[Topic, Partition]:
-    topic = image.topics_by_id.get(topic_id)
-    if topic is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_ID)
-    partition = topic.partition(index)
-    if partition is None:
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return topic, partition
-
-
-def _is_applied(partition: Partition, change: IsrChange, isr: tuple[int, ...]) -> bool:
-    """A repeated request, whose first answer was lost: it is a success, not a conflict."""
-    return (
-        change.leader_epoch == partition.leader_epoch
-        and change.partition_epoch <= partition.partition_epoch
-        and sorted(isr) == sorted(partition.isr)
-    )
-
-
-def _check_isr_change(
-    image: MetadataImage, partition: Partition, broker_id: int, change: IsrChange
-) -> None:
-    if (
-        change.leader_epoch > partition.leader_epoch
-        or change.partition_epoch > partition.partition_epoch
-    ):
-        raise Refused(ErrorCode.NOT_CONTROLLER)  # the leader has heard of a newer controller
-    if change.leader_epoch < partition.leader_epoch:
-        raise Refused(ErrorCode.FENCED_LEADER_EPOCH)
-    ids = [member.broker_id for member in change.isr]
-    resigns = broker_id not in ids
-    least = 1 if live_ids(image).isdisjoint(partition.eligible_leaders) else 0
-    if resigns and not least <= len(ids) <= len(set(partition.isr) - {broker_id}):
-        raise Refused(ErrorCode.INVALID_REQUEST)
-    if broker_id != partition.leader and set(ids) != set(partition.isr) - {broker_id}:
-        raise Refused(ErrorCode.INVALID_REQUEST)  # a follower speaks for itself alone
-    if change.partition_epoch < partition.partition_epoch:
-        raise Refused(ErrorCode.INVALID_UPDATE_VERSION)
-    if len(set(ids)) != len(ids) or not set(ids) <= set(
-        partition.isr if resigns else partition.replicas
-    ):
-        raise Refused(ErrorCode.INVALID_REQUEST)
-    if any(not _may_join(image.brokers.get(member.broker_id), member) for member in change.isr):
-        raise Refused(ErrorCode.INELIGIBLE_REPLICA)
-
-
-def _may_join(broker: BrokerRegistration | None, member: IsrMember) -> bool:
-    """In its present life: a broker that was bounced meanwhile may have lost its tail."""
-    return (
-        broker is not None
-        and not broker.fenced
-        and not broker.leaving
-        and member.broker_epoch in (-1, broker.epoch)
-    )
 
 
 def elect_leaders(
@@ -246,20 +112,21 @@ def elect_leaders(
     election: Election,
     partitions: Iterable[tuple[str, int]] | None,
 ) -> ControllerResult[ElectionResult]:
-    """A person asks for elections; None asks for all, and is not told of those that need none."""
+    """Elections on request (ElectLeaders). None means all partitions; those that need no election
+    are then left out of the result."""
     everything = partitions is None
     asked = _all_partitions(image) if partitions is None else dict.fromkeys(partitions)
     records: list[MetadataRecord] = []
-    answers: list[ElectionResult] = []
+    results: list[ElectionResult] = []
     for name, index in asked:
         try:
-            records.append(_elected(image, rules, election, name, index))
+            records.append(_elect_partition(image, rules, election, name, index))
         except Refused as refused:
             if not (everything and refused.error.code == ErrorCode.ELECTION_NOT_NEEDED):
-                answers.append(ElectionResult(name, index, refused.error))
+                results.append(ElectionResult(name, index, refused.error))
             continue
-        answers.append(ElectionResult(name, index))
-    return ControllerResult(tuple(records), answers)
+        results.append(ElectionResult(name, index))
+    return ControllerResult(tuple(records), results)
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int]]:
@@ -268,7 +135,7 @@ def _all_partitions(image: MetadataImage) -> Iterator[tuple[str, int]]:
             yield topic.name, index
 
 
-def _elected(
+def _elect_partition(
     image: MetadataImage, rules: Rules, election: Election, name: str, index: int
 ) -> PartitionChanged:
     topic = image.topics.get(name)
@@ -280,7 +147,7 @@ def _elected(
     preferred = election is Election.PREFERRED
     if partition.leader == partition.replicas[0] if preferred else partition.leader != NO_LEADER:
         raise Refused(ErrorCode.ELECTION_NOT_NEEDED)
-    after = PartitionChange(partition, standing(image, rules, name)).result(election)
+    after = PartitionChange(partition, election_context(image, rules, name)).result(election)
     wanted = after is not None and (
         after.leader == partition.replicas[0] if preferred else after.leader != NO_LEADER
     )
@@ -293,10 +160,10 @@ def _elected(
     return PartitionChanged(topic.topic_id, index, after)
 
 
-def rebalance(
+def rebalance_preferred_leaders(
     image: MetadataImage, rules: Rules, *, max_imbalance: float
 ) -> tuple[MetadataRecord, ...]:
-    """Gives leadership back to preferred leaders of whom too much is led by others."""
+    """Moves leadership back to preferred leaders whose share led by others exceeds the limit."""
     preferred: dict[int, int] = {}
     elsewhere: dict[int, list[tuple[str, int]]] = {}
     for topic in image.topics.values():

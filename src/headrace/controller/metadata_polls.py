@@ -1,17 +1,18 @@
-"""Who asks the controller for metadata: long polls, how far each broker is, who has gone silent.
+"""Metadata polls: brokers long-poll the controller, which learns how far each of them is.
 
-A broker that asks for what comes after a version has made everything up to it real. So the
-controller knows when a change has reached everybody without a message of its own.
+A broker that polls for changes after a version has applied every change up to it. So the controller
+knows when a change has reached all brokers without extra messages.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, Protocol
 
-from headrace.broker.metadata.member_metadata import MemberMetadata
-from headrace.broker.network.connection import Connection
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.metadata_log import MetadataLog
 from headrace.cluster.record_format import encode
+from headrace.cluster.records import MetadataRecord
 from headrace.cluster.snapshot import records_of
 from headrace.cluster.store import Elected
 from headrace.protocol.errors import ErrorCode
@@ -21,15 +22,39 @@ from headrace.protocol.messages.cluster_metadata import (
 )
 
 MAX_SPREAD_S: Final = 1.0
-"""A broker that is this late hears of the change later; whoever asked for it is answered now."""
+"""How long a response waits for slow brokers; a slower broker gets the change later."""
 
 MAX_WAIT_MS: Final = 10_000
 
 
-class _Heard(NamedTuple):
+class FollowedMetadata(Protocol):
+    """The metadata of the broker that the controller runs on: every commit advances it."""
+
+    image: MetadataImage
+    journal: MetadataLog
+    published_version: int
+
+    def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+        """Makes `image` current; `records` are the difference from the image before."""
+
+    def on_news(self, told: Callable[[], None]) -> None:
+        """Calls `told` for every new image and every published one."""
+
+    def forget(self, told: Callable[[], None]) -> None:
+        """Stops calling `told`."""
+
+
+class PollConnection(Protocol):
+    """The connection on which a broker polls."""
+
+    def on_close(self, key: object, lost: Callable[[], None]) -> None:
+        """Calls `lost` when the connection has ended; one callback for each key."""
+
+
+class _Poller(NamedTuple):
     broker_epoch: int
     version: int
-    connection: Connection
+    connection: PollConnection
 
 
 class _PropagationWait(NamedTuple):
@@ -38,35 +63,35 @@ class _PropagationWait(NamedTuple):
 
 
 Gone = Callable[[int, int], None]
-"""(broker id, broker epoch) of a broker whose polls have ended with their connection."""
+"""Called with (broker id, broker epoch) when the connection of a broker's polls has closed."""
 
 
 class MetadataPolls:
-    """The polls of one controller's term."""
+    """The metadata polls of one controller term."""
 
-    def __init__(self, metadata: MemberMetadata, elected: Elected) -> None:
+    def __init__(self, metadata: FollowedMetadata, elected: Elected) -> None:
         self._metadata = metadata
         self._elected = elected
-        self._heard: dict[int, _Heard] = {}
+        self._pollers: dict[int, _Poller] = {}
         self._waiting: list[asyncio.Future[None]] = []
-        self._told_version = metadata.image.version
+        self._notified_version = metadata.image.version
         self._spreads: list[_PropagationWait] = []
         self._snapshot: tuple[int, list[bytes]] = (-1, [])
         self._closed = False
         self.on_gone: Gone = lambda broker_id, broker_epoch: None
-        metadata.on_news(self._news)
+        metadata.on_news(self._metadata_changed)
 
     def has_heard(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether this life of the broker has an open connection for its polls."""
-        heard = self._heard.get(broker_id)
-        return heard is not None and heard.broker_epoch == broker_epoch
+        """Whether this incarnation of the broker has an open connection for its polls."""
+        poller = self._pollers.get(broker_id)
+        return poller is not None and poller.broker_epoch == broker_epoch
 
     # --- polls ----------------------------------------------------------------------------------
 
     async def poll(
-        self, request: ClusterMetadataRequest, connection: Connection
+        self, request: ClusterMetadataRequest, connection: PollConnection
     ) -> ClusterMetadataResponse:
-        self._hear(request, connection)
+        self._note_poll(request, connection)
         if self._metadata.image.version == request.version:
             await self._wait(min(max(request.max_wait_ms, 0), MAX_WAIT_MS) / 1000)
         if self._closed:
@@ -84,7 +109,7 @@ class MetadataPolls:
     def _answer(self, version: int) -> ClusterMetadataResponse:
         changes = self._metadata.journal.since(version)
         if changes is None:
-            records = self._whole()
+            records = self._encoded_snapshot()
         else:
             records = [each for change in changes for each in change.encoded]
         return ClusterMetadataResponse(
@@ -95,7 +120,7 @@ class MetadataPolls:
             records=records,
         )
 
-    def _whole(self) -> list[bytes]:
+    def _encoded_snapshot(self) -> list[bytes]:
         image = self._metadata.image
         if self._snapshot[0] != image.version:
             self._snapshot = (image.version, [encode(each) for each in records_of(image)])
@@ -112,26 +137,26 @@ class MetadataPolls:
         finally:
             self._waiting.remove(news)
 
-    def _hear(self, request: ClusterMetadataRequest, connection: Connection) -> None:
+    def _note_poll(self, request: ClusterMetadataRequest, connection: PollConnection) -> None:
         id_, epoch = request.broker_id, request.broker_epoch
-        before = self._heard.get(id_)
-        self._heard[id_] = _Heard(epoch, request.version, connection)
+        before = self._pollers.get(id_)
+        self._pollers[id_] = _Poller(epoch, request.version, connection)
         if before is None or before.connection is not connection:
-            connection.on_close(self, lambda: self._ended(id_, connection))
+            connection.on_close(self, lambda: self._connection_closed(id_, connection))
         self._check_spreads()
 
-    def _ended(self, broker_id: int, connection: Connection) -> None:
-        heard = self._heard.get(broker_id)
-        if heard is None or heard.connection is not connection:
-            return  # it polls on another one by now
-        del self._heard[broker_id]
+    def _connection_closed(self, broker_id: int, connection: PollConnection) -> None:
+        poller = self._pollers.get(broker_id)
+        if poller is None or poller.connection is not connection:
+            return  # the broker polls on a newer connection
+        del self._pollers[broker_id]
         self._check_spreads()
         if not self._closed:
-            self.on_gone(broker_id, heard.broker_epoch)
+            self.on_gone(broker_id, poller.broker_epoch)
 
-    def _news(self) -> None:
-        if self._told_version != self._metadata.image.version:
-            self._told_version = self._metadata.image.version
+    def _metadata_changed(self) -> None:
+        if self._notified_version != self._metadata.image.version:
+            self._notified_version = self._metadata.image.version
             self._wake()
         self._check_spreads()
 
@@ -140,10 +165,10 @@ class MetadataPolls:
             if not waiting.done():
                 waiting.set_result(None)
 
-    # --- how far everybody is -------------------------------------------------------------------
+    # --- propagation ----------------------------------------------------------------------------
 
     async def spread(self, version: int) -> None:
-        """Returns when this broker and all that poll have this version, or after a while."""
+        """Returns when this broker and all pollers have this version, or after `MAX_SPREAD_S`."""
         if self._has_spread(version):
             return
         spread = _PropagationWait(version, asyncio.get_running_loop().create_future())
@@ -159,8 +184,8 @@ class MetadataPolls:
         if self._metadata.published_version < version:
             return False
         return all(
-            heard.version >= version
-            for id_, heard in self._heard.items()
+            poller.version >= version
+            for id_, poller in self._pollers.items()
             if (broker := self._metadata.image.brokers.get(id_)) is not None and not broker.fenced
         )
 
@@ -170,8 +195,8 @@ class MetadataPolls:
                 spread.done.set_result(None)
 
     def close(self) -> None:
-        """The term is over: everybody who waits is answered now."""
+        """Ends the term: all waiting polls are answered now."""
         self._closed = True
-        self._metadata.forget(self._news)
+        self._metadata.forget(self._metadata_changed)
         self._wake()
         self._check_spreads()

@@ -34,9 +34,9 @@ class ElectionContext(NamedTuple):
 class PartitionChange:
     """One change under construction. Set what has happened, then take the `result`."""
 
-    def __init__(self, before: Partition, standing: ElectionContext) -> None:
+    def __init__(self, before: Partition, context: ElectionContext) -> None:
         self._before = before
-        self._standing = standing
+        self._context = context
         self._replicas = before.replicas
         self._isr = before.isr
         self._eligible = before.eligible_leaders
@@ -48,7 +48,7 @@ class PartitionChange:
 
     # --- what has happened ----------------------------------------------------------------------
 
-    def distrust(self, broker_id: int, *, empty: bool = False) -> None:
+    def mark_unclean(self, broker_id: int, *, empty: bool = False) -> None:
         """This broker came back without what its page cache held: it may miss what it acked.
 
         Where nobody else could ever lead, it still may: its log is the best that is left. Unless
@@ -64,7 +64,7 @@ class PartitionChange:
             self._isr, self._eligible = isr, eligible
             self._distrusted = broker_id
 
-    def agree(self, isr: Iterable[int]) -> None:
+    def set_isr(self, isr: Iterable[int]) -> None:
         """The leader's own word on who is in sync."""
         self._isr = tuple(isr)
 
@@ -132,7 +132,7 @@ class PartitionChange:
             self._adding = self._removing = ()
 
     def _elect(self, election: Election) -> None:
-        live = self._standing.live
+        live = self._context.live
         # Who is gone is out of sync; if all are gone, whoever returns first still has everything.
         self._isr = tuple(id_ for id_ in self._isr if id_ in live) or self._isr
         first = self._replicas[0]
@@ -143,18 +143,18 @@ class PartitionChange:
         if self._leader != NO_LEADER:
             return
         chosen = self._first_live(self._eligible)
-        if chosen == NO_LEADER and (election is Election.UNCLEAN or self._standing.unclean):
+        if chosen == NO_LEADER and (election is Election.UNCLEAN or self._context.unclean):
             chosen = self._first_live(self._replicas)
             self._was_unclean = chosen != NO_LEADER
         if chosen != NO_LEADER:
             self._leader, self._isr = chosen, (chosen,)
 
     def _first_live(self, among: Collection[int]) -> int:
-        live = self._standing.live
+        live = self._context.live
         return next((id_ for id_ in self._replicas if id_ in live and id_ in among), NO_LEADER)
 
     def _choose_eligible(self) -> None:
-        enough = min(self._standing.min_isr, len(self._replicas))
+        enough = min(self._context.min_isr, len(self._replicas))
         if len(self._isr) >= enough or self._was_unclean:
             self._eligible = ()
             return

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import MetadataRecord, PartitionChanged
 from headrace.cluster.topology import Partition
-from headrace.controller.leader_election import Rules, standing
+from headrace.controller.leader_election import Rules, election_context
 from headrace.controller.partition_change import PartitionChange
 from headrace.controller.replica_placement import check_assignment
 from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Refused
@@ -103,7 +103,7 @@ def _reassigned(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"Unable to find partition {item.topic}:{item.index}.",
         )
-    change = PartitionChange(partition, standing(image, rules, item.topic))
+    change = PartitionChange(partition, election_context(image, rules, item.topic))
     under_way = bool(partition.adding or partition.removing)
     if item.replicas is None:
         if not under_way:

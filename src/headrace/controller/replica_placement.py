@@ -1,8 +1,8 @@
 """Which brokers hold a new partition: replicas spread evenly over brokers and racks. Pure.
 
 Leaders and followers rotate, so that each broker leads about as many partitions as any other.
-Replicas of one partition lie in different racks where there are enough of them. Fenced
-and leaving ones take part only where the others do not suffice, and never as leader.
+Replicas of one partition are in different racks if there are enough racks. Fenced brokers and
+brokers in controlled shutdown are used only if the others are too few, and never as leader.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ def new_partition(replicas: Sequence[int], live: frozenset[int]) -> Partition:
 def place(
     brokers: Sequence[BrokerRegistration], *, count: int, replication_factor: int, rng: Random
 ) -> tuple[Partition, ...]:
-    """`count` new partitions; raises `Refused` where the brokers do not suffice."""
+    """`count` new partitions; raises `Refused` if there are too few brokers."""
     live = [broker for broker in brokers if broker.is_available]
     problem: str | None = None
     if not live:
@@ -64,7 +64,7 @@ def assigned_partition(
     replicas: Sequence[int],
     factor: int | None,
 ) -> Partition:
-    """A partition on the brokers that a person chose; `factor` is that of the ones before."""
+    """A partition on the requested brokers; `factor` is that of the existing partitions."""
     check_assignment(replicas, brokers, factor)
     live = frozenset(id_ for id_ in replicas if brokers[id_].is_available)
     if not live:

@@ -1,12 +1,12 @@
-"""Pipelines on Spark: topics into tables, and files into topics, exactly once.
+"""Pipelines on Spark: topics into tables and files into topics, each record exactly once.
 
-Works against any Kafka: it knows the protocol and the client, nothing of the broker. Needs
+Works with any Kafka: it uses the protocol and the client, not the broker. Needs
 `pip install headrace[pipeline]`.
 
-What is exported is a pipeline in Python: `Pipeline(pipeline="orders", source=..., sink=...)` is
-what a YAML file says, `Pipeline.load` reads one, `run` runs it. `open_session` opens the Spark that
-it runs on, for those who write their own queries. Imported on first use: tasks on Spark import this
-package too and need none of it.
+`Pipeline(pipeline="orders", source=..., sink=...)` is a pipeline in Python, with the names of the
+YAML spec. `Pipeline.load` reads a YAML file, `run` runs the pipeline. `open_session` opens a Spark
+session for your own queries. Each name is imported at first use, because tasks on Spark import
+this package, too, and need none of it.
 """
 
 from importlib import import_module

@@ -1,11 +1,11 @@
 """The header of a record batch (message format 2), read and stamped in place.
 
-A broker moves batches, not records: everything it needs stands in the first 61 bytes. The functions
-here read them with one `struct` call, never copy the payload, and check each declared length
-against the buffer before using it.
+A broker moves batches, not records: everything it needs is in the first 61 bytes. The functions
+here read them with one `struct` call, never copy the payload, and check each length against the
+buffer before it is used.
 
-The CRC covers the bytes from the attributes to the end. Base offset, length, leader epoch and magic
-are outside it, so the leader can stamp them without touching the checksum.
+The CRC covers the bytes from the attributes to the end, but not base offset, length, leader epoch
+and magic: so the leader can stamp these without a new checksum.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from headrace.records.errors import (
 
 MAGIC = 2
 HEADER_SIZE = 61
-# Base offset and length: what `batch_length` does not count.
+# Base offset and length, which `batch_length` does not include.
 LOG_OVERHEAD = 12
 
 NO_TIMESTAMP = -1
@@ -58,14 +58,14 @@ assert _HEADER.size == HEADER_SIZE
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamps: the producer, or the leader on append."""
+    """The source of the timestamps: the producer, or the leader on append."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class BatchHeader(NamedTuple):
-    """The 61 bytes in front of a batch's records, in wire order."""
+    """The 61 bytes before a batch's records, in wire order."""
 
     base_offset: int
     batch_length: int
@@ -83,7 +83,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """The size of the whole batch in bytes, with its header."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
@@ -96,7 +96,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The codec of the payload; raises `UnsupportedCodec` for an id nobody defined."""
+        """The codec of the payload; raises `UnsupportedCodec` for an unknown id."""
         codec_id = self.attributes & CODEC_MASK
         if codec_id > Codec.ZSTD:
             raise UnsupportedCodec(codec_id)
@@ -118,7 +118,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """True when the cleaner set it; `base_timestamp` then holds the horizon (KIP-534)."""
+        """Set by the cleaner; `base_timestamp` then holds the delete horizon (KIP-534)."""
         return bool(self.attributes & DELETE_HORIZON_FLAG)
 
     @property
@@ -134,7 +134,7 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
-    """The header at `pos`; says nothing about the payload (see `check_batch`)."""
+    """The header at `pos`; the payload is not checked (see `check_batch`)."""
     if len(buf) - pos < HEADER_SIZE or buf[pos + _MAGIC_AT] != MAGIC:
         raise _no_header(buf, pos)
     header = BatchHeader._make(_HEADER.unpack_from(buf, pos))
@@ -146,14 +146,14 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def unpack_header(buf: Buffer) -> BatchHeader:
-    """The first 61 bytes as a header, whatever they are; for who checks every field itself."""
+    """The first 61 bytes as a header, unchecked; the caller checks every field."""
     return BatchHeader._make(_HEADER.unpack_from(buf))
 
 
 def _no_header(buf: Buffer, pos: int) -> UnsupportedMagic | CorruptBatch:
-    """Why there is no header of format 2 at `pos`.
+    """The error for bytes at `pos` that are not a header of format 2.
 
-    The magic is looked at before the size: a message of format 0 may be shorter than our header.
+    The magic is checked before the size: a message of format 0 may be shorter than this header.
     """
     if len(buf) - pos <= _MAGIC_AT:
         return TruncatedBatch(f"{len(buf) - pos} bytes at {pos} are too few for a batch header")
@@ -168,8 +168,8 @@ def _no_header(buf: Buffer, pos: int) -> UnsupportedMagic | CorruptBatch:
 def headers(buf: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, BatchHeader]]:
     """Each batch's position and header, front to back.
 
-    Raises `TruncatedBatch` if the buffer ends inside a batch, or stops quietly there with
-    `partial_tail` (what a fetch returned or a segment's read may end so).
+    If the buffer ends inside a batch, it raises `TruncatedBatch`; with `partial_tail` it stops
+    there, as the result of a fetch or a read of a segment may end so.
     """
     pos, end = 0, len(buf)
     while pos < end:
@@ -189,7 +189,7 @@ def headers(buf: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, B
 
 
 def whole_size(buf: Buffer) -> int:
-    """The bytes of the whole batches at the beginning; a fetch may end inside one."""
+    """The size of the whole batches at the beginning; a fetch may end inside one."""
     size = len(buf)
     pos = 0
     while pos + LOG_OVERHEAD <= size:
@@ -201,12 +201,12 @@ def whole_size(buf: Buffer) -> int:
 
 
 def crc_of(buf: Buffer, pos: int, size: int) -> int:
-    """CRC-32C of the batch of `size` bytes at `pos`, as its header should state it."""
+    """The CRC-32C of the batch of `size` bytes at `pos`."""
     return crc32c(memoryview(buf)[pos + _ATTRIBUTES_AT : pos + size])
 
 
 def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
-    """Raise unless the whole batch is in `buf` and its CRC holds."""
+    """Raises unless the whole batch is in `buf` and its CRC is right."""
     if header.magic != MAGIC:
         raise UnsupportedMagic(header.magic)
     size = header.batch_length + LOG_OVERHEAD
@@ -222,7 +222,7 @@ def check_batch(buf: Buffer, pos: int, header: BatchHeader) -> None:
 
 
 def stamp(buf: WritableBuffer, pos: int, base_offset: int, leader_epoch: int) -> None:
-    """Write what the leader assigns, in place; the CRC does not cover it."""
+    """Writes base offset and leader epoch in place; the CRC does not cover them."""
     _BASE_OFFSET.pack_into(buf, pos, base_offset)
     _LEADER_EPOCH.pack_into(buf, pos + _LEADER_EPOCH_AT, leader_epoch)
 
@@ -230,10 +230,10 @@ def stamp(buf: WritableBuffer, pos: int, base_offset: int, leader_epoch: int) ->
 def stamp_log_append_time(
     buf: WritableBuffer, pos: int, header: BatchHeader, now_ms: int
 ) -> BatchHeader:
-    """Make the batch's timestamps the leader's `now_ms`, in place, and renew the CRC.
+    """Sets the batch's timestamps to the leader's `now_ms`, in place, and updates the CRC.
 
-    Only the header changes: with LogAppendTime, readers take every record's timestamp from
-    `max_timestamp`. Returns the header as it now stands.
+    Only the header changes: with LogAppendTime, `max_timestamp` is the timestamp of every record.
+    Returns the new header.
     """
     return _restamp(buf, pos, header, header.attributes | TIMESTAMP_TYPE_FLAG, now_ms)
 
@@ -241,7 +241,7 @@ def stamp_log_append_time(
 def stamp_max_timestamp(
     buf: WritableBuffer, pos: int, header: BatchHeader, max_timestamp: int
 ) -> BatchHeader:
-    """Correct a header whose producer announced another `max_timestamp` than its records have."""
+    """Corrects a header whose `max_timestamp` differs from its records'."""
     return _restamp(buf, pos, header, header.attributes, max_timestamp)
 
 
@@ -256,5 +256,5 @@ def _restamp(
 
 
 def pack_header(buf: WritableBuffer, pos: int, header: BatchHeader) -> None:
-    """Write all 61 bytes of `header` at `pos`."""
+    """Writes all 61 bytes of `header` at `pos`."""
     _HEADER.pack_into(buf, pos, *header)

@@ -1,4 +1,4 @@
-"""The buffers that records are read from and stamped in."""
+"""The types of buffers that hold records."""
 
 from typing import TypeAlias
 

@@ -1,8 +1,8 @@
-"""CRC-32C by the machine's own instruction, over any buffer, without a copy.
+"""CRC-32C by the processor's instruction, over any buffer, without a copy.
 
-The extension module is loaded by itself: the `crc32c` package around it reads its own version with
-`importlib.metadata` when imported, and the 50 ms which that takes would be a sixth of a broker's
-start. If the package is ever laid out differently, its public name is used.
+The extension module is loaded without its package: on import, the `crc32c` package reads its own
+version with `importlib.metadata`, which takes 50 ms, a sixth of a broker's start. If the extension
+module is not found, the package is imported.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,11 @@
-"""The compression codecs of a record batch, with output that is capped while it is produced.
+"""The compression codecs of a record batch, with a limit on the decompressed size.
 
-What a client sends may be a bomb: a few kilobytes that unpack to gigabytes. `decompress` therefore
-takes a cap, and never holds more than the cap (plus a codec's own window) in memory: streams are
-unpacked into a buffer of limited size, which grows only as far as real output fills it, and block
-formats state their length, which is checked before anything is allocated.
+A client may send a decompression bomb: a few kilobytes that decompress to gigabytes. So
+`decompress` has a limit, and never holds more than that (plus a codec's own window) in memory:
+streams are decompressed into a buffer that grows only with real output, and block formats state
+their length, which is checked before anything is allocated.
 
-cramjam is imported on first use. A broker that only moves batches never pays for it.
+cramjam is imported on first use: a broker that only moves batches does not need it.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ from headrace.records import snappy
 from headrace.records.buffer import Buffer
 from headrace.records.errors import CorruptCompression, DecompressedTooLarge
 
-# The first guess at a stream's output, as a multiple of its input; most batches need no second try.
+# The first buffer, as a multiple of the stream's size; most batches need no second attempt.
 _FIRST_GUESS_RATIO = 6
 _SMALLEST_OUTPUT_BYTES = 4096
-# Each further try has this many times the room, so that retries cost at most a third on top.
+# Each further buffer is this many times larger, so that retries add at most a third.
 _GROWTH = 4
-# How cramjam's stream decoders say that the output buffer is full.
+# The error of cramjam's stream decoders if the output buffer is full.
 _OUTPUT_FULL = "failed to write whole buffer"
 
 
 class Codec(IntEnum):
-    """Codec ids as the low three bits of a batch's attributes carry them."""
+    """Codec ids, as in the low three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -49,7 +49,7 @@ def compress(codec: Codec, data: Buffer, *, level: int | None = None) -> bytes:
         return bytes(cramjam.gzip.compress(data, level))
     if codec is Codec.ZSTD:
         return bytes(cramjam.zstd.compress(data, level))
-    # Java clients refuse frames whose blocks depend on each other.
+    # Java clients reject frames whose blocks depend on each other.
     frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
     frame.compress(bytes(data))
     return bytes(frame.finish())
@@ -58,8 +58,8 @@ def compress(codec: Codec, data: Buffer, *, level: int | None = None) -> bytes:
 def decompress(codec: Codec, data: Buffer, *, max_bytes: int) -> memoryview:
     """The payload, at most `max_bytes` long.
 
-    Raises `DecompressedTooLarge` past the cap and `CorruptCompression` for bytes that are no such
-    stream. Without a codec, the result is a view of `data` itself.
+    Raises `DecompressedTooLarge` above the limit and `CorruptCompression` for invalid bytes.
+    Without a codec, the result is a view of `data` itself.
     """
     if codec is Codec.NONE:
         if len(data) > max_bytes:
@@ -79,7 +79,7 @@ def _unpack(
     data: Buffer,
     max_bytes: int,
 ) -> memoryview:
-    """Try with a modest buffer, and again with a larger one for as long as it was filled."""
+    """Tries a small buffer first, and larger ones while the output fills them."""
     room = min(max(len(data) * _FIRST_GUESS_RATIO, _SMALLEST_OUTPUT_BYTES), max_bytes)
     while True:
         output = bytearray(room)
@@ -87,11 +87,11 @@ def _unpack(
             written = decompress_into(data, output)
         except failure as error:
             if _OUTPUT_FULL not in str(error):
-                raise CorruptCompression(f"records do not decompress: {error}") from None
+                raise CorruptCompression(f"records cannot be decompressed: {error}") from None
         else:
             return memoryview(output)[:written]
         if room >= max_bytes:
             raise DecompressedTooLarge(max_bytes)
-        # The full buffer goes before its successor comes: the cap holds for their sum.
+        # Free the full buffer before the next is allocated: the limit holds for their sum.
         del output
         room = min(room * _GROWTH, max_bytes)

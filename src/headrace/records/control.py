@@ -1,7 +1,7 @@
-"""Control records: what brokers, not clients, write into a partition.
+"""Control records, which brokers write into a partition.
 
-A control batch holds one record. Its key names the type; its value belongs to the type. Readers
-take unknown types and later versions as they come, because old readers must survive new brokers.
+A control batch holds one record. Its key holds the type, which defines the value. Readers accept
+unknown types and later versions, because old readers must work with new brokers.
 """
 
 from enum import IntEnum
@@ -32,7 +32,7 @@ class ControlType(IntEnum):
 
 
 class ControlRecord(NamedTuple):
-    """A control record read; `coordinator_epoch` is -1 unless it ends a transaction."""
+    """A control record; `coordinator_epoch` is -1 unless it ends a transaction."""
 
     type: ControlType
     coordinator_epoch: int
@@ -74,7 +74,7 @@ def end_txn_marker(
 
 
 def read_control(record: Record) -> ControlRecord:
-    """What a control batch's record says; raises `MalformedRecord` for bytes that say nothing."""
+    """Parses the record of a control batch; raises `MalformedRecord` for invalid bytes."""
     if record.key is None or len(record.key) < _KEY.size:
         raise MalformedRecord(0, "the key of a control record needs a version and a type")
     version, type_id = _KEY.unpack_from(record.key)

@@ -1,7 +1,7 @@
-"""What can be wrong with record bytes: one family, so that a caller catches one name.
+"""The errors of record bytes, as one family.
 
-These are plain exceptions: the layer that answers a client maps each class to a Kafka error code.
-Every docstring names the code that Apache Kafka 4 answers in that case.
+These are plain exceptions: the layer that answers clients maps each class to a Kafka error code.
+Each docstring names the code that Apache Kafka 4 returns in that case.
 """
 
 
@@ -14,7 +14,7 @@ class CorruptBatch(RecordError):
 
 
 class TruncatedBatch(CorruptBatch):
-    """The buffer ends before the batch that it announces.
+    """The buffer ends inside a batch.
 
     Kafka ignores such a tail in a fetched or stored buffer; a produce request that holds no whole
     batch gets INVALID_RECORD.
@@ -24,7 +24,7 @@ class TruncatedBatch(CorruptBatch):
 class UnsupportedMagic(RecordError):
     """A message of format 0 or 1, which Kafka 4 no longer accepts (Kafka: INVALID_RECORD).
 
-    Any other unknown magic is a `CorruptBatch`: no Kafka ever wrote it.
+    Any other unknown magic is a `CorruptBatch`: no version of Kafka uses it.
     """
 
     def __init__(self, magic: int) -> None:
@@ -35,9 +35,9 @@ class UnsupportedMagic(RecordError):
 
 
 class UnsupportedCodec(RecordError):
-    """The attributes name a codec that does not exist.
+    """The attributes name an unknown codec.
 
-    Kafka fails with UNKNOWN_SERVER_ERROR; UNSUPPORTED_COMPRESSION_TYPE says what is wrong.
+    Kafka returns UNKNOWN_SERVER_ERROR; UNSUPPORTED_COMPRESSION_TYPE is more precise.
     """
 
     def __init__(self, codec_id: int) -> None:
@@ -46,18 +46,18 @@ class UnsupportedCodec(RecordError):
 
 
 class CorruptCompression(RecordError):
-    """The CRC may hold, but the compressed bytes do not decompress.
+    """The compressed bytes are invalid, although the CRC may be right.
 
-    Kafka fails with UNKNOWN_SERVER_ERROR; INVALID_RECORD says what is wrong. Not a `CorruptBatch`:
+    Kafka returns UNKNOWN_SERVER_ERROR; INVALID_RECORD is more precise. Not a `CorruptBatch`:
     CORRUPT_MESSAGE is retriable, and a producer would send the same bytes again and again.
     """
 
 
 class DecompressedTooLarge(RecordError):
-    """Decompressing was stopped at the cap: a bomb, or a batch that is too large.
+    """The decompressed size exceeds the limit: a bomb, or a batch that is too large.
 
-    Kafka has no cap. MESSAGE_TOO_LARGE fits: it is final for one record, and a Java producer
-    answers it by splitting a batch that was merely large.
+    Kafka has no limit. MESSAGE_TOO_LARGE fits: it is final for one record, and a Java producer
+    splits a batch of several.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -66,7 +66,7 @@ class DecompressedTooLarge(RecordError):
 
 
 class InvalidBatch(RecordError):
-    """Header and records of a batch contradict each other (Kafka: INVALID_RECORD)."""
+    """The header and the records of a batch do not match (Kafka: INVALID_RECORD)."""
 
 
 class MalformedRecord(RecordError):

@@ -1,7 +1,7 @@
-"""Which partition a record goes to, as Kafka's Java producer decides it.
+"""The partition of a record, by the rules of Kafka's Java producer.
 
-Keyed records hash, so that every client which follows the rule sends a key to the same partition.
-Records without a key stick to one partition until a batch is full: fewer, larger requests.
+The partition of a key is its hash, so that all clients with this rule choose the same partition.
+Records without a key stay with one partition until a batch is full: fewer, larger requests.
 """
 
 from collections.abc import Sequence
@@ -33,15 +33,15 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition of `key` among `partitions`; the hash loses its sign bit first, as in Java."""
+    """The partition of `key` among `partitions`; as in Java, the hash's sign bit is cleared."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 class StickyPartitioner:
-    """Picks partitions for one topic's records without keys (KIP-480, KIP-794).
+    """Chooses partitions for one topic's records without keys (KIP-480, KIP-794).
 
-    It stays with a partition until `sticky_bytes` went there, then moves to another at random. The
-    switch counts bytes, not batches sent: a slow broker then gets no more than its share.
+    It stays with a partition for `sticky_bytes`, then moves to another one at random. It counts
+    bytes, not batches: so a slow broker gets no more than its share.
     """
 
     __slots__ = ("_current", "_random", "_sticky_bytes", "_written_bytes")
@@ -55,7 +55,7 @@ class StickyPartitioner:
         self._written_bytes = 0
 
     def partition(self, available: Sequence[int], record_bytes: int) -> int:
-        """Where the next record goes; `available` are the partitions that have a leader now."""
+        """The partition of the next record; `available` are the partitions that have a leader."""
         if not available:
             raise ValueError("no partition is available")
         chosen = self._current

@@ -1,8 +1,8 @@
-"""Builds the broker's own small batches, fast.
+"""A fast builder for the broker's own small batches.
 
-What a coordinator writes is a few records, with the same timestamp, without headers and not
-compressed. The bytes are those of `build_batch`; an offset commit is answered in the time that
-the general builder alone would take.
+A coordinator writes a few records with the same timestamp, without headers and compression. The
+bytes are the same as those of `build_batch`, which alone would take as long as a whole offset
+commit.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from headrace.records.varint import encode as varint
 
 _SMALL_SIZES: Final = 512
 _SIZES: Final = tuple(varint(size) for size in range(_SMALL_SIZES))
-_SMALL_RECORD_BYTES: Final = _SMALL_SIZES - 16  # key and value; the rest of the body fits, too
+_SMALL_RECORD_BYTES: Final = _SMALL_SIZES - 16  # key and value; the rest of the body fits as well
 _NO_VALUE: Final = varint(-1) + b"\0"  # and no headers
 _HEAD: Final = Struct(">qiibI")  # base offset, length, leader epoch, magic, crc
 _CRC_COVERED: Final = Struct(">hiqqqhii")
@@ -55,7 +55,7 @@ def build_plain_batch(
 
 
 def plain_records(records: Sequence[KeyAndValue]) -> bytes:
-    """What a batch holds behind its header."""
+    """The records of a batch, without its header."""
     if len(records) == 1:
         return plain_record(0, *records[0])
     return b"".join([plain_record(delta, *record) for delta, record in enumerate(records)])
@@ -70,7 +70,7 @@ def seal_plain(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytes:
-    """The batch of `count` records whose bytes are at hand."""
+    """The batch of `count` records in `payload`."""
     covered = (
         _CRC_COVERED.pack(
             TRANSACTIONAL_FLAG if producer_id >= 0 else 0,
@@ -89,7 +89,7 @@ def seal_plain(
 
 
 def plain_record(offset_delta: int, key: bytes, value: bytes | None) -> bytes:
-    """No attributes, no timestamp delta, no headers: a zero byte each."""
+    """One record: attributes, timestamp delta and header count are a zero byte each."""
     if value is not None and offset_delta < _SMALL_SIZES:
         key_size, value_size = len(key), len(value)
         if key_size + value_size < _SMALL_RECORD_BYTES:  # nearly all

@@ -1,9 +1,9 @@
-"""Records: iterate over a batch's, and build a batch from some.
+"""Reading the records of a batch, and building a batch of records.
 
-The broker's hot path never comes here; tools, compaction, coordinators and tests do. Reading trusts
-nothing: every length is checked against the bytes that remain, the announced record count against
-the payload, and the payload's decompressed size against the caller's cap. Any buffer yields records
-or one `RecordError`.
+The broker's hot path does not use this; tools, compaction, coordinators and tests do. Nothing is
+trusted: every length is checked against the remaining bytes, the record count against the payload,
+and the decompressed size against the caller's limit. Any buffer yields records or one
+`RecordError`.
 """
 
 import struct
@@ -37,7 +37,7 @@ from headrace.records.errors import CorruptBatch, InvalidBatch, MalformedRecord,
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
-# Length, attributes, two deltas, two lengths and a count of at least one byte each.
+# Length, attributes, two deltas, two lengths and a count: at least one byte each.
 _SMALLEST_RECORD_BYTES = 7
 _INT32_MAX = 2**31 - 1
 _INT64_MIN = -(2**63)
@@ -47,8 +47,8 @@ _INT64_MAX = 2**63 - 1
 class Record(NamedTuple):
     """One record with its absolute offset and its timestamp in Unix milliseconds.
 
-    A header's name that is not UTF-8 keeps its bytes as surrogates ("surrogateescape"), so that a
-    batch which is read and built again is the same.
+    A header name that is not UTF-8 keeps its bytes as surrogates ("surrogateescape"), so that a
+    batch does not change when it is read and built again.
     """
 
     offset: int
@@ -59,15 +59,15 @@ class Record(NamedTuple):
 
 
 def iter_records(batch: Buffer, *, max_bytes: int) -> Iterator[Record]:
-    """The records of exactly one batch, in order; `max_bytes` caps the decompressed payload.
+    """The records of exactly one batch, in order; `max_bytes` limits the decompressed payload.
 
-    The CRC is the caller's business (`check_batch`). An error may come after the first records.
+    The caller checks the CRC (`check_batch`). An error may come after the first records.
     """
     return _records(*open_batch(batch, max_bytes=max_bytes))
 
 
 def open_batch(batch: Buffer, *, max_bytes: int) -> tuple[BatchHeader, memoryview]:
-    """The header and the decompressed payload of exactly one batch with a credible count."""
+    """The header and the decompressed payload of exactly one batch with a possible count."""
     header = read_header(batch)
     if header.size > len(batch):
         raise TruncatedBatch(f"batch announces {header.size} bytes, {len(batch)} are there")
@@ -103,8 +103,8 @@ def _records(header: BatchHeader, payload: memoryview) -> Iterator[Record]:
 def _read_record(
     buf: memoryview, pos: int, end: int, header: BatchHeader, appended_ms: int | None
 ) -> Record:
-    """The record in [pos, end); raises IndexError or ValueError where it does not fit there."""
-    # The first byte holds attributes, of which format 2 defines none.
+    """The record in [pos, end); raises IndexError or ValueError if it does not fit."""
+    # The first byte holds attributes; format 2 defines none.
     timestamp_delta, pos = varint.read_varlong(buf, pos + 1)
     offset_delta, pos = varint.read_varint(buf, pos)
     key, pos = _read_bytes(buf, pos, end)
@@ -136,7 +136,7 @@ def _read_bytes(buf: memoryview, pos: int, end: int) -> tuple[bytes | None, int]
 
 
 def _read_headers(buf: memoryview, pos: int, end: int, count: int) -> tuple[Headers, int]:
-    # Each header is two lengths at least; an impossible count must not start the loop.
+    # Each header has at least two lengths; an impossible count must not start the loop.
     if not 0 <= count * 2 <= end - pos:
         raise ValueError(f"{count} headers announced in {end - pos} bytes")
     headers = []
@@ -166,10 +166,10 @@ def build_batch(
     max_timestamp: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """One batch with these records, whose offsets must grow.
+    """One batch with these records, whose offsets must ascend.
 
-    `base_offset` and `last_offset` are the first and last record's unless given; compaction gives
-    them, because a cleaned batch keeps its range, even when no record is left in it.
+    `base_offset` and `last_offset` default to the first and last record's. Compaction sets them:
+    a cleaned batch keeps its range, even without records.
     """
     chosen = list(records)
     first, last = _offset_range(chosen, base_offset, last_offset)
@@ -208,7 +208,7 @@ def build_batch(
 
 
 def recompress(batch: Buffer, codec: Codec, *, max_bytes: int) -> bytes:
-    """The same batch in another codec; its records are not looked at."""
+    """The same batch in another codec; the records are not parsed."""
     header, payload = open_batch(batch, max_bytes=max_bytes)
     packed = bytes(payload) if codec is Codec.NONE else compress(codec, payload)
     return _assemble(
@@ -235,7 +235,7 @@ def _assemble(header: BatchHeader, payload: bytes) -> bytes:
 def _offset_range(
     records: Sequence[Record], base_offset: int | None, last_offset: int | None
 ) -> tuple[int, int]:
-    """The offsets the batch will span; raises unless the records lie in it, in order."""
+    """The batch's range of offsets; raises unless the records are in it, in order."""
     if records:
         base_offset = records[0].offset if base_offset is None else base_offset
         last_offset = records[-1].offset if last_offset is None else last_offset

@@ -1,7 +1,7 @@
-"""The outline of a batch's records: what a topic's rules ask, without copying keys and values.
+"""The outline of a batch's records: the fields for a topic's rules, without keys and values.
 
-Checks the structure as strictly as `iter_records` does, at a fraction of its cost: a broker that
-must look inside a batch does so on its event loop.
+Checks the structure as strictly as `iter_records`, at a fraction of its cost: a broker validates
+records on its event loop.
 """
 
 from collections.abc import Iterator
@@ -18,29 +18,29 @@ _USUAL_TIMESTAMP = 1 << 62
 
 
 class Outline(NamedTuple):
-    """One record: its place behind the base offset, its timestamp, and whether it has a key."""
+    """One record: its offset delta, its timestamp, and whether it has a key."""
 
     offset_delta: int
     timestamp: int
     has_key: bool
 
 
-_make = partial(tuple.__new__, Outline)  # what a NamedTuple's constructor does, without its frame
+_make = partial(tuple.__new__, Outline)  # the constructor of a NamedTuple, without its frame
 
 
 def iter_outlines(batch: Buffer, *, max_bytes: int, max_records: int) -> Iterator[Outline]:
-    """The outlines of exactly one batch; more than `max_records` are an `InvalidBatch`."""
+    """The outlines of exactly one batch; raises `InvalidBatch` for more than `max_records`."""
     header, payload = open_batch(batch, max_bytes=max_bytes)
     if header.record_count > max_records:
         raise InvalidBatch(
-            f"{header.record_count} records in one batch; where the broker must look inside, "
-            f"{max_records} are allowed"
+            f"{header.record_count} records in one batch; the limit for batches whose records the "
+            f"broker must validate is {max_records}"
         )
-    return _outlines(header, bytes(payload))  # indexing bytes is twice as fast as a view
+    return _outlines(header, bytes(payload))  # indexing bytes is twice as fast as indexing a view
 
 
 def _outlines(header: BatchHeader, data: bytes) -> Iterator[Outline]:
-    """Fields of one byte, which most are, are read in place: a call costs more than the reading."""
+    """Reads fields of one byte, which most are, in place: a call takes longer than the read."""
     appended = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     base = header.max_timestamp if appended else header.base_timestamp
     pos, total = 0, len(data)
@@ -55,7 +55,7 @@ def _outlines(header: BatchHeader, data: bytes) -> Iterator[Outline]:
                 end = pos + size
             if not pos <= end <= total:
                 raise MalformedRecord(index, f"{end - pos} bytes announced, {total - pos} remain")
-            # The first byte holds attributes, of which format 2 defines none.
+            # The first byte holds attributes; format 2 defines none.
             pos += 1
             byte = data[pos]
             if byte < 0x80:
@@ -100,7 +100,7 @@ def _outlines(header: BatchHeader, data: bytes) -> Iterator[Outline]:
 
 
 def _skip_headers(data: bytes, pos: int, end: int, count: int) -> int:
-    # Each header is two lengths at least; an impossible count must not start the loop.
+    # Each header has at least two lengths; an impossible count must not start the loop.
     if not 0 <= count * 2 <= end - pos:
         raise ValueError(f"{count} headers announced in {end - pos} bytes")
     for _ in range(count):

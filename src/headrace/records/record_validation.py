@@ -1,8 +1,8 @@
-"""Look inside a batch: is every record acceptable to the topic it is meant for?
+"""Validation of every record in a batch against the topic's rules.
 
-The storage layer asks only when the header cannot answer (compacted topics, compressed batches
-whose timestamps are bounded, a codec that must change). The answer lists each bad record by index,
-as a Produce response reports them.
+The storage layer needs it only if the header is not enough (compacted topics, compressed batches
+with bounded timestamps, a codec that must change). The result lists each invalid record by its
+index, as in a Produce response.
 """
 
 import math
@@ -15,15 +15,15 @@ from headrace.records.buffer import Buffer
 from headrace.records.record_outline import Outline, iter_outlines
 
 MAX_RECORDS = 1 << 17
-"""In one batch that must be looked into."""
+"""In one batch whose records must be validated."""
 RECORDS_PER_SLICE = 2048
-"""A few milliseconds of an event loop."""
+"""This takes a few milliseconds of the event loop."""
 MAX_ISSUES = 1000
-"""A batch with so many bad records is refused without a look at the rest."""
+"""A batch with this many invalid records is refused; the rest is not checked."""
 
 
 class IssueKind(Enum):
-    """What kind of rule a record breaks; each has its own Kafka error code."""
+    """The kind of rule that a record breaks; each has its own Kafka error code."""
 
     INVALID_RECORD = "invalid record"
     INVALID_TIMESTAMP = "invalid timestamp"
@@ -40,7 +40,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a topic asks of each record; None for a timestamp bound means there is none."""
+    """A topic's rules for each record; None means that a timestamp is not bounded."""
 
     max_bytes: int
     now_ms: int
@@ -52,7 +52,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a look inside found; `max_timestamp` is that of the records, not the header's claim."""
+    """The result of a validation; `max_timestamp` is the records', not the header's."""
 
     issues: tuple[Issue, ...]
     max_timestamp: int
@@ -60,18 +60,18 @@ class Inspection:
 
 
 def inspect(batch: Buffer, rules: Rules) -> Inspection:
-    """Check each record of one batch; raises `RecordError` if they cannot even be read."""
-    look = inspect_in_slices(batch, rules)
+    """Validates each record of one batch; raises `RecordError` if they cannot be read."""
+    slices = inspect_in_slices(batch, rules)
     while True:
         try:
-            next(look)
+            next(slices)
         except StopIteration as done:
             found: Inspection = done.value
             return found
 
 
 def inspect_in_slices(batch: Buffer, rules: Rules) -> Generator[None, None, Inspection]:
-    """`inspect` with a pause after every few thousand records, for the event loop to serve others.
+    """`inspect` with a pause after each slice of records, so that the event loop can serve others.
 
     The batch must not change meanwhile.
     """
@@ -98,7 +98,7 @@ def inspect_in_slices(batch: Buffer, rules: Rules) -> Generator[None, None, Insp
 
 
 def _usual_times(rules: Rules) -> tuple[float, float]:
-    """Between these a timestamp breaks no rule; outside, `_issue` must look."""
+    """Timestamps between these bounds are valid; `_issue` decides about others."""
     if rules.timestamp_type is not TimestampType.CREATE_TIME:
         return math.inf, -math.inf
     before, after = rules.timestamp_before_max_ms, rules.timestamp_after_max_ms

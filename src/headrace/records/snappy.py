@@ -1,8 +1,8 @@
-"""Snappy in the two shapes that Kafka's clients write.
+"""Snappy in the two formats that Kafka's clients write.
 
-Java clients and most others write the framing of xerial's snappy-java: a 16-byte header, then
-blocks, each behind its 4-byte length. librdkafka writes one raw block. A reader must take both.
-Every block states its unpacked length, so the cap is checked before memory is taken.
+Java clients and most others use the framing of xerial's snappy-java: a 16-byte header, then blocks,
+each after its 4-byte length. librdkafka writes one raw block. A reader must support both. Every
+block states its decompressed length, so the limit is checked before memory is allocated.
 """
 
 from struct import Struct, error
@@ -14,10 +14,10 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _VERSIONS = Struct(">ii")
 _LENGTH = Struct(">i")
 _XERIAL_HEADER = _XERIAL_MAGIC + _VERSIONS.pack(1, 1)
-# The unpacked size of one block in what we write; snappy-java's default.
+# The decompressed size of one block that is written; snappy-java's default.
 _BLOCK_BYTES = 32 * 1024
-# The densest element is a copy of 64 bytes written in 3 (2 bytes name at most 11): a block that
-# claims more than this for each byte lies, and must not make us allocate for it.
+# The densest element is a copy of 64 bytes in 3 (2 bytes encode at most 11): a block that claims
+# more is invalid, and no memory is allocated for it.
 _MAX_RATIO = 22
 
 
@@ -35,7 +35,7 @@ def compress(data: Buffer) -> bytes:
 
 
 def decompress(data: Buffer, *, max_bytes: int) -> memoryview:
-    """The payload of either shape, at most `max_bytes` long."""
+    """The payload of either format, at most `max_bytes` long."""
     view = memoryview(data)
     blocks = _xerial_blocks(view) if view[:8] == _XERIAL_MAGIC else [view]
     lengths = [_unpacked_length(block) for block in blocks]
@@ -54,7 +54,7 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
     blocks = []
     pos = 0
     while pos < len(view):
-        # Streams may follow one another, each with its own header.
+        # There may be several streams, each with its own header.
         if view[pos : pos + 8] == _XERIAL_MAGIC:
             pos += len(_XERIAL_HEADER)
             continue
@@ -73,7 +73,7 @@ def _xerial_blocks(view: memoryview) -> list[memoryview]:
 
 
 def _unpacked_length(block: memoryview) -> int:
-    """The length a raw block announces in front, as an unsigned varint of at most 32 bits."""
+    """The decompressed length at the start of a raw block, an unsigned varint of 32 bits."""
     length = 0
     for index in range(min(len(block), 5)):
         byte = block[index]
@@ -81,10 +81,10 @@ def _unpacked_length(block: memoryview) -> int:
         if byte < 0x80:
             if length > len(block) * _MAX_RATIO:
                 raise CorruptCompression(
-                    f"snappy block of {len(block)} bytes cannot unpack to {length}"
+                    f"snappy block of {len(block)} bytes cannot decompress to {length}"
                 )
             return length
-    raise CorruptCompression("snappy block does not announce its length")
+    raise CorruptCompression("snappy block has no valid length")
 
 
 def _unpack_block(block: memoryview, output: memoryview) -> None:
@@ -97,6 +97,6 @@ def _unpack_block(block: memoryview, output: memoryview) -> None:
     try:
         written = cramjam.snappy.decompress_raw_into(block, output)
     except cramjam.DecompressionError as failure:
-        raise CorruptCompression(f"records do not decompress: {failure}") from None
+        raise CorruptCompression(f"records cannot be decompressed: {failure}") from None
     if written != len(output):
-        raise CorruptCompression(f"snappy block unpacked to {written} bytes, not {len(output)}")
+        raise CorruptCompression(f"snappy block decompressed to {written} bytes, not {len(output)}")

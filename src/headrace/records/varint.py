@@ -1,7 +1,7 @@
-"""Variable-length integers of records: 7 bits a byte, low bits first, zigzag for the sign.
+"""Variable-length integers of records: 7 bits in each byte, low bits first, zigzag for the sign.
 
-`read_*` raise IndexError where the buffer ends and ValueError where an integer is longer than its
-type allows; the record reader turns both into its one error.
+`read_*` raise IndexError at the end of the buffer and ValueError for an integer that is longer than
+its type allows; the record reader turns both into `InvalidRecord`.
 """
 
 from headrace.records.buffer import Buffer
@@ -14,7 +14,7 @@ _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
 
 
 def read_varint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """A signed 32-bit integer and the position behind it."""
+    """A signed 32-bit integer and the position after it."""
     byte = buf[pos]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), pos + 1
@@ -32,7 +32,7 @@ def read_varint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def read_varlong(buf: Buffer, pos: int) -> tuple[int, int]:
-    """A signed 64-bit integer and the position behind it."""
+    """A signed 64-bit integer and the position after it."""
     byte = buf[pos]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), pos + 1
@@ -63,7 +63,7 @@ def _read_unsigned(buf: Buffer, pos: int, shift_limit: int) -> tuple[int, int]:
 
 
 def encode(value: int) -> bytes:
-    """`value`, a signed integer of up to 64 bits."""
+    """The bytes of a signed integer of up to 64 bits."""
     unsigned = (value << 1) ^ (value >> 63)
     if unsigned < 0x80:
         return _ONE_BYTE[unsigned]

@@ -1,10 +1,10 @@
-"""Why a replica does not do what was asked of it."""
+"""Errors of replicas."""
 
 from headrace.protocol.errors import ErrorCode
 from headrace.storage.errors import StorageError
 
 
 class RoleEnded(StorageError):
-    """This broker led the partition when the request came, and no longer does."""
+    """This broker led the partition when the request arrived, but no longer does."""
 
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,8 +1,9 @@
-"""A partition that this broker follows: the same log, written with what the leader has.
+"""A partition that this broker follows: its log is a copy of the leader's.
 
-Guarantees: records are taken in the leader's order and at the leader's offsets, without gaps; where
-the two logs part, ours is cut back to the last record that both have, found by leader epochs and
-never by the watermark (KIP-101, KIP-279); the watermark is the leader's, and never passes our end.
+Guarantees: records are appended in the leader's order and at the leader's offsets, without gaps; if
+the two logs diverge, the follower truncates its log to the last common record, found by leader
+epochs and never by the watermark (KIP-101, KIP-279); the watermark is the leader's, and never
+passes the log's end.
 """
 
 from collections.abc import Callable
@@ -16,10 +17,10 @@ from headrace.storage.state.producers import BatchOrigin
 
 
 class Position(NamedTuple):
-    """What a follower's fetch says of its log."""
+    """The state of a follower's log in its fetch."""
 
     offset: int
-    last_epoch: int  # of the record before `offset`; -1 for an empty log
+    last_epoch: int  # the epoch of the record before `offset`; -1 for an empty log
     log_start: int
 
 
@@ -43,7 +44,7 @@ class Follower(Replica):
         self.leader_id = leader_id
         self._known_watermark = high_watermark
 
-    def _opened(self, log: Log) -> None:
+    def _log_opened(self, log: Log) -> None:
         self.high_watermark = max(
             log.log_start_offset, min(self._known_watermark, log.log_end_offset)
         )
@@ -53,14 +54,14 @@ class Follower(Replica):
         return self.high_watermark if self.is_open else self._known_watermark
 
     def follow(self, leader_id: int, epoch: int) -> None:
-        """Another leader, or the same in a new epoch; what an older one answers late is void."""
+        """Follows another leader, or a new epoch; late answers of an older epoch are ignored."""
         self.leader_id = leader_id
         self.epoch = epoch
 
     def position(self) -> Position:
         log = self.log
         end = log.log_end_offset
-        # Not the latest epoch: one that this broker led without writing says nothing of the log.
+        # Not the latest epoch: this broker may have led one without appending a record.
         return Position(end, log.epoch_at(end - 1), log.log_start_offset)
 
     def take(
@@ -77,7 +78,7 @@ class Follower(Replica):
                 leader_epoch=self.epoch,
                 now_ms=now_ms,
                 origin=BatchOrigin.REPLICATION,
-                # No commit waits for a replica that lacks what is committed.
+                # No commit waits for a replica that lacks committed records.
                 gently=leader_watermark > log.log_end_offset,
             )
         if leader_start > log.log_start_offset:
@@ -89,13 +90,13 @@ class Follower(Replica):
         if watermark > self.high_watermark:
             self.high_watermark = watermark
             if self._waiters:
-                self._tell(max(1, size_bytes))
+                self._notify_waiters(max(1, size_bytes))
 
-    def cut_back(self, leader_epoch: int, end_offset: int) -> int:
-        """The leader's epoch `leader_epoch` ended at `end_offset`: drops what it does not have.
+    def truncate_to(self, leader_epoch: int, end_offset: int) -> int:
+        """Truncates the log where it diverges: the leader's `leader_epoch` ended at `end_offset`.
 
-        Where this log does not know that epoch, the next fetch finds out more. Returns the offset
-        at which the log ends now.
+        If this log does not know that epoch, the next fetch continues the search. Returns the new
+        end of the log.
         """
         log = self.log
         epoch, end = log.end_offset_for_epoch(leader_epoch)
@@ -106,12 +107,12 @@ class Follower(Replica):
         self.high_watermark = min(self.high_watermark, log.log_end_offset)
         return log.log_end_offset
 
-    def cut_to(self, end_offset: int) -> None:
-        """The leader's log ends there, and knows no epoch of ours to compare."""
+    def truncate_to_leader_end(self, end_offset: int) -> None:
+        """Truncates to the end of the leader's log, which has no common epoch to compare."""
         self.log.truncate_to(end_offset)
         self.high_watermark = min(self.high_watermark, self.log.log_end_offset)
 
-    def start_anew(self, offset: int) -> None:
-        """The leader has dropped what comes next here: go on where its log starts."""
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Starts again at the leader's log start: the leader has deleted the next records."""
         self.log.truncate_fully_and_start_at(offset)
         self.high_watermark = offset

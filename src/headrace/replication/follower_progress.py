@@ -1,4 +1,4 @@
-"""How far one follower is, as its leader sees it. Pure."""
+"""The progress of one follower, as its leader knows it. Pure."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ NEVER: Final = float("-inf")
 
 
 class FollowerProgress:
-    """What a follower's fetches tell: a fetch from an offset says that all below it is there."""
+    """The state from a follower's fetches: it has all records below its fetch offset."""
 
     __slots__ = (
         "_asked_at",
@@ -29,11 +29,11 @@ class FollowerProgress:
     def fetched(
         self, offset: int, log_start: int, broker_epoch: int, leader_end: int, now: float
     ) -> None:
-        """The follower asks for `offset` while the leader's log ends at `leader_end`."""
+        """The follower fetches from `offset` while the leader's log ends at `leader_end`."""
         if offset >= leader_end:
             self.caught_up_at = max(self.caught_up_at, now)
         elif offset >= self._end_when_asked:
-            # It has all that was there when it last asked: a busy log is not a lagging follower.
+            # It has all records from its last fetch: in a busy log this is not a lag.
             self.caught_up_at = max(self.caught_up_at, self._asked_at)
         self.log_end = offset
         self.log_start = log_start
@@ -42,5 +42,5 @@ class FollowerProgress:
         self._end_when_asked = leader_end
 
     def lags(self, leader_end: int, now: float, max_lag_s: float) -> bool:
-        """Whether it has been behind for longer than is allowed."""
+        """Whether it has been behind for longer than `max_lag_s`."""
         return self.log_end != leader_end and now - self.caught_up_at > max_lag_s

@@ -1,10 +1,10 @@
-"""A partition that this broker leads and others follow.
+"""A partition that this broker leads and other brokers follow.
 
-Guarantees: a record is below the high watermark only when every in-sync replica has it; while
-fewer replicas are in sync than `min.insync.replicas` asks for, or one that is out of sync may be
-elected, the watermark stands still; a follower that is about to join the set counts at once, one
-that is about to leave counts until that is committed; only one change of the set is under way. Time
-is passed in; nothing here waits.
+Guarantees: a record is below the high watermark only when every in-sync replica has it; the
+watermark does not move while fewer than `min.insync.replicas` replicas are in sync, or while an
+out-of-sync replica may be elected; a follower that is joining the in-sync set counts at once, one
+that is leaving counts until that is committed; only one change of the set is in progress. Time is
+passed in; nothing here waits.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from headrace.storage.log.log import Log
 
 
 class IsrProposal(NamedTuple):
-    """Whom this leader calls in sync, for the controller to decide: (broker id, broker epoch)."""
+    """The in-sync replicas that this leader proposes to the controller, with their epochs."""
 
     isr: tuple[tuple[int, int], ...]
     leader_epoch: int
@@ -39,7 +39,7 @@ class Leader(SoleLeader):
         "_end_waiters",
         "_epoch_start",
         "_known_watermark",
-        "_maximal",
+        "_maximal_isr",
         "_min_isr",
         "_pending",
         "_safe_end",
@@ -73,9 +73,9 @@ class Leader(SoleLeader):
         self._broker_id = broker_id
         self._min_isr = min_isr
         self._known_watermark = high_watermark
-        self._maximal = frozenset(partition.isr)
+        self._maximal_isr = frozenset(partition.isr)
         self._pending: IsrProposal | None = None
-        # Whom the controller may yet take in, because of a change that was given up to resign.
+        # Members of a proposal that was given up to resign; the controller may still commit it.
         self._unanswered: frozenset[int] = frozenset()
         self._safe_end = -1
         self._epoch_start = -1
@@ -85,18 +85,18 @@ class Leader(SoleLeader):
         self._count_in_sync()
         self.gaps.began(now, is_first=partition.leader_epoch == 0)
 
-    def _opened(self, log: Log) -> None:
+    def _log_opened(self, log: Log) -> None:
         end = log.log_end_offset
         self.high_watermark = max(log.log_start_offset, min(self._known_watermark, end))
         self._safe_end = self._epoch_start = end
         if log.owes_flush:
-            # What an earlier role or life left in the page cache is not safe here yet.
+            # Records of an earlier role or run may still be in the page cache only.
             self._unflushed = [(end, 0)]
             self._safe_end = log.recovery_point
         log.begin_epoch(self.epoch)
-        self._advance()
+        self._advance_high_watermark()
 
-    def _is_new_here(self, producer_id: int) -> bool:
+    def _is_new_to_this_leader(self, producer_id: int) -> bool:
         known = self.log.producers.get(producer_id)
         if known is None or not known.batches:
             return False
@@ -108,22 +108,22 @@ class Leader(SoleLeader):
 
     @property
     def knows_watermark(self) -> bool:
-        """Whether all that was committed when it was elected counts as committed again (KIP-207).
+        """Whether the watermark covers all records that were committed at the election (KIP-207).
 
-        Until its followers have said what they have, the watermark may be behind what others told.
+        Until the followers have fetched, it may be behind the previous leader's watermark.
         """
         return self.high_watermark >= self._epoch_start
 
     def awaits(self, replica_id: int) -> bool:
-        """Whether records are committed only when this replica has them."""
-        return replica_id in self._maximal
+        """Whether a commit waits for this replica."""
+        return replica_id in self._maximal_isr
 
     # --- writing --------------------------------------------------------------------------------
 
     def _count_in_sync(self) -> None:
         partition = self.partition
-        # Whom the controller would elect though it is out of sync must miss nothing: as long as
-        # there is one, the set is too small, whatever minimum this broker knows of.
+        # An out-of-sync replica that the controller may elect (KIP-966) must have all committed
+        # records. While there is one, nothing is committed, whatever the minimum.
         self.enough_in_sync = not partition.eligible_leaders and len(partition.isr) >= min(
             self._min_isr, len(partition.replicas)
         )
@@ -137,15 +137,15 @@ class Leader(SoleLeader):
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> int:
         if self.closed:
-            raise self._ended()
+            raise self._role_ended()
         log = self._log or self.log
         first_offset, needs_flush = log.append_own(
             payload, count, self.epoch, now_ms, producer_id, producer_epoch
         )
-        self._appended(log, HEADER_SIZE + len(payload), False, needs_flush)
+        self._record_append(log, HEADER_SIZE + len(payload), False, needs_flush)
         return first_offset
 
-    def _appended(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
+    def _record_append(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
         end = log.log_end_offset
         if not duplicate:
             self._uncommitted.append((end, size_bytes))
@@ -155,8 +155,8 @@ class Leader(SoleLeader):
             self._unflushed.append((end, 0 if duplicate else size_bytes))
         else:
             self._safe_end = end
-            if len(self._maximal) == 1:
-                self._advance()
+            if len(self._maximal_isr) == 1:
+                self._advance_high_watermark()
         for waiter in tuple(self._end_waiters):
             waiter.advanced(size_bytes)
 
@@ -164,7 +164,7 @@ class Leader(SoleLeader):
         if self._unflushed:
             self._unflushed = [entry for entry in self._unflushed if entry[0] > up_to]
             self._safe_end = max(self._safe_end, up_to)
-            self._advance()
+            self._advance_high_watermark()
 
     def interrupt(self) -> None:
         super().interrupt()
@@ -174,7 +174,7 @@ class Leader(SoleLeader):
     # --- followers ------------------------------------------------------------------------------
 
     def watch_end(self, waiter: Waiter) -> None:
-        """For followers: told of every append, committed or not."""
+        """Notifies a follower's session of every append, committed or not."""
         self._end_waiters.append(waiter)
 
     def unwatch_end(self, waiter: Waiter) -> None:
@@ -184,9 +184,9 @@ class Leader(SoleLeader):
     def fetched(
         self, broker_id: int, broker_epoch: int, offset: int, log_start: int, now: float
     ) -> bool:
-        """A follower asks for `offset`: it has all before it.
+        """A follower fetches from `offset`: it has all records before it.
 
-        False for who holds no replica, and for an earlier life of one that does.
+        False if the broker has no replica, or is an earlier incarnation of one that has.
         """
         progress = self.progress.get(broker_id)
         if progress is None or broker_epoch < progress.broker_epoch:
@@ -195,30 +195,30 @@ class Leader(SoleLeader):
         moved = log_start != progress.log_start
         progress.fetched(offset, log_start, broker_epoch, end, now)
         if moved:
-            for told in tuple(self._start_waiters):
-                told()
-        if broker_id in self._maximal:
-            self._advance()
+            for on_change in tuple(self._start_waiters):
+                on_change()
+        if broker_id in self._maximal_isr:
+            self._advance_high_watermark()
         return True
 
     def low_watermark(self, live: Container[int]) -> int:
-        """Where the records of this leader and of its live followers begin; -1 while unknown."""
+        """The lowest log start of this leader and its live followers; -1 while unknown."""
         starts = [each.log_start for id_, each in self.progress.items() if id_ in live]
         return min([self.log.log_start_offset, *starts])
 
-    def watch_starts(self, told: Callable[[], None]) -> None:
-        """Calls `told` whenever a follower says that its log starts elsewhere now."""
-        self._start_waiters.append(told)
+    def watch_starts(self, on_change: Callable[[], None]) -> None:
+        """Calls `on_change` whenever a follower's log start changes."""
+        self._start_waiters.append(on_change)
 
-    def unwatch_starts(self, told: Callable[[], None]) -> None:
-        if told in self._start_waiters:
-            self._start_waiters.remove(told)
+    def unwatch_starts(self, on_change: Callable[[], None]) -> None:
+        if on_change in self._start_waiters:
+            self._start_waiters.remove(on_change)
 
-    def _advance(self) -> None:
+    def _advance_high_watermark(self) -> None:
         if not self.enough_in_sync:
             return
         end = self._safe_end
-        for id_ in self._maximal:
+        for id_ in self._maximal_isr:
             if id_ != self._broker_id:
                 progress = self.progress.get(id_)
                 end = min(end, progress.log_end if progress is not None else -1)
@@ -229,24 +229,25 @@ class Leader(SoleLeader):
         while self._uncommitted and self._uncommitted[0][0] <= end:
             size += self._uncommitted.popleft()[1]
         if self._waiters:
-            self._tell(size)
-        self._commit()
+            self._notify_waiters(size)
+        self._complete_commit_waits()
 
-    # --- who is in sync -------------------------------------------------------------------------
+    # --- the in-sync set -------------------------------------------------------------------------
 
     def propose(self, live: Mapping[int, int], now: float, max_lag_s: float) -> IsrProposal | None:
-        """The set without those that lag, if there are any; `live` maps brokers to their epochs.
+        """Proposes the set without lagging followers, if there are any; `live` maps broker ids to
+        epochs.
 
-        From then on it is under way, until `partition_changed` or `refused`.
+        The proposal is pending until `partition_changed` or `refused`.
         """
         if self._pending is not None or not self.is_open:
             return None
         end = self.log.log_end_offset
         for progress in self.progress.values():
             if progress.log_end == end:
-                # Fetches name only what has changed: who has everything may be silent for long.
+                # Fetches name changed partitions only: a follower with all records may be silent.
                 progress.caught_up_at = now
-        return self._propose(
+        return self._propose_isr(
             {
                 id_
                 for id_ in self.partition.isr
@@ -258,10 +259,10 @@ class Leader(SoleLeader):
     def propose_joining(
         self, joining: Iterable[int], live: Mapping[int, int]
     ) -> IsrProposal | None:
-        """The set with those of `joining` that may be in it: followers that have just fetched.
+        """Proposes the set with the followers of `joining`, which have just fetched, that may join.
 
-        Nobody joins because of what it said long ago: while the watermark stands still, a follower
-        that is gone looks as if it had everything.
+        An old fetch does not count: while the watermark does not move, a dead follower looks as if
+        it had all records.
         """
         if self._pending is not None:
             return None
@@ -270,12 +271,12 @@ class Leader(SoleLeader):
             for id_ in joining
             if self.has_caught_up(id_) and live.get(id_) == self.progress[id_].broker_epoch
         }
-        return self._propose({*self.partition.isr, *may}, live)
+        return self._propose_isr({*self.partition.isr, *may}, live)
 
     def propose_resigning(self, live: Mapping[int, int]) -> IsrProposal | None:
-        """The others alone, because this leader's log has failed: one of them is to lead.
+        """Proposes the set without this leader, whose log has failed, so that another one leads.
 
-        Nobody at all where one that is out of sync, and misses nothing, is to lead.
+        The set is empty if an eligible out-of-sync replica is to lead (KIP-966).
         """
         if self._pending is not None and self._broker_id not in self._pending.ids:
             return None
@@ -285,90 +286,92 @@ class Leader(SoleLeader):
         if self._pending is not None:
             self._unanswered |= self._pending.ids
             self._pending = None
-        return self._propose(others, live)
+        return self._propose_isr(others, live)
 
     def can_spare_itself(self, live: Mapping[int, int]) -> bool:
-        """Whether others can lead, and acknowledge, without this replica.
+        """Whether enough other replicas are in sync to lead and to commit records.
 
-        With fewer of them it would count as one that misses nothing (KIP-966), and could not be
-        copied again.
+        With fewer, this replica would become an eligible leader (KIP-966), and could not be
+        truncated and copied again.
         """
         others = [id_ for id_ in self.partition.isr if id_ != self._broker_id and id_ in live]
         return len(others) >= max(1, self._min_isr)
 
     def has_caught_up(self, broker_id: int) -> bool:
-        """It has all that is committed, also what this leader found when its epoch began."""
+        """Whether it has all committed records, and all from before this leader's epoch."""
         progress = self.progress.get(broker_id)
         return progress is not None and progress.log_end >= max(
             self.high_watermark, self._epoch_start
         )
 
-    def _propose(self, isr: set[int], live: Mapping[int, int]) -> IsrProposal | None:
+    def _propose_isr(self, isr: set[int], live: Mapping[int, int]) -> IsrProposal | None:
         if isr == set(self.partition.isr):
             return None
         self._pending = proposal = IsrProposal(
             tuple(
-                (id_, self._epoch_of(id_, live)) for id_ in self.partition.replicas if id_ in isr
+                (id_, self._broker_epoch(id_, live))
+                for id_ in self.partition.replicas
+                if id_ in isr
             ),
             self.epoch,
             self.partition.partition_epoch,
         )
-        before = self._maximal
-        self._maximal = self._unanswered.union(isr, self.partition.isr)
-        if not self._maximal <= before:
+        before = self._maximal_isr
+        self._maximal_isr = self._unanswered.union(isr, self.partition.isr)
+        if not self._maximal_isr <= before:
             for waiter in tuple(self._end_waiters):
-                waiter.interrupted()  # who joins is waited for from now on
+                waiter.interrupted()  # commits wait for the joining follower from now on
         return proposal
 
-    def _epoch_of(self, broker_id: int, live: Mapping[int, int]) -> int:
+    def _broker_epoch(self, broker_id: int, live: Mapping[int, int]) -> int:
         return live.get(broker_id, -1)
 
     @property
     def pending(self) -> IsrProposal | None:
-        """What the controller has not answered yet. An unclear answer leaves it: ask again."""
+        """The proposal without a clear answer of the controller; it is sent again."""
         return self._pending
 
     def refused(self, proposal: IsrProposal) -> None:
-        """The controller has certainly not done it: the set is what it was."""
+        """The controller has refused the proposal: the set is unchanged."""
         if self._pending is proposal:
             self._pending = None
-            self._maximal = self._unanswered.union(self.partition.isr)
-            self._advance()
+            self._maximal_isr = self._unanswered.union(self.partition.isr)
+            self._advance_high_watermark()
 
     def partition_changed(self, partition: Partition, now: float) -> None:
-        """What the controller has committed, by its answer or with the metadata."""
+        """Applies a change that the controller has committed."""
         if (
             partition.leader_epoch != self.epoch
             or partition.partition_epoch <= self.partition.partition_epoch
         ):
             return
-        self._take(partition, now)
+        self._apply_partition(partition, now)
 
     def lead_on(self, partition: Partition, now: float) -> None:
-        """The same leader in a new epoch, e.g. after a replica was removed.
+        """Leads on in a new epoch, for example after a replica was removed.
 
-        Records that wait for their commit go on waiting: they are in this leader's log.
+        Waits for commits continue: the records are in this leader's log.
         """
         if partition.leader_epoch <= self.epoch:
             return
         self.epoch = partition.leader_epoch
         if self.is_open:
             self._epoch_start = self.log.log_end_offset
-        self._take(partition, now)
+        self._apply_partition(partition, now)
         if self.is_open:
-            self.log.begin_epoch(self.epoch)  # last: a log that has failed refuses it
+            self.log.begin_epoch(self.epoch)  # last: it raises if the log has failed
 
     def resume(self) -> None:
-        """The log is in use again, and knows nothing of epochs that were given out meanwhile."""
+        """Begins the current epoch in a log that is in use again after a failure."""
         self.log.begin_epoch(self.epoch)
-        self._advance()
+        self._advance_high_watermark()
 
-    def _take(self, partition: Partition, now: float) -> None:
+    def _apply_partition(self, partition: Partition, now: float) -> None:
         self.partition = partition
         self._count_in_sync()
         self._pending = None
         self._unanswered = frozenset()
-        self._maximal = frozenset(partition.isr)
+        self._maximal_isr = frozenset(partition.isr)
         for id_ in partition.replicas:
             if id_ != self._broker_id and id_ not in self.progress:
                 self.progress[id_] = FollowerProgress()
@@ -376,15 +379,15 @@ class Leader(SoleLeader):
             del self.progress[id_]
         for id_ in partition.isr:
             if id_ != self._broker_id:
-                # It was in sync a moment ago: its time to lag begins now.
+                # It was in sync until now: its time to lag begins now.
                 progress = self.progress[id_]
                 progress.caught_up_at = max(progress.caught_up_at, now)
         if self.is_open:
-            self._advance()
+            self._advance_high_watermark()
 
     def require_in_sync(self, min_isr: int) -> None:
         """`min.insync.replicas` was changed."""
         self._min_isr = min_isr
         self._count_in_sync()
         if self.is_open:
-            self._advance()
+            self._advance_high_watermark()

@@ -1,7 +1,7 @@
-"""A partition's copy on this broker, whatever its role: its log, its epoch, who waits for it.
+"""A partition's replica on this broker, in any role: its log, its epoch, its waiters.
 
-Guarantees: the high watermark never passes the log's end. Whoever waits for records is told when
-the watermark moves, by how many bytes, without polling.
+Guarantees: the high watermark never passes the log's end. Waiters are notified when the watermark
+moves, with the number of new bytes, without polling.
 """
 
 from collections.abc import Callable
@@ -12,19 +12,19 @@ from headrace.storage.log.log import Log
 
 
 class Waiter(Protocol):
-    """Someone who waits for a partition to have news."""
+    """Waits for changes of a partition."""
 
     def advanced(self, size_bytes: int) -> None:
-        """`size_bytes` more have become readable."""
+        """`size_bytes` more bytes are readable."""
         ...
 
     def interrupted(self) -> None:
-        """The partition is no longer what the waiter asked for: look again."""
+        """The partition has changed: the waiter must check it again."""
         ...
 
 
 class Replica:
-    """What leaders and followers share; ten thousand must stay small: logs open on first use."""
+    """The common part of leaders and followers. A broker has thousands: logs open on first use."""
 
     __slots__ = (
         "_log",
@@ -61,15 +61,15 @@ class Replica:
         log = self._log
         if log is None:
             log = self._log = self._open_log(self)
-            self._opened(log)
+            self._log_opened(log)
         return log
 
-    def _opened(self, log: Log) -> None:
-        """The log is there: what this role knows of its watermark."""
+    def _log_opened(self, log: Log) -> None:
+        """Sets the high watermark after the log was opened."""
         self.high_watermark = log.log_end_offset
 
     def moved_to(self, log: Log) -> None:
-        """The same records are in another directory now."""
+        """Uses the copy of the log in another directory from now on."""
         self._log = log
 
     @property
@@ -78,15 +78,15 @@ class Replica:
 
     @property
     def known_watermark(self) -> int:
-        """Also before the log is open; -1 where nothing is known."""
+        """The high watermark, also before the log is open; -1 if unknown."""
         return self.high_watermark
 
     def flushed(self, up_to: int) -> None:
-        """A flush that covers every offset below `up_to` is done."""
+        """A flush of every offset below `up_to` is complete."""
 
     @property
     def last_stable_offset(self) -> int:
-        """The end of what a read_committed consumer may see."""
+        """The offset up to which a read_committed consumer may read."""
         return self.log.stable_offset(self.high_watermark)
 
     # --- waiting --------------------------------------------------------------------------------
@@ -101,23 +101,23 @@ class Replica:
             self._waiters.remove(waiter)
 
     def interrupt(self) -> None:
-        """Wakes everyone who waits here, e.g. because the log start moved or the topic is gone."""
+        """Wakes all waiters, for example because the log start moved or the topic was deleted."""
         for waiter in tuple(self._waiters or ()):
             waiter.interrupted()
 
     def close(self) -> None:
-        """The topic is gone, or the role has changed: nothing more happens here."""
+        """Ends this role: the topic was deleted, or the role has changed."""
         self.closed = True
         self.interrupt()
 
-    def _tell(self, size_bytes: int) -> None:
+    def _notify_waiters(self, size_bytes: int) -> None:
         for waiter in tuple(self._waiters or ()):
             waiter.advanced(size_bytes)
 
     # --- epochs ---------------------------------------------------------------------------------
 
     def check_epoch(self, current_leader_epoch: int) -> ErrorCode:
-        """Whether a client's idea of the leader epoch is this replica's (KIP-320)."""
+        """Compares a client's leader epoch with this replica's (KIP-320)."""
         if current_leader_epoch in (-1, self.epoch):
             return ErrorCode.NONE
         if current_leader_epoch < self.epoch:

@@ -1,42 +1,45 @@
-"""Gaps in producers' sequence numbers that are none yet: what is missing is on its way. Pure.
+"""Gaps in producers' sequence numbers that may still be filled. Pure.
 
-A producer sends batches before it knows what became of those before. So what it sent behind a batch
-that was refused for the moment comes first. And librdkafka, whose leader does not answer, waits for
-that answer also when it knows the next leader; in the moment in which it gives up
-(`socket.timeout.ms`), what lies behind the unanswered batch may overtake it.
+A producer sends batches before earlier ones are acknowledged. So the batches after one that was
+refused with a retriable error arrive first. Also, librdkafka waits for the answer of a leader that
+does not respond, even if it knows the next leader; when it gives up (`socket.timeout.ms`), later
+batches may overtake the unanswered one.
 
-Told of a gap, librdkafka takes a new producer epoch, and sends again, as new, what it has under way
-in other partitions, where it may be by now. Told to try again, it sends all in order. A gap that
-stays is told a few seconds later.
+If librdkafka gets the error for a gap, it begins a new producer epoch and sends its in-flight
+batches of other partitions again as new ones, which may duplicate them. If it gets a retriable
+error, it sends all batches again in order. A gap that lasts for a few seconds gets the real error.
 """
 
 from typing import Final
 
 NEVER: Final = float("-inf")
 GRACE_S: Final = 5.0  # from the refusal, or from when the gap was first seen
-LONGEST_PATIENCE_S: Final = 300.0  # of librdkafka, with a leader that does not answer
-MAX_PRODUCERS: Final = 1000  # whose gaps are remembered; of more, those seen first are forgotten
+LONGEST_PATIENCE_S: Final = 300.0  # how long librdkafka waits for a leader that does not respond
+MAX_PRODUCERS: Final = 1000  # whose gaps are remembered; the oldest are forgotten first
 
 
 class SequenceGaps:
-    """Which gaps one leader excuses. Times are those of a steady clock."""
+    """The gaps that one leader excuses. Times are of a monotonic clock."""
 
     __slots__ = ("_refused_until", "_seen", "starts_doubted_until")
 
     def __init__(self) -> None:
         self._refused_until = NEVER
-        self._seen: dict[int, float] | None = None  # when, by producer id
-        # Until then a producer's first batch here may not be the first it sent.
+        self._seen: dict[int, float] | None = None  # time of the first gap, by producer id
+        # Until then a producer's first batch here need not be the first that it sent.
         self.starts_doubted_until = NEVER
 
     def refused(self, now: float) -> None:
-        """A producer was told to send again: what it sent behind that may come first."""
+        """A producer got a retriable error: its later batches may arrive first."""
         self._refused_until = now + GRACE_S
         self.starts_doubted_until = max(self.starts_doubted_until, now + GRACE_S)
 
     def began(self, now: float, *, is_first: bool) -> None:
-        """The partition has a new leader, perhaps its first. Who knew that before it did was sent
-        away; who waits for the leader before knows it already, and may wait for long."""
+        """The partition has a new leader, perhaps its first.
+
+        Producers that knew it too early got a retriable error; producers that wait for the
+        previous leader may do so for long.
+        """
         if is_first:
             self.starts_doubted_until = now + GRACE_S
         else:
@@ -44,8 +47,8 @@ class SequenceGaps:
             self.starts_doubted_until = now + LONGEST_PATIENCE_S
 
     def excuses(self, producer_id: int, now: float, *, is_new_here: bool) -> bool:
-        """Whether what is missing may still come; `is_new_here` if this leader has taken nothing
-        of the producer yet."""
+        """Whether the missing batch may still arrive; `is_new_here` if this leader has appended
+        nothing of the producer yet."""
         is_fresh = is_new_here and now < self._first_seen(producer_id, now) + GRACE_S
         return is_fresh or now < self._refused_until
 

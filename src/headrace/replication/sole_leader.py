@@ -1,8 +1,8 @@
-"""A partition that this broker leads, alone.
+"""A partition that this broker leads without followers.
 
 Guarantees: the high watermark only grows, never passes the log's end, and never passes a record
-whose flush was promised (`flush.messages`) before that flush is done. Whoever waits for a commit
-is told once: that it is done, or that it will not be done here.
+whose flush was promised (`flush.messages`) before that flush is complete. The callback of a commit
+is called once: when the records are committed, or when this leader cannot commit them.
 """
 
 from bisect import insort
@@ -28,19 +28,19 @@ from headrace.storage.state.producers import BatchOrigin
 __all__ = ["Committed", "SoleLeader", "Waiter"]
 
 Committed = Callable[[ErrorCode], None]
-"""Called once, when the records are committed or never will be."""
+"""Called once, when the records are committed or this leader cannot commit them."""
 
 
 class _Wait(NamedTuple):
     offset: int
-    tell: Committed
+    callback: Committed
 
 
 _offset_of = attrgetter("offset")
 
 
 class SoleLeader(Replica):
-    """One partition's leader. Without other replicas what is written is committed."""
+    """One partition's leader. Without other replicas, appended records are committed."""
 
     __slots__ = (
         "_unflushed",
@@ -60,20 +60,20 @@ class SoleLeader(Replica):
         super().__init__(topic, topic_id, index, epoch, open_log)
         self._unflushed: list[tuple[int, int]] | None = None  # (end offset, bytes) to be flushed
         self._waits: list[_Wait] | None = None  # by offset
-        # Whether records for all in-sync replicas may be taken, and called safe.
+        # Whether enough replicas are in sync to accept and commit records with acks=all.
         self.enough_in_sync = True
         self.gaps = SequenceGaps()
 
     def excuses(self, gap: OutOfOrderSequence, now: float) -> bool:
-        """Whether the batch that is missing before this one may still come."""
+        """Whether the batch that is missing before this one may still arrive."""
         return gap.is_ahead and self.gaps.excuses(
-            gap.producer_id, now, is_new_here=self._is_new_here(gap.producer_id)
+            gap.producer_id, now, is_new_here=self._is_new_to_this_leader(gap.producer_id)
         )
 
     def misses_start(self, batch: memoryview, now: float) -> bool:
-        """Whether the batch would be its producer's first here, and is not the first it sent.
+        """Whether the batch would be its producer's first here, but is not the first it sent.
 
-        Taken before the one that is on its way, it would make that one come too late for ever.
+        If the log took it before the earlier one, the earlier one would be refused as out of order.
         """
         if self.closed or now >= self.gaps.starts_doubted_until:
             self.gaps.starts_doubted_until = NEVER
@@ -85,8 +85,8 @@ class SoleLeader(Replica):
             and self.gaps.excuses(header.producer_id, now, is_new_here=True)
         )
 
-    def _is_new_here(self, producer_id: int) -> bool:
-        """Whether all that the log has of this producer was taken by leaders before."""
+    def _is_new_to_this_leader(self, producer_id: int) -> bool:
+        """Whether only earlier leaders have appended batches of this producer."""
         return False
 
     def append(
@@ -98,12 +98,12 @@ class SoleLeader(Replica):
     ) -> AppendResult:
         """Appends whole batches; `needs_flush` in the result asks the caller to flush first."""
         if self.closed:
-            raise self._ended()
+            raise self._role_ended()
         log = self._log or self.log
         result = log.append(
             batches, leader_epoch=self.epoch, now_ms=now_ms, origin=origin, looked=looked
         )
-        self._appended(log, len(batches), result.duplicate, result.needs_flush)
+        self._record_append(log, len(batches), result.duplicate, result.needs_flush)
         return result
 
     def append_own(
@@ -114,26 +114,28 @@ class SoleLeader(Replica):
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = NO_PRODUCER_EPOCH,
     ) -> int:
-        """Appends `count` records of this broker's own coordinator, as one batch; returns the
-        first one's offset."""
+        """Appends `count` records of this broker's coordinator as one batch; returns the first
+        offset."""
         if self.closed:
-            raise self._ended()
+            raise self._role_ended()
         log = self._log or self.log
         first_offset, needs_flush = log.append_own(
             payload, count, self.epoch, now_ms, producer_id, producer_epoch
         )
         if needs_flush or self._unflushed or self._waiters:
-            self._appended(log, HEADER_SIZE + len(payload), False, needs_flush)
+            self._record_append(log, HEADER_SIZE + len(payload), False, needs_flush)
         else:
             self.high_watermark = first_offset + count
         return first_offset
 
-    def _ended(self) -> RoleEnded:
-        return RoleEnded(f"{self.topic}-{self.index} is no longer led in epoch {self.epoch}")
+    def _role_ended(self) -> RoleEnded:
+        return RoleEnded(
+            f"this broker no longer leads {self.topic}-{self.index} in epoch {self.epoch}"
+        )
 
-    def _appended(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
+    def _record_append(self, log: Log, size_bytes: int, duplicate: bool, needs_flush: bool) -> None:
         if needs_flush or self._unflushed:
-            # Also a duplicate waits for the flush that its first copy was promised.
+            # A duplicate waits for the flush of the original batch, too.
             if self._unflushed is None:
                 self._unflushed = []
             size = 0 if duplicate else size_bytes
@@ -141,7 +143,7 @@ class SoleLeader(Replica):
         elif not duplicate:
             self.high_watermark = log.log_end_offset
             if self._waiters:
-                self._tell(size_bytes)
+                self._notify_waiters(size_bytes)
 
     @property
     def flush_pending(self) -> bool:
@@ -153,44 +155,44 @@ class SoleLeader(Replica):
         if done and self._unflushed:
             self._unflushed = self._unflushed[len(done) :]
             self.high_watermark = up_to
-            self._tell(sum(done))
-            self._commit()
+            self._notify_waiters(sum(done))
+            self._complete_commit_waits()
 
     # --- waiting for commits --------------------------------------------------------------------
 
-    def when_committed(self, next_offset: int, tell: Committed) -> None:
-        """`tell` hears when all below `next_offset` is committed, or that it will not be here."""
+    def when_committed(self, next_offset: int, callback: Committed) -> None:
+        """Calls `callback` when all records below `next_offset` are committed, or cannot be."""
         if self.closed:
-            tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            callback(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         elif next_offset <= self.high_watermark:
-            tell(self._verdict())
+            callback(self._commit_result())
         else:
             waits = self._waits
             if waits is None:
                 waits = self._waits = []
-            insort(waits, _Wait(next_offset, tell), key=_offset_of)
+            insort(waits, _Wait(next_offset, callback), key=_offset_of)
 
-    def stop_waiting(self, tell: Committed) -> None:
-        """Whoever gave up is not told any more."""
-        self._waits = [wait for wait in self._waits or () if wait.tell != tell]
+    def stop_waiting(self, callback: Committed) -> None:
+        """Removes the callback of a wait that was given up."""
+        self._waits = [wait for wait in self._waits or () if wait.callback != callback]
 
-    def _verdict(self) -> ErrorCode:
+    def _commit_result(self) -> ErrorCode:
         enough = self.enough_in_sync
         return ErrorCode.NONE if enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
-    def _commit(self) -> None:
-        """Tells those whose records the watermark has passed."""
+    def _complete_commit_waits(self) -> None:
+        """Calls the callbacks of all waits that the watermark has passed."""
         waits, end = self._waits, self.high_watermark
         if not waits or waits[0].offset > end:
             return
         done = [wait for wait in waits if wait.offset <= end]
         self._waits = waits[len(done) :]
-        verdict = self._verdict()
+        verdict = self._commit_result()
         for wait in done:
-            wait.tell(verdict)
+            wait.callback(verdict)
 
     def close(self) -> None:
         super().close()
         waits, self._waits = self._waits, None
         for wait in waits or ():
-            wait.tell(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            wait.callback(ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -1,8 +1,8 @@
-"""How fast replicas that are being moved may be copied. Pure.
+"""The throttle for replicas that are being moved. Pure.
 
-Kafka's settings: a topic's `leader.replication.throttled.replicas`, and the same for followers, say
-which copies are held back; a broker's `leader.replication.throttled.rate`, and the same for
-followers, how fast they may be, all together.
+Kafka's settings: a topic's `leader.replication.throttled.replicas`, and the same for followers,
+list the throttled replicas; a broker's `leader.replication.throttled.rate`, and the same for
+followers, limits their total rate.
 """
 
 from collections.abc import Sequence
@@ -11,18 +11,18 @@ from typing import Final
 ALL: Final = "*"
 UNLIMITED: Final = 2**63 - 1
 BURST_S: Final = 1.0
-"""What was not used is kept for so long: copies come in pieces of a megabyte."""
+"""The unused rate of this time is kept: replicas are copied in pieces of a megabyte."""
 
 
 class ReplicationRate:
-    """Bytes per second; it may be overdrawn by one piece, which is then waited for."""
+    """Bytes per second. One piece may exceed the limit; the next one waits for it."""
 
-    __slots__ = ("_available", "_rate", "_seen")
+    __slots__ = ("_available", "_rate", "_refilled_at")
 
     def __init__(self, rate: int = UNLIMITED) -> None:
         self._rate = rate
         self._available = 0.0
-        self._seen: float | None = None
+        self._refilled_at: float | None = None
 
     def limit(self, rate: int) -> None:
         self._rate = rate
@@ -32,30 +32,30 @@ class ReplicationRate:
         return self._rate < UNLIMITED
 
     def wait_s(self, now: float) -> float:
-        """How long nothing more may be copied; 0 if something may be now."""
+        """The time until the next piece may be copied; 0 for now."""
         if not self.is_limited:
             return 0.0
-        self._fill(now)
+        self._refill(now)
         if self._available > 0:
             return 0.0
         return (1 - self._available) / self._rate if self._rate else BURST_S
 
     def spend(self, size_bytes: int, now: float) -> None:
         if self.is_limited:
-            self._fill(now)
+            self._refill(now)
             self._available -= size_bytes
 
-    def _fill(self, now: float) -> None:
+    def _refill(self, now: float) -> None:
         burst = self._rate * BURST_S
-        if self._seen is None:
+        if self._refilled_at is None:
             self._available = burst
         else:
-            self._available = min(burst, self._available + self._rate * (now - self._seen))
-        self._seen = now
+            self._available = min(burst, self._available + self._rate * (now - self._refilled_at))
+        self._refilled_at = now
 
 
 class ThrottledReplicas:
-    """Which copies of a topic's partitions are held back: `partition:broker`, or all."""
+    """The throttled replicas of a topic: `partition:broker`, or all."""
 
     __slots__ = ("_all", "_pairs")
 

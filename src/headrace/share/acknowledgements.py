@@ -10,7 +10,7 @@ from headrace.share.record_state import Acknowledgement, AcknowledgeType
 
 
 class AcknowledgementBatch(Protocol):
-    """The same in ShareFetch and ShareAcknowledge."""
+    """An acknowledgement batch, the same in ShareFetch and ShareAcknowledge."""
 
     first_offset: int
     last_offset: int
@@ -20,7 +20,7 @@ class AcknowledgementBatch(Protocol):
 def read_acknowledgements(
     batches: Iterable[AcknowledgementBatch], *, renews: bool
 ) -> list[Acknowledgement]:
-    """The batches of one partition as runs, in order and apart; else INVALID_REQUEST.
+    """The batches of one partition as ordered runs that do not overlap; otherwise INVALID_REQUEST.
 
     Only a request that `renews` may renew a lock (KIP-1222).
     """

@@ -1,4 +1,4 @@
-"""How many records a reader gets at once."""
+"""How many records a member acquires at once."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -7,7 +7,7 @@ _NEVER_THROTTLED_BELOW: Final = 2
 
 
 class BatchLimit(NamedTuple):
-    """What a reader asks for. `strict` means never more than `max_records` (KIP-1206)."""
+    """What a member asks for. `strict`: never more than `max_records` (KIP-1206)."""
 
     max_records: int
     batch_size: int
@@ -15,10 +15,10 @@ class BatchLimit(NamedTuple):
 
 
 def throttled_size(deliveries: int, width: int, max_deliveries: int) -> int | None:
-    """How many records of a batch that failed often may go out together; None for all of them.
+    """How many records of a batch that failed often are delivered together; None for all of them.
 
-    Half of the way to the limit, a batch is delivered in ever smaller parts, so that one bad
-    record does not take its neighbours with it; the last delivery of a record is its own.
+    After half of the allowed deliveries, a batch is delivered in ever smaller parts, so that one
+    bad record does not fail its neighbours. The last delivery of a record is alone.
     """
     limit = max(_NEVER_THROTTLED_BELOW, -(-max_deliveries // 2))
     if deliveries < limit:
@@ -31,10 +31,10 @@ def throttled_size(deliveries: int, width: int, max_deliveries: int) -> int | No
 def batch_groups(
     first: int, batches: Sequence[tuple[int, int]], room: int, take: BatchLimit
 ) -> list[tuple[int, int]]:
-    """New offsets to hand out from `first` on, in groups that are acknowledged as one.
+    """New offsets to deliver from `first` on, in groups that are acknowledged together.
 
-    Strict: exactly `room`, if the log has them. Else the batch that holds the last of them is
-    taken whole, and groups are cut at batches once they have `take.batch_size` records.
+    Strict: exactly `room` offsets, if the log has them. Otherwise the batch with the last of them
+    is taken whole, and a group ends at a batch boundary once it has `take.batch_size` records.
     """
     last = min(batches[-1][1], first + room - 1)
     if take.strict:

@@ -1,4 +1,4 @@
-"""Dead letters (KIP-1191): what is written for a record that a share group has given up."""
+"""Dead letters (KIP-1191): the copies of records that a share group has given up."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -15,11 +15,11 @@ _PARTITION: Final = "__dlq.errors.partition"
 _OFFSET: Final = "__dlq.errors.offset"
 _GROUP: Final = "__dlq.errors.group"
 _BATCH_OVERHEAD_BYTES: Final = 61
-_RECORD_OVERHEAD_BYTES: Final = 64  # lengths, deltas and counts, generously
+_RECORD_OVERHEAD_BYTES: Final = 64  # an upper bound for lengths, deltas and counts
 
 
 class RecordOrigin(NamedTuple):
-    """Where dead letters come from."""
+    """The share partition that dead letters come from."""
 
     group_id: str
     topic: str
@@ -27,7 +27,7 @@ class RecordOrigin(NamedTuple):
 
 
 class Original(NamedTuple):
-    """What a dead letter copies of its record."""
+    """The key and value that a dead letter copies from its record."""
 
     key: bytes | None
     value: bytes | None
@@ -46,7 +46,7 @@ def headers(origin: RecordOrigin, offset: int, letter: RejectedRecord) -> Header
 
 
 def source_offset(found: Headers, origin: RecordOrigin) -> int | None:
-    """Which record of the origin a letter stands for; None if it is not the origin's."""
+    """The offset in the origin that a dead letter belongs to; None if it is from another origin."""
     said = dict(found)
     named = (said.get(_GROUP), said.get(_TOPIC), said.get(_PARTITION))
     if named != tuple(str(each).encode() for each in origin):
@@ -63,10 +63,11 @@ def first_batch(
     now_ms: int,
     max_bytes: int,
 ) -> tuple[int, bytes]:
-    """The first letters, as many as fit in `max_bytes` but at least one, and the last offset.
+    """Encodes dead letters, as many as fit in `max_bytes` but at least one; also returns the last
+    offset.
 
-    An original that does not fit even alone is left out: its headers say where it is. Where some
-    originals are given, letters end with them: the others have not been read yet.
+    A record that does not fit even alone is not copied: the headers give its position. If some
+    originals are given, the dead letters end with them: the others have not been read yet.
     """
     last = max(originals, default=letter.last)
     records: list[Record] = []
@@ -91,7 +92,7 @@ def _size(key: bytes | None, value: bytes | None, head: Headers) -> int:
 
 
 def topic_problem(name: str, prefix: str, *, exists: bool, enabled: bool) -> str | None:
-    """Why a topic may not take dead letters, as a sentence for the person who can change that."""
+    """Why a topic cannot be the dead-letter topic, as a sentence for the operator."""
     if name.startswith(RESERVED_PREFIX):
         return f"dead-letter topic {name}: names that begin with __ are reserved"
     if prefix and not name.startswith(prefix):

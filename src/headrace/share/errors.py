@@ -4,7 +4,7 @@ from headrace.protocol.errors import ErrorCode
 
 
 class AcknowledgeError(Exception):
-    """An acknowledgement that does not fit what the partition knows; nothing has changed."""
+    """An acknowledgement that contradicts the state of the partition; nothing has changed."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The batches that were read for a share group, by their headers alone."""
+"""The batches that were read for a share group, located by their headers alone."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,21 +9,21 @@ from headrace.share.record_state import Acquired
 
 
 class FetchedBatch(NamedTuple):
-    """A whole batch and where it is in the buffer."""
+    """A whole batch and its position in the buffer."""
 
     position: int
     header: BatchHeader
 
 
 class AbortedTransaction(NamedTuple):
-    """As the log's index has it."""
+    """An aborted transaction in the log's index."""
 
     producer_id: int
     first_offset: int
 
 
 def whole_batches(records: Buffer) -> list[FetchedBatch]:
-    """The batches; a torn one at the end is left out."""
+    """The batches; an incomplete one at the end is skipped."""
     return [FetchedBatch(at, header) for at, header in headers(records, partial_tail=True)]
 
 
@@ -34,7 +34,7 @@ def offset_ranges(batches: Iterable[FetchedBatch]) -> list[tuple[int, int]]:
 def aborted_ranges(
     batches: Iterable[FetchedBatch], aborted: Iterable[AbortedTransaction]
 ) -> list[tuple[int, int]]:
-    """The batches that belong to transactions which were aborted."""
+    """The batches of aborted transactions."""
     waiting = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
     producers: set[int] = set()
     ranges = []

@@ -1,4 +1,4 @@
-"""Runs of offsets put together and taken apart."""
+"""Runs of offsets, merged and split."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from headrace.share.record_state import Acquired, StateBatch
 
 
 def add_run(acquired: list[Acquired], span: Span) -> None:
-    """Adds a run, joined to the last one where they touch and were delivered as often."""
+    """Adds a run; extends the last one if they touch and have the same delivery count."""
     if acquired and acquired[-1].last + 1 == span.first:
         before = acquired[-1]
         if before.deliveries == span.deliveries:
@@ -17,7 +17,7 @@ def add_run(acquired: list[Acquired], span: Span) -> None:
 
 
 def stored(spans: Iterable[Span]) -> tuple[StateBatch, ...]:
-    """What is stored for the runs: neighbours with the same state and count are one batch."""
+    """The stored batches of the runs: neighbours with the same state and count are one batch."""
     batches: list[StateBatch] = []
     for span in spans:
         batch = StateBatch(span.first, span.last, span.next_state, span.deliveries)

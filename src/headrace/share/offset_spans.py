@@ -21,12 +21,12 @@ class Span:
     state: RecordState
     deliveries: int
     width: int
-    """Records of the batch that the run was cut from: throttling halves that, not the rest."""
+    """Records of the batch that the run was split from: throttling halves that number."""
     member: str = ""
     deadline_ms: int = 0
-    """When the lock of an acquired run ends."""
+    """When the lock of an acquired run expires."""
     write: StateWrite | None = None
-    """The write that will give the run its `next_state`; until then nobody else may touch it."""
+    """The write that will set the run's `next_state`; until then the run cannot change."""
     next_state: RecordState = RecordState.AVAILABLE
     rejected: bool = False
     handed_over: bool = False
@@ -41,7 +41,7 @@ class Span:
         return self.state is RecordState.AVAILABLE
 
     def continues(self, earlier: "Span") -> bool:
-        """Whether both can be one run: what they hold will never be told apart again."""
+        """Whether both can be one run: their states will never differ again."""
         return self.state is earlier.state and self.state.is_final
 
 
@@ -84,7 +84,7 @@ class Spans:
         return found
 
     def cut(self, first: int, last: int) -> list[Span]:
-        """The runs from `first` to `last`, cut so that they end exactly there."""
+        """The runs from `first` to `last`, split so that they end exactly there."""
         self._cut_before(first)
         self._cut_before(last + 1)
         return self.overlapping(first, last)
@@ -100,12 +100,13 @@ class Spans:
             span.last = offset - 1
 
     def drop_before(self, offset: int) -> None:
-        """Forgets everything below `offset`."""
+        """Removes everything below `offset`."""
         self._cut_before(offset)
         del self._runs[: bisect_right(self._runs, offset - 1, key=_first)]
 
     def drop_final(self) -> int | None:
-        """Forgets the finished runs at the front; the offset after them, None if there are none."""
+        """Removes the finished runs at the front; returns the offset after them, None if there are
+        none."""
         done = 0
         for span in self._runs:
             if not span.state.is_final:

@@ -1,4 +1,4 @@
-"""What a share group knows of one record, and what a consumer may say about it."""
+"""The state of one record in a share group, and how a consumer may acknowledge it."""
 
 from enum import IntEnum
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class RecordState(IntEnum):
 
 
 class AcknowledgeType(IntEnum):
-    """What a consumer did with a record. A gap is an offset at which it found none."""
+    """How a consumer acknowledges a record. A gap is an offset without a record."""
 
     GAP = 0
     ACCEPT = 1
@@ -38,7 +38,7 @@ class Acknowledgement(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """Records that a member now holds; `deliveries` counts this one."""
+    """Records that a member acquired; `deliveries` counts this delivery."""
 
     first: int
     last: int
@@ -55,7 +55,7 @@ class StateBatch(NamedTuple):
 
 
 class RejectedRecord(NamedTuple):
-    """Records that were given up and must be copied before they may be archived."""
+    """Records that were given up and must be copied before they are archived."""
 
     first: int
     last: int

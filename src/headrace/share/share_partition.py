@@ -1,15 +1,17 @@
-"""One partition as one share group sees it: a window of records that are being delivered.
+"""One partition as one share group sees it: a window of records in delivery.
 
-The window starts at the first record that is not finished and ends after the last one that was
-ever handed out. Each offset in it is available, acquired by one member until a deadline,
-acknowledged, archiving or archived. Guarantees:
+The window starts at the first record that is not finished and ends after the last one that was ever
+delivered. Each offset in it is available, acquired by one member until a deadline, acknowledged,
+archiving or archived. Guarantees:
 
-- a record is held by at most one member, and what somebody decided about it stands only once it
-  is stored: until then the record is nobody's, and if storing fails it is the member's again;
-- a record is handed out until it is accepted, rejected or has used up its deliveries;
-- no new record is taken in while the window is as wide as the rules allow.
+- At most one member holds a record. A member's decision counts once it is stored: until then no
+member can get the record, and if storing fails the member holds it again.
 
-Callers must store every `StateWrite` they are given, in order, and report `committed` or `failed`.
+- A record is delivered until it is accepted, rejected or has used up its deliveries.
+
+- No new record enters the window while it is as wide as the rules allow.
+
+Callers must store every `StateWrite` that they get, in order, and report `committed` or `failed`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -46,7 +48,7 @@ class SharePartition:
     def __init__(
         self, rules: Callable[[], ShareRules], start_offset: int, batches: Iterable[StateBatch] = ()
     ) -> None:
-        """`batches` is what was stored; offsets that it leaves out were never decided about."""
+        """`batches` is the stored state; for other offsets there is no decision yet."""
         self._rules = rules
         self._spans = Spans()
         self._locks: list[tuple[int, int, int]] = []  # a heap of (deadline, first, last)
@@ -67,7 +69,7 @@ class SharePartition:
                 state = RecordState.AVAILABLE
             self._extend(batch.last, state, batch.deliveries, rejected=batch.deliveries < limit)
         self._may_have_free = True
-        self._advance()
+        self._advance_start_offset()
 
     def _extend(
         self, last: int, state: RecordState, deliveries: int, *, rejected: bool = False
@@ -79,7 +81,7 @@ class SharePartition:
             self._spans.append(span)
             self.end_offset = last + 1
 
-    # --- looking --------------------------------------------------------------------------------
+    # --- questions ------------------------------------------------------------------------------
 
     @property
     def in_flight(self) -> int:
@@ -88,11 +90,11 @@ class SharePartition:
 
     @property
     def complete_count(self) -> int:
-        """Finished records that others before them keep in the window."""
+        """Finished records that unfinished ones before them keep in the window."""
         return sum(span.size for span in self._spans if _ends_in(span).is_final)
 
     def next_fetch_offset(self) -> int:
-        """Where a reader should look next: the first free record, or the window's end."""
+        """The offset to fetch next: the first available record, or the window's end."""
         if self._may_have_free:
             for span in self._spans:
                 if span.is_free:
@@ -101,7 +103,7 @@ class SharePartition:
         return self.end_offset
 
     def can_acquire(self) -> bool:
-        """Whether a reader could get something, provided that the log has it."""
+        """Whether a member could acquire something, provided that the log has it."""
         return (
             self.next_fetch_offset() < self.end_offset or self.in_flight < self._rules().max_locks
         )
@@ -111,7 +113,7 @@ class SharePartition:
         return [StateBatch(s.first, s.last, s.state, s.deliveries) for s in self._spans]
 
     def holder(self, offset: int) -> str:
-        """Which member holds that record, "" if none."""
+        """The member that holds the record, "" if none."""
         for span in self._spans.overlapping(offset, offset):
             return span.member if span.state is RecordState.ACQUIRED else ""
         return ""
@@ -126,10 +128,10 @@ class SharePartition:
         take: BatchLimit,
         now_ms: int,
     ) -> list[Acquired]:
-        """Gives `member` records of the log's `batches` ((first, last) each).
+        """Acquires records of the log's `batches` ((first, last) each) for `member`.
 
-        They were read at `fetch_offset`. Free records of the window come first, then new ones.
-        Unless `take.strict`, whole batches are given, so that there may be more than
+        They were read at `fetch_offset`. Available records of the window come first, then new ones.
+        Unless `take.strict`, whole batches are acquired, so there may be more than
         `take.max_records`.
         """
         if not batches or take.max_records <= 0 or batches[-1][1] < self.start_offset:
@@ -144,13 +146,13 @@ class SharePartition:
         return acquired
 
     def _archive_missing(self, fetch_offset: int, base_offset: int) -> None:
-        """The log has nothing from `fetch_offset` to `base_offset`: compaction took it."""
+        """The log has no records from `fetch_offset` to `base_offset`: compaction removed them."""
         if fetch_offset >= base_offset:
             return
         for span in self._spans.cut(fetch_offset, base_offset - 1):
             if span.is_free:
                 span.state = RecordState.ARCHIVED
-        self._advance()
+        self._advance_start_offset()
 
     def _acquire_free(
         self,
@@ -160,7 +162,8 @@ class SharePartition:
         rules: ShareRules,
         now_ms: int,
     ) -> tuple[list[Acquired], bool]:
-        """Takes from the window; True if the delivery must stop there, because it is throttled."""
+        """Acquires from the window; True if the delivery must stop there because it is
+        throttled."""
         if not self._may_have_free:
             return [], False
         acquired: list[Acquired] = []
@@ -220,9 +223,9 @@ class SharePartition:
     def archive_aborted(
         self, member: str, acquired: list[Acquired], aborted: Iterable[tuple[int, int]]
     ) -> list[Acquired]:
-        """What is left of `acquired` without the records of aborted transactions.
+        """`acquired` without the records of aborted transactions.
 
-        Nothing is stored: whoever reads them again finds out again.
+        Nothing is stored: the next fetch of these records finds out again.
         """
         for first, last in aborted:
             for span in self._spans.cut(first, last):
@@ -234,7 +237,7 @@ class SharePartition:
                 for part in acquired
                 for start, stop in without(part.first, part.last, first, last)
             ]
-        self._advance()
+        self._advance_start_offset()
         return acquired
 
     # --- acknowledging --------------------------------------------------------------------------
@@ -242,7 +245,7 @@ class SharePartition:
     def acknowledge(
         self, member: str, acknowledgements: Sequence[Acknowledgement], now_ms: int
     ) -> StateWrite | None:
-        """Takes all of them or raises; None if there is nothing to store."""
+        """Accepts all of them or raises; None if there is nothing to store."""
         rules = self._rules()
         for acknowledgement in acknowledgements:
             self._check(member, acknowledgement, rules)
@@ -264,7 +267,7 @@ class SharePartition:
     def _check(self, member: str, acknowledgement: Acknowledgement, rules: ShareRules) -> None:
         first, last, kind = acknowledgement
         if last < self.start_offset:
-            return  # retention was faster
+            return  # retention has already deleted it
         if last >= self.end_offset:
             raise AcknowledgeError(
                 ErrorCode.INVALID_RECORD_STATE if not self._spans else ErrorCode.INVALID_REQUEST,
@@ -285,7 +288,7 @@ class SharePartition:
             raise AcknowledgeError(ErrorCode.INVALID_RECORD_STATE, reason)
 
     def release(self, member: str) -> StateWrite | None:
-        """Gives back everything that `member` holds: it has gone."""
+        """Releases everything that `member` holds: it has gone."""
         rules = self._rules()
         held = [
             span
@@ -299,7 +302,7 @@ class SharePartition:
     # --- locks ----------------------------------------------------------------------------------
 
     def next_deadline_ms(self) -> int | None:
-        """When the next lock ends, if there is one."""
+        """When the next lock expires, if there is one."""
         locks = self._locks
         while locks and not self._is_locked(*locks[0]):
             heappop(locks)
@@ -311,9 +314,9 @@ class SharePartition:
         )
 
     def expire(self, now_ms: int) -> StateWrite | None:
-        """Takes records back from members whose time is up.
+        """Releases records whose lock has expired.
 
-        This stands at once, also if it cannot be stored: the next leader would see no lock at all.
+        This counts at once, even if it cannot be stored: the next leader would see no lock at all.
         """
         rules = self._rules()
         ended: dict[int, Span] = {}  # each once: a write that failed puts a second lock in the heap
@@ -327,7 +330,7 @@ class SharePartition:
         write = self._write(expired)
         for span in expired:
             self._settle(span)
-        self._advance()
+        self._advance_start_offset()
         return write
 
     # --- storing --------------------------------------------------------------------------------
@@ -345,14 +348,14 @@ class SharePartition:
         return write
 
     def committed(self, write: StateWrite) -> None:
-        """`write` is stored: what it decided stands."""
+        """`write` is stored: its decisions count now."""
         for span in self._written_by(write):
             self._settle(span)
-        self._advance()
+        self._advance_start_offset()
         self._spans.merge()
 
     def failed(self, write: StateWrite) -> None:
-        """`write` is lost: the records are again whose they were, for the rest of their time."""
+        """`write` failed: its members hold the records again, for the rest of their locks."""
         for span in self._written_by(write):
             span.write = None
             if span.state is RecordState.ACQUIRED:
@@ -373,25 +376,25 @@ class SharePartition:
         if span.state is RecordState.AVAILABLE:
             self._may_have_free = True
 
-    def _advance(self) -> None:
-        """Moves the start over what is finished."""
+    def _advance_start_offset(self) -> None:
+        """Advances the start past finished records."""
         start = self._spans.drop_final()
         if start is not None:
             self.start_offset = start
 
     def move_start(self, log_start_offset: int) -> None:
-        """The log has nothing below that offset any more."""
+        """The log has deleted everything below that offset."""
         if log_start_offset <= self.start_offset:
             return
         self._spans.drop_before(log_start_offset)
         self.start_offset = log_start_offset
         self.end_offset = max(self.end_offset, log_start_offset)
-        self._advance()
+        self._advance_start_offset()
 
     # --- dead letters ---------------------------------------------------------------------------
 
     def take_dead_letters(self) -> list[RejectedRecord]:
-        """What must be copied to the dead-letter topic; each record is named once."""
+        """The records to copy to the dead-letter topic; each record is returned once."""
         waiting = [
             span
             for span in self._spans
@@ -404,7 +407,7 @@ class SharePartition:
     def copied(self, first: int, last: int) -> StateWrite | None:
         """The dead letters from `first` to `last` are written: the records may be archived.
 
-        To be said again if storing that failed.
+        To be called again if storing that failed.
         """
         spans = [
             span
@@ -417,7 +420,7 @@ class SharePartition:
 
 
 def _outcome(span: Span, kind: AcknowledgeType, rules: ShareRules) -> RecordState:
-    """The state that follows; a record that used up its deliveries is not offered again."""
+    """The next state; a record that has used up its deliveries is not delivered again."""
     state = _OUTCOMES[kind]
     if state is RecordState.AVAILABLE and span.deliveries >= rules.max_deliveries:
         state = RecordState.ARCHIVED

@@ -1,4 +1,4 @@
-"""The settings of a share group that its partitions obey; they may change at any time."""
+"""The settings of a share group for its partitions; they may change at any time."""
 
 from typing import NamedTuple
 

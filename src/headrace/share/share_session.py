@@ -1,7 +1,7 @@
-"""Share sessions: what each member of a share group reads from this broker.
+"""Share sessions: the partitions that each member of a share group reads from this broker.
 
-A request names only what has changed since the last one, and its epoch proves that both sides mean
-the same one. There is at most one session for a member, and a bounded number in all.
+A request has only the changes since the last one, and its epoch proves that both sides mean the
+same request. A member has at most one session, and the number of all sessions is bounded.
 """
 
 from collections.abc import Iterable
@@ -51,14 +51,14 @@ class ShareSession:
             self.partitions.pop(partition, None)
 
     def served(self, partition: SharedPartition) -> None:
-        """The member got records of it: the others come first now."""
+        """The member got records of the partition: the others come first now."""
         if partition in self.partitions:
             del self.partitions[partition]
             self.partitions[partition] = None
 
 
 class ShareFetchPlan(NamedTuple):
-    """What one request reads. The last one of a session reads nothing."""
+    """The partitions that one request reads. The last request of a session reads none."""
 
     partitions: list[SharedPartition]
     session: ShareSession | None = None
@@ -84,7 +84,7 @@ class ShareSessions:
         acknowledges: bool,
         limit: int,
     ) -> ShareFetchPlan:
-        """Opens, goes on with or prepares to close a session; raises ShareSessionError."""
+        """Opens, continues or prepares to close a session; raises ShareSessionError."""
         if epoch == INITIAL_EPOCH:
             if acknowledges:
                 raise ShareSessionError(
@@ -102,7 +102,7 @@ class ShareSessions:
         return ShareFetchPlan(list(session.partitions), session)
 
     def acknowledge(self, key: SessionKey, epoch: int) -> None:
-        """A request that acknowledges only; raises ShareSessionError."""
+        """A request with acknowledgements only; raises ShareSessionError."""
         if epoch == INITIAL_EPOCH:
             raise ShareSessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session = self._sessions.get(key)
@@ -115,7 +115,7 @@ class ShareSessions:
         return self._sessions.get(key)
 
     def close(self, key: SessionKey) -> ShareSession | None:
-        """Forgets the session; the one that was there."""
+        """Removes the session and returns it."""
         session = self._sessions.pop(key, None)
         if session is not None:
             left = self._members[key.group_id] - 1

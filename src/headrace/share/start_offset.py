@@ -1,4 +1,4 @@
-"""Where a share group starts to read a partition that it has not read yet."""
+"""The offset at which a share group starts to read a new partition."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ _UNITS_S: Final = (86_400, 3_600, 60, 1)
 
 
 def reset_age_ms(strategy: str) -> int | None:
-    """How old records may be under `by_duration:PnDTnHnMnS`; None for another strategy."""
+    """The maximum age of records under `by_duration:PnDTnHnMnS`; None for another strategy."""
     if not strategy.lower().startswith(_BY_DURATION):
         return None
     match = _DURATION.fullmatch(strategy[len(_BY_DURATION) :])

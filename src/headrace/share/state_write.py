@@ -1,4 +1,4 @@
-"""What a share partition asks to have stored."""
+"""A change that a share partition asks to store."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,10 @@ from headrace.share.record_state import StateBatch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateWrite:
-    """A change on its way to `__share_group_state`; each one is itself, whatever it holds."""
+    """A change for `__share_group_state`; compared by identity."""
 
     start_offset: int
     complete_count: int
-    """Offsets from the start on whose delivery is over; the lag leaves them out (KIP-1226)."""
+    """Offsets from the start on whose delivery is complete; the lag does not count them
+    (KIP-1226)."""
     batches: tuple[StateBatch, ...]

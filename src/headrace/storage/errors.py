@@ -1,7 +1,7 @@
-"""What can go wrong in storage: one family, each class with the Kafka error code it is answered by.
+"""The errors of the storage layer: one family, each class with its Kafka error code.
 
-Errors of the client's bytes leave the log as it was. Errors of the disk say whether trying again
-can help (`DiskFull`) or whether the directory is lost until an operator acts (`LogDirFailed`).
+Invalid bytes from a client leave the log unchanged. Disk errors say whether a retry can help
+(`DiskFull`) or whether the directory is offline until an operator acts (`LogDirFailed`).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class OffsetOutOfRange(StorageError):
 
 
 class CorruptMessage(StorageError):
-    """A batch's checksum or structure does not hold."""
+    """A batch's checksum or structure is wrong."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
@@ -47,7 +47,7 @@ class RecordListTooLarge(StorageError):
 
 @dataclass(frozen=True, slots=True)
 class RecordFault:
-    """One record that a broker refuses, by its place in the batch."""
+    """One record that the broker refuses, by its index in the batch."""
 
     index: int
     reason: str
@@ -74,7 +74,7 @@ class InvalidTimestamp(StorageError):
 
 
 class UnsupportedCompression(StorageError):
-    """The batch names a codec that nobody defined."""
+    """The batch has an unknown codec."""
 
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
@@ -116,18 +116,22 @@ class UnexpectedOffset(StorageError):
 
 
 class DiskError(StorageError):
-    """The disk did not do what was asked; nothing was appended."""
+    """An operation on the disk failed; nothing was appended."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
     @property
     def passes(self) -> bool:
-        """Whether it may go well another time, without anybody's help: no room, no descriptors."""
+        """Whether a retry may succeed without an operator: disk full, too many open files."""
         return type(self) in (DiskError, DiskFull)
 
 
 class DiskFull(DiskError):
-    """No space left: the log is as it was, and works again when there is room."""
+    """The disk is full: the log is unchanged, and works again when there is room."""
+
+    def __init__(self, reason: str, directory: str | None = None) -> None:
+        super().__init__(reason)
+        self.directory = directory
 
 
 class LogDirFailed(DiskError):
@@ -135,17 +139,17 @@ class LogDirFailed(DiskError):
 
 
 class LogCorrupt(DiskError):
-    """Bytes that were once safe on disk are damaged or gone; this log is offline, others go on."""
+    """Records that were safe on disk are damaged or missing; this log is offline."""
 
 
 class RecordsDamaged(DiskError):
-    """Some records of a log are damaged or gone: they are not served, all others are."""
+    """Some records of a log are damaged or missing: they are not served, all others are."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
 class CorruptIndex(DiskError):
-    """An index file is shorter than it was; opening the log again rebuilds it."""
+    """An index file is too short; opening the log again rebuilds it."""
 
 
 class LogDirLocked(DiskError):

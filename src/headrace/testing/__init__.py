@@ -1,9 +1,11 @@
-"""What tests of Kafka applications, and Headrace's own, are built from.
+"""Brokers and clusters for the tests of Kafka applications.
 
-`Broker` is a real broker in a thread, `Cluster` several of them that replicate; `Headrace` creates
-topics, produces, consumes and makes trouble for a test; `VirtualClock` is time that a test moves;
-`HeadraceTestCase` and `AsyncHeadraceTestCase` are for unittest, `factories` for pytest. Names load
-on first use, so that importing one part does not load the others.
+`Broker` is a real broker in a thread, and `Cluster` is several of them that replicate. `Headrace`
+is the helper of a test: it creates topics, produces, consumes and injects faults. `VirtualClock`
+is time that the test moves. `HeadraceTestCase` and `AsyncHeadraceTestCase` are for unittest,
+`factories` is for pytest.
+
+Each name is imported at first use, so that importing one part does not load the others.
 """
 
 from importlib import import_module

@@ -26,6 +26,7 @@ from headrace.cluster.settings import BrokerSettings
 from headrace.runtime import loop_factory
 from headrace.storage.errors import LogDirFailed
 from headrace.testing.lifetime import Lifetime
+from headrace.testing.setting_values import SettingValue, setting_texts
 from headrace.testing.virtual_clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -60,18 +61,23 @@ class NotRunning(RuntimeError):
 
 
 class Broker(Lifetime):
-    """One broker; a context manager in both kinds of code, or `start()` and `close()`.
+    """A real broker in a thread. Use it with `with`, `async with`, or `start()` and `close()`.
 
-    `settings` are broker settings by Kafka's names. `data` is a directory that outlives the
-    broker; without it there is a temporary one, kept over `restart()` and removed at the end.
-    With a `VirtualClock` for its `clock`, time passes when the test says so. `world` and `loops`
-    are for those who own the broker's surroundings, such as `Cluster`.
+    Args:
+        settings: Broker settings by Kafka's names: str, int, float or bool.
+        data: A directory that outlives the broker. Without it, the broker uses a temporary
+            directory, keeps it over `restart()` and removes it at the end.
+        port: The port to listen on; 0 means any free port.
+        clock: With a `VirtualClock`, time passes only when the test advances it.
+        random: The source of randomness.
+        world: For `Cluster`, which controls what a broker takes from outside.
+        loops: For `Cluster`; creates the broker's event loop.
     """
 
     def __init__(
         self,
         *,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
         data: Path | None = None,
         port: int = 0,
         clock: Clock | None = None,
@@ -79,7 +85,7 @@ class Broker(Lifetime):
         world: Environment | None = None,
         loops: LoopFactory | None = None,
     ) -> None:
-        self._settings = dict(settings or {})
+        self._settings = setting_texts(settings)
         self._data = data
         self._port = port
         self._clock = clock
@@ -94,7 +100,7 @@ class Broker(Lifetime):
     # --- life -----------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Returns when clients can connect; raises what kept the broker from starting."""
+        """Starts the broker and returns when clients can connect; raises any error of the start."""
         if self._serving is None:
             self._end("kill")
             running = _Running(self._make, self._loops)
@@ -107,29 +113,30 @@ class Broker(Lifetime):
         return self
 
     def stop(self) -> None:
-        """Stops as a signal would: answers what was accepted, flushes, writes the marker."""
+        """Stops as after SIGTERM: answers accepted requests, flushes, writes the clean-shutdown
+        marker."""
         self._end("stop")
 
     def kill(self) -> None:
-        """Ends without a word, as a crash would: the next start has to recover the logs."""
+        """Ends as in a crash. The next start recovers the logs."""
         self._end("kill")
 
     def pause(self) -> None:
-        """Stands still, as with SIGSTOP: keeps its connections, and says nothing to anybody."""
+        """Suspends the broker as SIGSTOP does: it keeps its connections and answers nothing."""
         self._expect_running().pause()
 
     def resume(self) -> None:
-        """Goes on where it stood still; no matter if it did not."""
+        """Continues after `pause()`. Does nothing if the broker is not paused."""
         if self._serving is not None:
             self._serving.resume()
 
     def restart(self) -> Self:
-        """Stops if need be and starts again with the same data on the same port."""
+        """Stops the broker if it runs, and starts it with the same data on the same port."""
         self.stop()
         return self.start()
 
     def close(self) -> None:
-        """Stops and removes what was temporary."""
+        """Stops the broker and removes its temporary directory."""
         if "headrace" in self.__dict__:
             self.headrace.close()
             del self.headrace
@@ -144,7 +151,7 @@ class Broker(Lifetime):
 
     @cached_property
     def headrace(self) -> "Headrace":
-        """The helper for tests: topics, records, groups, trouble."""
+        """The helper for tests: topics, records, groups, faults."""
         from headrace.testing.helper import Headrace
 
         return Headrace(self)
@@ -157,46 +164,47 @@ class Broker(Lifetime):
         return Trouble(self)
 
     def ready(self) -> None:
-        """Runs, also if a test has stopped it, and without trouble that waits for requests."""
+        """Starts the broker if it is stopped, and removes pending faults."""
         if "trouble" in self.__dict__:
             self.trouble.clear()
         self.start()
 
     @property
     def clock(self) -> VirtualClock:
-        """The clock that it was made with; raises TypeError if nobody can move that."""
+        """The broker's `VirtualClock`; raises TypeError if the broker has another clock."""
         if not isinstance(self._clock, VirtualClock):
             msg = "the broker runs on the machine's clock; make it with clock=VirtualClock()"
             raise TypeError(msg)
         return self._clock
 
     def on_loop(self, call: Callable[[], T]) -> T:
-        """The result of `call`, made on the broker's own loop; right here while it is stopped."""
+        """Runs `call` on the broker's event loop and returns its result; runs here if stopped."""
         return call() if self._serving is None else self._serving.on_loop(call)
 
     @property
     def node(self) -> Node | None:
-        """The broker inside, for use on its loop; None while it is stopped."""
+        """The broker object, for use on its event loop; None while the broker is stopped."""
         return None if self._serving is None else self._serving.broker
 
     # --- what a test wants to know --------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
+        """Whether the broker serves clients."""
         return self._serving is not None
 
     @property
     def failure(self) -> LogDirFailed | None:
-        """Why it ended by itself; None if it did not, and after the next start or stop."""
+        """Why the broker stopped by itself; None if it did not. Reset by the next start or stop."""
         return None if self._running is None else self._running.failure
 
     def now_ms(self) -> int:
-        """The time on the broker's clock, which it stamps records with."""
+        """The time of the broker's clock in Unix milliseconds; timestamps of records use it."""
         return (self._clock or SystemClock()).wall_ms()
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients want to be given; also right for a broker that will restart."""
+        """The address for clients. It stays the same over a restart."""
         if not self._port:
             msg = "the broker has no port yet: use it as a context manager, or call start()"
             raise NotRunning(msg)
@@ -204,11 +212,12 @@ class Broker(Lifetime):
 
     @property
     def port(self) -> int:
+        """The port that the broker listens on."""
         return int(self.bootstrap_servers.rpartition(":")[2])
 
     @property
     def data(self) -> Path:
-        """The directory with the logs."""
+        """The data directory."""
         if self._data is not None:
             return self._data
         if self._temporary is None:

@@ -21,6 +21,7 @@ from headrace.testing.broker import Broker
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.lifetime import Lifetime
 from headrace.testing.network_links import NetworkLinks
+from headrace.testing.setting_values import SettingValue, setting_texts
 from headrace.testing.shared_store import SESSION_TIMEOUT_S, SharedStore
 from headrace.testing.slow_files import SlowFiles
 
@@ -39,18 +40,23 @@ class NoSuchBroker(KeyError):
 
 
 class Cluster(Lifetime):
-    """Brokers 1 to `brokers`; a context manager in both kinds of code, or `start()` and `close()`.
+    """Brokers 1 to `brokers` in one process. Use it with `with`, or `start()` and `close()`.
 
-    `settings` are broker settings by Kafka's names, for all of them. New topics have three
-    replicas, of which two must be in sync, or as many as there are brokers for. With `racks`, one
-    for each broker, replicas are spread over them and consumers may read from their own.
+    New topics have three replicas, of which two must be in sync; with fewer brokers, fewer.
+
+    Args:
+        brokers: The number of brokers.
+        settings: Settings of all brokers by Kafka's names.
+        racks: One rack for each broker. Replicas are spread over racks, and consumers may read
+            from their own.
+        session_timeout_s: How long a silent broker stays a member of the cluster.
     """
 
     def __init__(
         self,
         brokers: int = 3,
         *,
-        settings: Mapping[str, str] | None = None,
+        settings: Mapping[str, SettingValue] | None = None,
         racks: tuple[str, ...] = (),
         session_timeout_s: float = SESSION_TIMEOUT_S,
     ) -> None:
@@ -59,7 +65,7 @@ class Cluster(Lifetime):
         if racks and len(racks) != brokers:
             raise ValueError("name a rack for each broker, or none")
         self._size = brokers
-        self._settings = dict(settings or {})
+        self._settings = setting_texts(settings)
         self._racks = racks
         self._session_timeout_s = session_timeout_s
         self._store: SharedStore | None = None
@@ -73,7 +79,7 @@ class Cluster(Lifetime):
     # --- life -----------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Returns when all brokers serve and one of them is controller."""
+        """Starts all brokers and returns when they serve and one of them is controller."""
         if self._store is None:
             self._store = SharedStore(self._session_timeout_s)
             self._temporary = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
@@ -83,7 +89,7 @@ class Cluster(Lifetime):
         return self
 
     def close(self) -> None:
-        """Ends all brokers, as a crash would, and removes what they kept."""
+        """Ends all brokers as in a crash and removes their data."""
         with ExitStack() as closing:
             if self._temporary is not None:
                 closing.callback(self._temporary.cleanup)
@@ -98,7 +104,7 @@ class Cluster(Lifetime):
         self.brokers = {}
 
     def ready(self) -> None:
-        """Every broker runs, hears the others, and has no trouble in store."""
+        """Starts stopped brokers, reconnects all, and removes pending faults."""
         self.heal()
         for broker_id, broker in self.brokers.items():
             self.slow_disk(broker_id, 0.0)
@@ -147,38 +153,38 @@ class Cluster(Lifetime):
     # --- what a test does to it -----------------------------------------------------------------
 
     def kill(self, broker_id: int) -> None:
-        """Ends it without a word, as kill -9 does; its data stays for `restart`."""
+        """Ends a broker as `kill -9` does. Its data stays for `restart`."""
         self._known(broker_id).kill()
         self._paused.discard(broker_id)
         self._shared.silence(broker_id)
 
     def stop(self, broker_id: int) -> None:
-        """Stops it as a signal would: what it leads is handed over first."""
+        """Stops a broker as SIGTERM does: its leaders move first."""
         self.resume(broker_id)
         self._known(broker_id).stop()
 
     def restart(self, broker_id: int) -> None:
-        """Starts it again on its data and its port; stops it first if it runs."""
+        """Starts a broker again on its data and its port; stops it first if it runs."""
         self.stop(broker_id)
         self.brokers[broker_id].start()
 
     def pause(self, broker_id: int) -> None:
-        """It stands still, as with SIGSTOP, and loses its session after a while."""
+        """Suspends a broker as SIGSTOP does. It loses its session after the session timeout."""
         self._known(broker_id).pause()
         self._paused.add(broker_id)
         self._shared.silence(broker_id)
 
     def resume(self, broker_id: int) -> None:
-        """It goes on, and may not have noticed anything."""
+        """Continues a paused broker."""
         self._known(broker_id).resume()
         if broker_id in self._paused:
             self._paused.discard(broker_id)
             self._shared.hear(broker_id)
 
     def partition(self, broker_id: int, *others: int) -> None:
-        """Cuts it off from these brokers; from all, and from the store, where none are named.
+        """Disconnects a broker from `others`; without `others`, from all brokers and the store.
 
-        A cut link is silent. Clients still reach every broker.
+        Packets are dropped silently. Clients still reach every broker.
         """
         self._known(broker_id)
         cut_from = others or tuple(other for other in self.brokers if other != broker_id)
@@ -187,18 +193,18 @@ class Cluster(Lifetime):
             self._shared.cut_off(broker_id)
 
     def heal(self) -> None:
-        """Everybody hears everybody again."""
+        """Reconnects all brokers."""
         self._links.heal()
         for broker_id in self.brokers:
             if broker_id not in self._paused and self.brokers[broker_id].is_running:
                 self._shared.hear(broker_id)
 
     def slow_disk(self, broker_id: int, seconds: float) -> None:
-        """Each of its writes and flushes takes so much longer; 0 ends that."""
+        """Makes each write and flush of a broker slower by `seconds`; 0 ends that."""
         self._disks[self._checked(broker_id)].delay_s = seconds
 
     def add(self) -> int:
-        """One more broker joins; its id. It has no partitions until some are moved to it."""
+        """Starts one more broker and returns its id. It has no partitions yet."""
         broker_id = max(self.brokers) + 1
         self._begin(broker_id)
         return broker_id
@@ -207,12 +213,12 @@ class Cluster(Lifetime):
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients want to be given."""
+        """The addresses for clients."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     @property
     def controller(self) -> int | None:
-        """The broker that is controller; None while one is being elected."""
+        """The id of the controller; None during an election."""
         for broker_id, broker in self.brokers.items():
             node = broker.node
             if node is not None and broker_id not in self._paused and node.is_controller:
@@ -220,12 +226,14 @@ class Cluster(Lifetime):
         return None
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads the partition; waits for one while there is none."""
+        """The id of the broker that leads the partition; waits during an election."""
         return self.headrace.leader(topic, partition)
 
     def wait_until_healthy(self, *, timeout_s: float = HEALTHY_TIMEOUT_S) -> None:
-        """Returns when every broker that runs is in the cluster, every replica of theirs in sync,
-        and what one of them knows all know; raises `DeadlineMissed`."""
+        """Returns when the running brokers are in the cluster and agree, with all replicas in sync.
+
+        Raises `DeadlineMissed`.
+        """
         deadline = time.monotonic() + timeout_s
         self.headrace.wait_until_healthy(self._serving(), timeout_s=timeout_s)
         left_s = deadline - time.monotonic()
@@ -251,14 +259,16 @@ class Cluster(Lifetime):
 
     @property
     def trouble(self) -> "Trouble":
+        """Not available: each of `brokers` has its own `trouble`."""
         self._refuse("trouble", "cluster.brokers[1].trouble is one broker's")
 
     @property
     def clock(self) -> "VirtualClock":
+        """Not available: a cluster uses the machine's clock."""
         self._refuse("a clock that tests move", "a Broker may have one")
 
     def now_ms(self) -> int:
-        """The machine's time."""
+        """The machine's time in Unix milliseconds."""
         return time.time_ns() // 1_000_000
 
     def _refuse(self, what: str, instead: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Makes fixtures for pytest, where the ones that the plugin brings are not the right ones.
+"""Factories of pytest fixtures, for other settings than those of the plugin's own fixtures.
 
 from headrace.testing import factories
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.testing.cluster import Cluster
     from headrace.testing.external import ExternalBroker
     from headrace.testing.helper import Headrace
+    from headrace.testing.setting_values import SettingValue
 
 BOOTSTRAP: Final = "HEADRACE_BOOTSTRAP"
 
@@ -24,24 +25,28 @@ BOOTSTRAP: Final = "HEADRACE_BOOTSTRAP"
 def headrace_proc(
     *,
     port: int | Callable[[pytest.Config], int] = 0,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, "SettingValue"] | None = None,
     virtual_clock: bool = False,
 ) -> "Callable[..., Iterator[Broker]]":
-    """A session's broker, one for each worker of pytest-xdist.
+    """A session fixture: a broker, one for each worker of pytest-xdist.
 
-    `settings` are added to those of the ini file. A `port` other than 0 is for a single process;
-    the plugin's own fixture takes `configured_port`.
+    Args:
+        port: The port, or a function that chooses it. A fixed port works in one process only.
+        settings: Broker settings by Kafka's names, added to those of the ini file.
+        virtual_clock: Whether the broker's time passes only when a test advances it.
     """
 
     @pytest.fixture(scope="session")
     def proc(request: pytest.FixtureRequest) -> "Iterator[Broker]":
+        """A Kafka-compatible broker for the whole session (`headrace.testing.Broker`)."""
         from headrace.testing.broker import Broker
         from headrace.testing.defaults import TEST_SETTINGS
+        from headrace.testing.setting_values import setting_texts
         from headrace.testing.virtual_clock import VirtualClock
 
         config = request.config
         with Broker(
-            settings=TEST_SETTINGS | _ini_settings(config) | dict(settings or {}),
+            settings=TEST_SETTINGS | _ini_settings(config) | setting_texts(settings),
             port=port if isinstance(port, int) else port(config),
             clock=VirtualClock() if virtual_clock else None,
         ) as broker:
@@ -53,10 +58,11 @@ def headrace_proc(
 def headrace_noproc(
     *, bootstrap_servers: str | None = None
 ) -> "Callable[..., Iterator[ExternalBroker]]":
-    """A broker that runs already: as given, or by HEADRACE_BOOTSTRAP or `headrace_bootstrap`."""
+    """A session fixture: a running broker, given here, by HEADRACE_BOOTSTRAP or in the ini file."""
 
     @pytest.fixture(scope="session")
     def noproc(request: pytest.FixtureRequest) -> "Iterator[ExternalBroker]":
+        """A broker that already runs, at `HEADRACE_BOOTSTRAP`."""
         from headrace.testing.external import ExternalBroker
 
         servers = (
@@ -78,10 +84,12 @@ def headrace_noproc(
 
 
 def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace]]":
-    """A test's helper for the broker of that fixture; cleans up behind the test."""
+    """A function fixture: the helper for the broker of fixture `process`. It cleans up after the
+    test."""
 
     @pytest.fixture
     def helper(request: pytest.FixtureRequest) -> "Iterator[Headrace]":
+        """A helper for one test: creates topics, produces, consumes, injects faults."""
         broker: Broker | ExternalBroker = request.getfixturevalue(process)
         helper = broker.headrace
         helper.begin()
@@ -94,16 +102,24 @@ def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace
 def headrace_cluster_proc(
     *,
     brokers: int = 3,
-    settings: Mapping[str, str] | None = None,
+    settings: Mapping[str, "SettingValue"] | None = None,
     racks: tuple[str, ...] = (),
 ) -> "Callable[..., Iterator[Cluster]]":
-    """A session's cluster, one for each worker of pytest-xdist."""
+    """A session fixture: a cluster, one for each worker of pytest-xdist.
+
+    Args:
+        brokers: The number of brokers.
+        settings: Settings of all brokers by Kafka's names, added to those of the ini file.
+        racks: One rack for each broker.
+    """
 
     @pytest.fixture(scope="session")
     def proc(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+        """A cluster for the whole session (`headrace.testing.Cluster`)."""
         from headrace.testing.cluster import Cluster
+        from headrace.testing.setting_values import setting_texts
 
-        chosen = _ini_settings(request.config) | dict(settings or {})
+        chosen = _ini_settings(request.config) | setting_texts(settings)
         with Cluster(brokers, settings=chosen, racks=racks) as cluster:
             yield cluster
 
@@ -111,10 +127,11 @@ def headrace_cluster_proc(
 
 
 def headrace_cluster(process: str = "headrace_cluster_proc") -> "Callable[..., Iterator[Cluster]]":
-    """A test's cluster: all brokers run at its start, and its topics go at its end."""
+    """A function fixture: the cluster of fixture `process`, empty and with all brokers running."""
 
     @pytest.fixture
     def cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+        """A cluster for one test, empty and with all brokers running."""
         found: Cluster = request.getfixturevalue(process)
         found.headrace.begin()
         yield found
@@ -124,7 +141,7 @@ def headrace_cluster(process: str = "headrace_cluster_proc") -> "Callable[..., I
 
 
 def configured_port(config: pytest.Config) -> int:
-    """The port by `--headrace-port` or the ini file; workers of pytest-xdist take the next ones."""
+    """The port of `--headrace-port` or the ini file; workers of pytest-xdist take the next ones."""
     option = config.getoption("headrace_port")
     first = int(config.getini("headrace_port") or 0) if option is None else int(option)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")

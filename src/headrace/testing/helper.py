@@ -1,8 +1,8 @@
-"""`Headrace`: what a test of a Kafka application does beside the application's own clients.
+"""`Headrace`, the helper for the tests of a Kafka application.
 
-Everything goes over the wire, so it works against any cluster; `trouble` and `clock` need a broker
-of `headrace.testing`. Methods block, each no longer than its `timeout_s`; `aio` has the same for
-asyncio.
+The helper speaks Kafka's protocol, so it works with any cluster; `trouble` and `clock` need a
+broker of `headrace.testing`. Its methods block for at most `timeout_s`; `aio` has the same methods
+as coroutines.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ class HelperBroker(Protocol):
 
 
 class Headrace:
-    """A helper for the tests of one broker; `close` ends its connections."""
+    """The helper for the tests of one broker or cluster."""
 
     def __init__(self, broker: HelperBroker) -> None:
         self.broker = broker
@@ -72,19 +72,20 @@ class Headrace:
     # --- life -----------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """A test begins: what is there now will be left alone."""
+        """Begins a test: `clean` will leave the topics and groups that exist now alone."""
         self.broker.ready()
         self._turns.clear()
         self._inventory = self._call(lambda client: take_inventory(client, TIMEOUT_S))
 
     def clean(self) -> None:
-        """Deletes the topics and groups made since `begin`; takes back trouble that waits."""
+        """Deletes the topics and groups created since `begin`, and removes pending faults."""
         self.broker.ready()
         before, self._inventory = self._inventory, None
         if before is not None:
             self._call(lambda client: clean(client, before, TIMEOUT_S))
 
     def close(self) -> None:
+        """Closes the helper's connections."""
         self._thread.close()
 
     def _call(self, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
@@ -92,7 +93,7 @@ class Headrace:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients want to be given."""
+        """The addresses for clients."""
         return self.broker.bootstrap_servers
 
     @property
@@ -102,12 +103,12 @@ class Headrace:
 
     @property
     def clock(self) -> "VirtualClock":
-        """The broker's time, where the test owns it."""
+        """The broker's `VirtualClock`."""
         return self.broker.clock
 
     @cached_property
     def aio(self) -> "AsyncHeadrace":
-        """The same methods for asyncio."""
+        """The same methods as coroutines."""
         from headrace.testing.async_helper import AsyncHeadrace
 
         return AsyncHeadrace(self)
@@ -122,7 +123,8 @@ class Headrace:
         configs: Mapping[str, object] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> str:
-        """Its name, which is a new one unless it is given; raises `RequestRefused`."""
+        """Creates a topic and returns its name, a new one if none is given; raises
+        `RequestRefused`."""
         chosen = name or f"topic-{uuid.uuid4().hex[:12]}"
         settings = {key: str(value) for key, value in (configs or {}).items()}
         topic = NewTopic(chosen, partitions, configs=settings)
@@ -133,14 +135,14 @@ class Headrace:
         return chosen
 
     def topics(self, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
-        """How many partitions each topic has; without the broker's own."""
+        """The number of partitions of each topic, without internal topics."""
         found = self._call(lambda client: list_topics(client, timeout_s=timeout_s))
         return {topic.name: len(topic.partitions) for topic in found if not topic.is_internal}
 
     # --- brokers --------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_S) -> int:
-        """The id of the broker that leads; waits while there is none. Raises `DeadlineMissed`."""
+        """The id of the broker that leads; waits during an election. Raises `DeadlineMissed`."""
 
         async def ask(client: ClusterClient) -> int | None:
             info = (await client.refresh([topic], timeout_s=timeout_s)).topic(topic)
@@ -153,8 +155,10 @@ class Headrace:
     def wait_until_healthy(
         self, brokers: Collection[int] | None = None, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """Returns when these brokers, and no others, are in the cluster, with a controller, and
-        all of their replicas in sync; without `brokers`, whoever is there now."""
+        """Returns when exactly these brokers are in the cluster, with a controller, all in sync.
+
+        Without `brokers`, it means the brokers that are there now.
+        """
 
         async def ask(client: ClusterClient) -> bool:
             cluster = await describe_cluster(client, timeout_s=timeout_s)
@@ -184,15 +188,19 @@ class Headrace:
         timestamp_ms: int | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> list[Written]:
-        """Writes a record for each value, acknowledged by all replicas.
+        """Writes a record for each value, acknowledged by all replicas; returns their positions.
 
-        A topic that does not exist is made. A key decides about the partition as in Java clients;
-        records without one go to the partitions in turn. Raises `RequestRefused`.
+        The topic is created if it does not exist. A key chooses the partition as in Java clients;
+        records without a key go to the partitions in turn. Raises `RequestRefused`, and
+        TypeError for a value that is neither bytes nor str.
         """
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         stamp_ms = self.broker.now_ms() if timestamp_ms is None else timestamp_ms
-        encoded = tuple((name, _bytes(value)) for name, value in pairs)
-        records = [RecordToWrite(_bytes(value), _bytes(key), encoded, stamp_ms) for value in values]
+        encoded = tuple((name, _bytes(value, f"header {name!r}")) for name, value in pairs)
+        key_bytes = _bytes(key, "key")
+        records = [
+            RecordToWrite(_bytes(value, "value"), key_bytes, encoded, stamp_ms) for value in values
+        ]
         return self._call(
             lambda client: self._produce(client, topic, records, partition, timeout_s)
         )
@@ -250,11 +258,11 @@ class Headrace:
         read_committed: bool = False,
         timeout_s: float = RECORDS_S,
     ) -> list[ReceivedRecord]:
-        """The first `count` records, waited for; without a count all that is there now.
+        """Waits for the first `count` records and returns them; without a count, all records.
 
-        Reads partitions from `from_offset`, without a group: no position is kept, and no test's
-        consumers are disturbed. Waits for the topic too. Raises `DeadlineMissed`, which is an
-        AssertionError and says what did come.
+        Reads partitions from `from_offset` without a group, so it stores no position and does not
+        disturb your consumers. It also waits for the topic. Raises `DeadlineMissed`, an
+        AssertionError that shows the records that did come.
         """
         wanted = ReadRequest(topic, count, partition, from_offset, read_committed, timeout_s)
         return self._call(lambda client: consumer.consume(client, wanted))
@@ -271,7 +279,7 @@ class Headrace:
     def describe_group(
         self, group: str, *, timeout_s: float = TIMEOUT_S
     ) -> GroupDescription | None:
-        """Its state and members, whatever its kind; None if there is none."""
+        """The state and the members of a group of any type; None if it does not exist."""
         return self._call(
             lambda client: group_eviction.describe(client, group, timeout_s=timeout_s)
         )
@@ -289,10 +297,10 @@ class Headrace:
     def lag(
         self, group: str, topic: str | None = None, *, timeout_s: float = TIMEOUT_S
     ) -> dict[TopicPartition, int]:
-        """How many records each partition has behind the group's position.
+        """The number of records after the group's position, by partition.
 
-        Of all partitions with a position; with `topic` of all of that topic's, where one without
-        a position counts from its start.
+        Covers all partitions with a position. With `topic`, it covers all partitions of that
+        topic; a partition without a position counts from its start.
         """
         return self._call(lambda client: self._lag(client, group, topic, timeout_s))
 
@@ -316,7 +324,7 @@ class Headrace:
     def wait_for_lag(
         self, group: str, topic: str, *, at_most: int = 0, timeout_s: float = RECORDS_S
     ) -> None:
-        """Returns when the group has at most so much left of the topic; raises
+        """Returns when the group's lag in the topic is at most `at_most`; raises
         `DeadlineMissed`."""
 
         def lag() -> str:
@@ -330,7 +338,7 @@ class Headrace:
     def wait_for(
         self, condition: Callable[[], T | None], what: str, *, timeout_s: float = RECORDS_S
     ) -> T:
-        """The first true value of `condition`; raises `DeadlineMissed` with `what`."""
+        """Returns the first true value of `condition`; raises `DeadlineMissed` with `what`."""
         deadline = time.monotonic() + timeout_s
         while True:
             value = condition()
@@ -343,7 +351,7 @@ class Headrace:
     # --- trouble over the wire ------------------------------------------------------------------
 
     def fence_producer(self, transactional_id: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Aborts its transaction, if one is open, and shuts it out: its next request fails."""
+        """Aborts the producer's open transaction and fences it: its next request fails."""
         from headrace.client.transactions import fence
 
         self._call(lambda client: fence(client, transactional_id, timeout_s=timeout_s))
@@ -351,7 +359,7 @@ class Headrace:
     def transaction(
         self, transactional_id: str, *, timeout_s: float = TIMEOUT_S
     ) -> "TransactionDescription | None":
-        """The state of a transactional id; None if nobody has used it."""
+        """The state of a transactional id; None if the id has not been used."""
         from headrace.client.transactions import describe_transaction
 
         found = self._call(
@@ -360,10 +368,10 @@ class Headrace:
         return None if isinstance(found, Refusal) else found
 
     def force_rebalance(self, group: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """The group begins a rebalance.
+        """Starts a rebalance of the group.
 
-        Members of a classic group are called to join again. In the newer protocols only what must
-        move moves, so there all members are put out, as if their sessions had expired.
+        Members of a classic group must join again. In the newer protocols only necessary moves
+        happen, so there all members are removed, as if their sessions had expired.
         """
         self._call(
             lambda client: group_eviction.rebalance(
@@ -374,8 +382,10 @@ class Headrace:
     def expire_session(
         self, group: str, member_id: str | None = None, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """The member, or every one, is put out of the group, as if nothing had been heard of it;
-        it finds out with its next heartbeat."""
+        """Removes a member, or all members, as if the session had expired.
+
+        The member learns of it with its next heartbeat.
+        """
         self._call(lambda client: self._expire(client, group, member_id, timeout_s))
 
     async def _expire(
@@ -393,5 +403,10 @@ class Headrace:
         await group_eviction.remove_members(client, found, members, timeout_s=timeout_s)
 
 
-def _bytes(text: Text | None) -> bytes | None:
-    return text.encode() if isinstance(text, str) else text
+def _bytes(text: object, what: str) -> bytes | None:
+    if isinstance(text, str):
+        return text.encode()
+    if text is None or isinstance(text, bytes | bytearray | memoryview):
+        return None if text is None else bytes(text)
+    hint = "json.dumps(...)" if isinstance(text, dict | list) else "str(...)"
+    raise TypeError(f"{what} is a {type(text).__name__}: pass bytes, str or None, e.g. {hint}")

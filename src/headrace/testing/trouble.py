@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast
 
 from headrace.broker.fetch.fetch_session import FetchSession
-from headrace.broker.network.connection import Connection, Held, Parts, Pipelined, Serial
+from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.broker.network.dispatch import HANDLERS, Context, encode
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.error_answers import error_answer, has_place_for
@@ -34,7 +34,7 @@ WAIT_S: Final = 30.0
 MESSAGE: Final = "a test wants this request to fail"
 _CODES: Final = {int(code): code for code in ErrorCode}
 
-Sent = Parts | Pipelined | Serial | Held | None
+Sent = Parts | Pipelined | Serial | None
 Api = str | int
 Error = ErrorCode | str | int
 
@@ -56,7 +56,7 @@ class Runs(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """Something that will happen to the next requests of one API."""
+    """A fault for the next requests of one API."""
 
     api: ApiKey
     left: int
@@ -71,7 +71,7 @@ class Fault:
         self._used_up = threading.Event()
 
     def wait(self, timeout_s: float = WAIT_S) -> None:
-        """Returns when it has met all its requests; raises TimeoutError."""
+        """Returns when all its requests have come; raises TimeoutError."""
         if not self._used_up.wait(timeout_s):
             msg = f"{self.left} more requests of {APIS[self.api].name} did not come"
             raise TimeoutError(f"{msg} within {timeout_s:g} s")
@@ -114,7 +114,7 @@ class _Request:
 
 
 class Trouble:
-    """The faults of one broker; they survive its restarts."""
+    """The faults of one broker. They survive its restarts."""
 
     def __init__(self, broker: Runs) -> None:
         self._broker = broker
@@ -126,7 +126,7 @@ class Trouble:
     def fail(
         self, api: Api, error: Error, *, times: int = 1, client_id: str | None = None
     ) -> Fault:
-        """The next `times` requests are not carried out, and answered with `error`."""
+        """Answers the next `times` requests with `error`, without carrying them out."""
         key, code = _api(api), _code(error)
         if not has_place_for(APIS[key]):
             msg = f"{APIS[key].name} has no error code"
@@ -136,8 +136,10 @@ class Trouble:
     def delay(
         self, api: Api, seconds: float, *, times: int = 1, client_id: str | None = None
     ) -> Fault:
-        """The next `times` requests are carried out only after so many real seconds; those
-        behind them on the same connection wait too, as they do for a slow broker."""
+        """Carries out the next `times` requests only after `seconds` of real time.
+
+        Requests behind them on the same connection wait, too, as for a slow broker.
+        """
         return self._add(_api(api), times, client_id, lambda request: _delay(request, seconds))
 
     def drop(
@@ -148,13 +150,16 @@ class Trouble:
         carried_out: bool = False,
         client_id: str | None = None,
     ) -> Fault:
-        """The next `times` requests end their connection, unread, or with `carried_out` in place
-        of the answer: the client cannot know whether it was."""
+        """Ends the connection of the next `times` requests.
+
+        They are not carried out. With `carried_out`, they are, and only the response is lost, so
+        that the client cannot know.
+        """
         act = _drop_answer if carried_out else _drop
         return self._add(_api(api), times, client_id, act)
 
     def drop_connections(self) -> None:
-        """Ends every connection at once."""
+        """Ends all connections now."""
 
         def drop() -> None:
             if self._broker.node is not None:
@@ -163,7 +168,7 @@ class Trouble:
         self._broker.on_loop(drop)
 
     def clear(self) -> None:
-        """Takes back what has not happened yet."""
+        """Removes all faults that have not happened."""
         self._change(self._faults.clear)
 
     # --- inside ---------------------------------------------------------------------------------
@@ -200,10 +205,12 @@ class Trouble:
     def _route(self, node: "Node") -> None:
         """Leads requests through here exactly while there are faults."""
         if self._faults and self._go_on is None:
+            node.server.allow_fast_paths(allowed=False)
             self._go_on = node.server.dispatch
             node.server.dispatch = lambda connection, frame: self._dispatch(node, connection, frame)
         elif not self._faults and self._go_on is not None:
             node.server.dispatch = self._go_on
+            node.server.allow_fast_paths(allowed=True)
             self._go_on = None
 
     def _dispatch(self, node: "Node", connection: Connection, frame: memoryview) -> Sent:
@@ -325,7 +332,6 @@ async def _carried_out(request: _Request) -> Parts | None:
         return sent.encode(await sent.future)
     if isinstance(sent, Serial):
         return sent.encode(await sent.coroutine)
-    assert not isinstance(sent, Held), "on a connection that waits no shortcut is taken"
     return sent
 
 

@@ -12,13 +12,14 @@ from typing import ClassVar
 from headrace.testing.broker import Broker
 from headrace.testing.defaults import TEST_SETTINGS
 from headrace.testing.helper import Headrace
+from headrace.testing.setting_values import SettingValue, setting_texts
 from headrace.testing.virtual_clock import VirtualClock
 
 
 class _WithBroker(unittest.TestCase):
-    """What both kinds of test cases share."""
+    """The common part of both test case classes."""
 
-    settings: ClassVar[Mapping[str, str]] = {}
+    settings: ClassVar[Mapping[str, SettingValue]] = {}
     """Broker settings by Kafka's names."""
     virtual_clock: ClassVar[bool] = False
     """Whether time passes only by `self.headrace.clock.advance`."""
@@ -29,7 +30,7 @@ class _WithBroker(unittest.TestCase):
     def setUpClass(cls) -> None:
         super().setUpClass()
         cls.broker = Broker(
-            settings=TEST_SETTINGS | dict(cls.settings),
+            settings=TEST_SETTINGS | setting_texts(cls.settings),
             clock=VirtualClock() if cls.virtual_clock else None,
         )
         cls.enterClassContext(cls.broker)
@@ -42,8 +43,8 @@ class _WithBroker(unittest.TestCase):
 
 
 class HeadraceTestCase(_WithBroker):
-    """`self.headrace` in each test; topics and groups go with it."""
+    """A unittest class with one broker. Each test has an empty one as `self.headrace`."""
 
 
 class AsyncHeadraceTestCase(_WithBroker, unittest.IsolatedAsyncioTestCase):
-    """The same with `async def` tests; `self.headrace.aio` does not block their loop."""
+    """The same for `async def` tests. `self.headrace.aio` does not block their event loop."""

@@ -20,7 +20,7 @@ _DAY_S: Final = 86_400
 
 
 class VirtualClock:
-    """One broker's time, or several brokers'; starts at the machine's, or at `start_ms`."""
+    """The time of one or more brokers. It starts at the machine's time, or at `start_ms`."""
 
     def __init__(self, *, start_ms: int | None = None) -> None:
         self._start_ms = time.time_ns() // 1_000_000 if start_ms is None else start_ms
@@ -40,7 +40,7 @@ class VirtualClock:
     def advance(
         self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Moves on. Returns when every broker of this clock has done what became due by it."""
+        """Moves the time forward, and returns when all brokers have done what became due."""
         passed_s = seconds + minutes * _MINUTE_S + hours * _HOUR_S + days * _DAY_S
         if passed_s < 0:
             msg = f"time does not go back: {passed_s} s"
@@ -55,7 +55,7 @@ class VirtualClock:
     # --- for brokers ----------------------------------------------------------------------------
 
     def subscribe(self, moved: Callable[[], None]) -> None:
-        """`moved` is called after every move, from the thread that moves the clock."""
+        """Calls `moved` after every move, in the thread that moves the clock."""
         self._moved.append(moved)
 
     def attach(self, settle: Callable[[], None]) -> Callable[[], None]:

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from random import Random
 from typing import TypeVar
 
+from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import Endpoint
-from headrace.controller.decisions import ControllerSettings, Decisions
+from headrace.controller.decisions import Decisions
 from headrace.controller.result import ControllerResult
 
 T = TypeVar("T")

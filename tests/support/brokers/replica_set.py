@@ -183,7 +183,7 @@ class ReplicaSet:
                 role.refused(proposal)
             return
         change = self.change()
-        change.agree(id_ for id_ in partition.replicas if id_ in proposal.ids)
+        change.set_isr(id_ for id_ in partition.replicas if id_ in proposal.ids)
         self.decide(change)
 
     # --- clients --------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class ReplicaSet:
         if position.last_epoch >= 0:
             epoch, end = log.end_offset_for_epoch(position.last_epoch)
             if epoch < position.last_epoch or end < position.offset:
-                follower.cut_back(epoch, end)
+                follower.truncate_to(epoch, end)
                 return
         if not leader.fetched(broker_id, node.epoch, position.offset, position.log_start, self.now):
             return
@@ -298,7 +298,7 @@ class ReplicaSet:
         self.live.add(broker_id)
         change = self.change()
         if not intact:
-            change.distrust(broker_id)
+            change.mark_unclean(broker_id)
         self.decide(change)
         self._assign(node)
 

@@ -13,8 +13,14 @@ from headrace.storage.cleaning.job import (
     decode_answer,
     encode_answer,
 )
-from headrace.storage.log.compactable_log import CleaningLimits
 from headrace.storage.log.log import Log
+from headrace.storage.log.log_compaction import (
+    CleaningLimits,
+    begin_swap,
+    cleanable,
+    cleaning_job,
+    end_swap,
+)
 from headrace.storage.state.log_config import LogConfig
 
 COMPACTED = LogConfig(
@@ -39,15 +45,15 @@ class LogCleaner:
 
     def job(self, now_ms: int) -> CleaningJob:
         log = self.log
-        dirt = log.cleanable(now_ms, self.cleaned_to, log.last_stable_offset)
+        dirt = cleanable(log, now_ms, self.cleaned_to, log.last_stable_offset)
         limits = CleaningLimits(
             max_keys=self.max_keys, read_bytes=self.read_bytes, max_bytes_per_second=float("inf")
         )
-        return CleaningJob.decode(log.cleaning_job(dirt, now_ms, limits).encode())
+        return CleaningJob.decode(cleaning_job(log, dirt, now_ms, limits).encode())
 
     def is_due(self, now_ms: int) -> bool:
         log = self.log
-        return log.cleanable(now_ms, self.cleaned_to, log.last_stable_offset).is_due(log.config)
+        return cleanable(log, now_ms, self.cleaned_to, log.last_stable_offset).is_due(log.config)
 
     def run(self, now_ms: int) -> CleanedLog:
         """One pass; closed segments are flushed first, as the broker does by itself."""
@@ -65,13 +71,13 @@ class LogCleaner:
     def swap(self, group: CleanedGroup, job: CleaningJob, now_ms: int) -> bool:
         if group.unchanged:
             return False
-        swap = self.log.begin_swap(group, job)
+        swap = begin_swap(self.log, group, job)
         if swap is None:
             return False
         swap.prepare()
         while swap.step():
             swap.sync()
-        self.log.end_swap(swap)
+        end_swap(self.log, swap)
         return True
 
 

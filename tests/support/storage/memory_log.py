@@ -1,4 +1,4 @@
-"""What the storage tests share: a broker's logs on files in memory, batches, reading back."""
+"""Shared helpers of the storage tests: logs on files in memory, batches, reading back."""
 
 from random import Random
 

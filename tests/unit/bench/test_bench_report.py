@@ -115,7 +115,7 @@ def test_what_people_wrote_about_a_publication_outlives_the_next_one(tmp_path: P
     for _ in range(2):
         publish(tmp_path, brokers=sample_results())
         page = (tmp_path / PAGE).read_text()
-        assert page.count("## This publication\n\nMeasured on a quiet evening.\n") == 1
+        assert page.count("## Notes on these figures\n\nMeasured on a quiet evening.\n") == 1
 
 
 def test_the_chart_is_well_formed_and_has_a_bar_for_each_headline() -> None:

@@ -85,7 +85,7 @@ def test_failures_go_to_stderr_with_a_suggestion(capsys: pytest.CaptureFixture[s
     assert code is ExitCode.PARTIAL
     assert shown.out == "created topic a\n"
     assert "topic 'b': Topic 'b' already exists (TOPIC_ALREADY_EXISTS)" in shown.err
-    assert "there is no topic 'ordrs'; did you mean 'orders'?" in shown.err
+    assert "no topic 'ordrs'. Did you mean 'orders'?" in shown.err
 
 
 class Terminal(io.StringIO):

@@ -77,7 +77,7 @@ def test_the_command_line_wins_over_the_environment_and_that_over_the_profile(
 
 
 def test_a_profile_that_is_not_there_is_named_with_one_like_it(environment: dict[str, str]) -> None:
-    with pytest.raises(CommandFailed, match="did you mean 'production'") as caught:
+    with pytest.raises(CommandFailed, match="Did you mean 'production'") as caught:
         settings(environment, profile="prodution")
     assert caught.value.code is ExitCode.NOT_FOUND
 

@@ -24,10 +24,12 @@ from headrace.cluster.java_properties import BadProperties, read_properties
         ("a\\=b=c", {"a=b": "c"}),
         ("a\\ b=c", {"a b": "c"}),
         ("a=\\t\\n\\u00e9\\q", {"a": "\t\né" + "q"}),
+        ("a=\\ud83d\\ude42", {"a": "🙂"}),
         ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
         ("a=b # not a comment", {"a": "b # not a comment"}),
         ("a=x\\\n# y", {"a": "x# y"}),
         ("a=x\x85y", {"a": "x\x85y"}),
+        ("\\\n\na=b", {"a": "b"}),
         ("", {}),
     ],
 )

@@ -91,8 +91,49 @@ def test_kafka_settings_without_effect_give_a_warning_each() -> None:
             "num.partitions": "3",
         }
     )
-    warned = [warning.split()[0] for warning in settings.warnings]
-    assert warned == ["process.roles", "controller.quorum.voters", "rsm.config.anything"]
+    assert settings.warnings == (
+        "ignoring process.roles: every node is a broker here",
+        "ignoring controller.quorum.voters: there is no KRaft quorum here",
+        "ignoring rsm.config.anything: it belongs to a Java plugin",
+    )
+
+
+def test_a_setting_without_a_reason_of_its_own_is_explained_by_its_purpose() -> None:
+    (warning,) = BrokerSettings.parse({"metric.reporters": "x"}).warnings
+    expected = "it has no effect here (Java classes that report metrics)"
+    assert warning == f"ignoring metric.reporters: {expected}"
+
+
+APACHE = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+}
+"""As in Apache Kafka's config/server.properties."""
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT"}]
+)
+def test_listeners_of_kraft_controllers_are_neither_bound_nor_advertised(
+    more: dict[str, str],
+) -> None:
+    settings = BrokerSettings.parse(APACHE | more)
+    assert [each.name for each in settings.listeners] == ["PLAINTEXT"]
+    assert [each.name for each in settings.advertised_listeners] == ["PLAINTEXT"]
+    roles, names = settings.warnings
+    assert roles == "ignoring process.roles: every node is a broker here"
+    expected = "there is no KRaft quorum here, so CONTROLLER is not bound"
+    assert names == f"ignoring controller.listener.names: {expected}"
+
+
+def test_a_node_of_kraft_controllers_only_has_no_listener_left() -> None:
+    only = {"listeners": "CONTROLLER://:9093", "controller.listener.names": "CONTROLLER"}
+    with pytest.raises(InvalidSetting, match=r"all of them are in controller.listener.names"):
+        BrokerSettings.parse(only)
 
 
 def test_listeners_may_have_names_of_their_own_and_overrides() -> None:

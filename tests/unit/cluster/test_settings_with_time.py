@@ -8,7 +8,7 @@ from headrace.cluster.settings import BrokerSettings, InvalidSetting
 @pytest.mark.parametrize("name", ["quota.window.num", "ssl.keystore.location"])
 def test_a_setting_that_nobody_obeys_yet_gives_a_warning(name: str) -> None:
     (warning,) = BrokerSettings.parse({name: "11"}).warnings
-    assert warning.startswith(f"{name} has no effect yet")
+    assert warning.startswith(f"ignoring {name}: not supported yet (")
 
 
 def test_it_is_checked_all_the_same() -> None:

@@ -9,13 +9,9 @@ from headrace.cluster.records import (
     TopicCreated,
 )
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
-from headrace.controller.broker_fencing import (
-    Arrival,
-    begin_leaving,
-    brokers_changed,
-    fence,
-    unregister,
-)
+from headrace.controller.broker_fencing import Arrival, fence_broker, reconcile_brokers
+from headrace.controller.broker_registration import unregister_broker
+from headrace.controller.controlled_shutdown import begin_controlled_shutdown
 from headrace.controller.leader_election import TopicRules
 from headrace.protocol.errors import ErrorCode
 
@@ -50,37 +46,37 @@ def arrivals(*brokers: BrokerRegistration, intact: bool = True) -> dict[int, Arr
 
 
 def test_nothing_changed_writes_nothing() -> None:
-    assert brokers_changed(cluster(FULL), rules, arrivals(broker(1), broker(2), broker(3))) == ()
+    assert reconcile_brokers(cluster(FULL), rules, arrivals(broker(1), broker(2), broker(3))) == ()
 
 
 def test_a_broker_that_left_is_fenced_and_its_partitions_are_led_by_others() -> None:
     image = cluster(FULL)
-    records = brokers_changed(image, rules, arrivals(broker(2), broker(3)))
+    records = reconcile_brokers(image, rules, arrivals(broker(2), broker(3)))
     assert records[0] == BrokerFenced(1)
     assert (after(image, records).leader, after(image, records).isr) == (2, (2, 3))
 
 
 def test_a_restart_that_nobody_saw_is_still_a_restart() -> None:
     image = cluster(FULL)
-    records = brokers_changed(image, rules, arrivals(broker(1, 7), broker(2), broker(3)))
+    records = reconcile_brokers(image, rules, arrivals(broker(1, 7), broker(2), broker(3)))
     assert after(image, records).leader == 2
     assert image.apply(records).brokers[1].epoch == 7
 
 
 def test_a_broker_that_is_dead_is_fenced_while_its_session_lives() -> None:
     image = cluster(FULL)
-    assert after(image, fence(image, rules, 1)).leader == 2
-    assert fence(image.apply(fence(image, rules, 1)), rules, 1) == ()
+    assert after(image, fence_broker(image, rules, 1)).leader == 2
+    assert fence_broker(image.apply(fence_broker(image, rules, 1)), rules, 1) == ()
 
 
 def test_a_broker_that_lost_its_page_cache_leaves_the_in_sync_set() -> None:
     image = cluster(FULL._replace(isr=(1,), eligible_leaders=(2,)), brokers=(1,))
-    image = image.apply(brokers_changed(image, rules, {}))
-    records = brokers_changed(image, rules, arrivals(broker(1, 7), intact=False))
+    image = image.apply(reconcile_brokers(image, rules, {}))
+    records = reconcile_brokers(image, rules, arrivals(broker(1, 7), intact=False))
     assert after(image, records).leader == NO_LEADER
     both = {**arrivals(broker(1, 7)), **arrivals(broker(2, 8))}
     image = image.apply(records)
-    assert after(image, brokers_changed(image, rules, both)).leader == 2
+    assert after(image, reconcile_brokers(image, rules, both)).leader == 2
 
 
 def test_a_topic_that_flushes_each_ack_trusts_a_broker_after_a_power_loss() -> None:
@@ -88,38 +84,38 @@ def test_a_topic_that_flushes_each_ack_trusts_a_broker_after_a_power_loss() -> N
         return TopicRules(min_isr=2, flushes_each_ack=True)
 
     image = cluster(FULL._replace(isr=(1,), eligible_leaders=(2,)), brokers=(1,))
-    image = image.apply(brokers_changed(image, flushed, {}))
-    records = brokers_changed(image, flushed, arrivals(broker(1, 7), intact=False))
+    image = image.apply(reconcile_brokers(image, flushed, {}))
+    records = reconcile_brokers(image, flushed, arrivals(broker(1, 7), intact=False))
     assert after(image, records).leader == 1
 
 
 def test_a_leaving_broker_hands_its_partitions_over() -> None:
     image = cluster(FULL)
-    outcome = begin_leaving(image, rules, 1, 1)
+    outcome = begin_controlled_shutdown(image, rules, 1, 1)
     assert outcome.results[0].remaining == ()
     assert (after(image, outcome.records).leader, after(image, outcome.records).isr) == (2, (2, 3))
-    again = begin_leaving(image.apply(outcome.records), rules, 1, 1)
+    again = begin_controlled_shutdown(image.apply(outcome.records), rules, 1, 1)
     assert again.records == ()
 
 
 def test_a_leaving_broker_leads_on_where_nobody_else_can() -> None:
     image = cluster(Partition(replicas=(1,), isr=(1,), leader=1))
-    outcome = begin_leaving(image, rules, 1, 1)
+    outcome = begin_controlled_shutdown(image, rules, 1, 1)
     assert outcome.results[0].remaining == (("t", 0),)
     assert not any(isinstance(record, PartitionChanged) for record in outcome.records)
 
 
 def test_a_former_life_may_not_begin_the_shutdown_of_the_present_one() -> None:
-    outcome = begin_leaving(cluster(FULL), rules, 1, 99)
+    outcome = begin_controlled_shutdown(cluster(FULL), rules, 1, 99)
     assert outcome.results[0].error.code is ErrorCode.STALE_BROKER_EPOCH
     assert outcome.records == ()
 
 
 def test_only_a_stopped_broker_can_be_unregistered() -> None:
     image = cluster(FULL)
-    assert unregister(image, rules, 1).results[0].code is ErrorCode.INVALID_REQUEST
-    assert unregister(image, rules, 9).results[0].code is ErrorCode.BROKER_ID_NOT_REGISTERED
-    stopped = image.apply(fence(image, rules, 1))
-    outcome = unregister(stopped, rules, 1)
+    assert unregister_broker(image, rules, 1).results[0].code is ErrorCode.INVALID_REQUEST
+    assert unregister_broker(image, rules, 9).results[0].code is ErrorCode.BROKER_ID_NOT_REGISTERED
+    stopped = image.apply(fence_broker(image, rules, 1))
+    outcome = unregister_broker(stopped, rules, 1)
     assert outcome.results[0].code is ErrorCode.NONE
     assert 1 not in stopped.apply(outcome.records).brokers

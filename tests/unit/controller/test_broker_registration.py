@@ -2,10 +2,11 @@
 
 from random import Random
 
+from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import ProducerIdsReserved
 from headrace.cluster.topology import Endpoint
-from headrace.controller.decisions import ControllerSettings, Decisions
+from headrace.controller.decisions import Decisions
 from headrace.controller.topic_changes import NewTopic
 from headrace.protocol.errors import ErrorCode
 from support.brokers.controllers import commit, controller

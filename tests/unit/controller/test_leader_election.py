@@ -5,13 +5,11 @@ import pytest
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import BrokerRegistered, MetadataRecord, TopicCreated
 from headrace.cluster.topology import BrokerRegistration, Partition
+from headrace.controller.isr_changes import IsrChange, IsrMember, alter_partitions
 from headrace.controller.leader_election import (
-    IsrChange,
-    IsrMember,
     TopicRules,
-    alter_partitions,
     elect_leaders,
-    rebalance,
+    rebalance_preferred_leaders,
 )
 from headrace.controller.partition_change import Election
 from headrace.protocol.errors import ErrorCode
@@ -116,9 +114,9 @@ def test_an_election_of_all_is_silent_about_those_that_need_none() -> None:
 def test_leadership_goes_back_only_where_too_much_is_led_by_others() -> None:
     moved = LED_BY_1._replace(leader=2)
     image = cluster(moved, *(LED_BY_1,) * 19)
-    assert rebalance(image, rules, max_imbalance=0.1) == ()
+    assert rebalance_preferred_leaders(image, rules, max_imbalance=0.1) == ()
     image = cluster(moved, moved, moved, *(LED_BY_1,) * 17)
-    assert len(rebalance(image, rules, max_imbalance=0.1)) == 3
+    assert len(rebalance_preferred_leaders(image, rules, max_imbalance=0.1)) == 3
 
 
 def test_a_leader_whose_disk_failed_hands_over_to_one_that_is_in_sync() -> None:

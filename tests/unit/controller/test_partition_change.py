@@ -22,7 +22,7 @@ def returned_unclean(
     partition: Partition, broker_id: int, live: set[int], min_isr: int = 1
 ) -> Partition:
     change = PartitionChange(partition, ElectionContext(live, min_isr))
-    change.distrust(broker_id)
+    change.mark_unclean(broker_id)
     return change.result() or partition
 
 
@@ -76,7 +76,7 @@ def test_last_replica_standing_that_lost_its_page_cache_does_not_lead() -> None:
 def test_eligible_leaders_are_forgotten_once_enough_are_in_sync_again() -> None:
     small = FULL._replace(isr=(1,), eligible_leaders=(2,))
     change = PartitionChange(small, ElectionContext({1, 2, 3}, 2))
-    change.agree((1, 3))
+    change.set_isr((1, 3))
     after = change.result()
     assert after is not None
     assert after.eligible_leaders == ()
@@ -110,12 +110,12 @@ def test_a_reassignment_ends_when_the_new_replicas_are_in_sync() -> None:
     assert moving.replicas == (4, 5, 1, 2, 3)
     assert (moving.adding, moving.removing, moving.leader_epoch) == ((4, 5), (2, 3), 5)
     halfway = PartitionChange(moving, ElectionContext({1, 2, 3, 4, 5}))
-    halfway.agree((1, 2, 3, 4))
+    halfway.set_isr((1, 2, 3, 4))
     still = halfway.result()
     assert still is not None
     assert still.adding == (4, 5)
     last = PartitionChange(still, ElectionContext({1, 2, 3, 4, 5}))
-    last.agree((1, 2, 3, 4, 5))
+    last.set_isr((1, 2, 3, 4, 5))
     done = last.result()
     assert done is not None
     assert (done.replicas, set(done.isr), done.adding, done.removing) == (
@@ -134,7 +134,7 @@ def test_a_leader_that_is_moved_away_hands_over_at_the_end() -> None:
     assert moving is not None
     assert moving.leader == 1
     caught_up = PartitionChange(moving, ElectionContext({1, 2, 3, 4}))
-    caught_up.agree((1, 2, 3, 4))
+    caught_up.set_isr((1, 2, 3, 4))
     done = caught_up.result()
     assert done is not None
     assert (done.leader, done.isr, done.replicas) == (4, (4,), (4,))

@@ -33,7 +33,7 @@ BATCH = build_batch(
 )
 
 
-def test_a_header_says_what_the_builder_was_told() -> None:
+def test_a_header_has_the_fields_given_to_the_builder() -> None:
     header = read_header(BATCH)
     assert (header.base_offset, header.last_offset, header.next_offset) == (100, 102, 103)
     assert header.size == len(BATCH)
@@ -59,7 +59,7 @@ def test_headers_walks_every_batch_of_a_buffer() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 16, 17, HEADER_SIZE - 1, HEADER_SIZE, len(BATCH) - 1])
-def test_a_buffer_that_ends_inside_a_batch_is_refused_or_cut_there(cut: int) -> None:
+def test_a_buffer_that_ends_inside_a_batch_is_refused_or_ends_there(cut: int) -> None:
     buf = BATCH + BATCH[:cut]
     with pytest.raises(TruncatedBatch):
         list(headers(buf))
@@ -83,7 +83,7 @@ def test_old_message_formats_are_named_even_when_shorter_than_our_header(magic: 
 
 
 @pytest.mark.parametrize("magic", [3, 0x7F, 0xFF])
-def test_a_magic_that_no_kafka_wrote_is_corrupt(magic: int) -> None:
+def test_an_unknown_magic_is_corrupt(magic: int) -> None:
     buf = bytearray(BATCH)
     buf[16] = magic
     with pytest.raises(CorruptBatch):
@@ -103,7 +103,7 @@ def test_check_batch_accepts_a_good_batch_anywhere_in_a_buffer() -> None:
     check_batch(buf, 3, read_header(buf, 3))
 
 
-def test_check_batch_refuses_a_batch_that_is_not_all_there() -> None:
+def test_check_batch_refuses_an_incomplete_batch() -> None:
     with pytest.raises(TruncatedBatch):
         check_batch(BATCH[:-1], 0, read_header(BATCH))
 
@@ -144,7 +144,7 @@ def test_the_checksum_is_crc_32c() -> None:
 
 
 @pytest.mark.parametrize("codec_id", [5, 6, 7])
-def test_a_codec_nobody_defined_is_an_error_of_its_own(codec_id: int) -> None:
+def test_an_unknown_codec_has_its_own_error(codec_id: int) -> None:
     header = read_header(BATCH)._replace(attributes=codec_id)
     with pytest.raises(UnsupportedCodec) as caught:
         _ = header.codec

@@ -1,4 +1,4 @@
-"""Codecs: what other clients write can be read, and no input costs more memory than the cap."""
+"""Codecs: the formats of other clients are read, within the memory limit."""
 
 import gzip
 import subprocess
@@ -25,7 +25,7 @@ def test_what_is_compressed_decompresses(codec: Codec, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_the_cap_is_exact(codec: Codec) -> None:
+def test_the_decompression_limit_is_exact(codec: Codec) -> None:
     packed = compress(codec, DATA)
     assert len(decompress(codec, packed, max_bytes=len(DATA))) == len(DATA)
     with pytest.raises(DecompressedTooLarge) as caught:
@@ -34,20 +34,20 @@ def test_the_cap_is_exact(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_bytes_that_are_no_such_stream_are_refused(codec: Codec) -> None:
+def test_invalid_compressed_bytes_are_refused(codec: Codec) -> None:
     for junk in (b"\xff" * 40, b"\x00" * 3, bytes(range(200))):
         with pytest.raises(RecordError):
             decompress(codec, junk, max_bytes=1_000_000)
 
 
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_a_stream_that_was_cut_is_refused(codec: Codec) -> None:
+def test_a_truncated_stream_is_refused(codec: Codec) -> None:
     packed = compress(codec, DATA)
     with pytest.raises(CorruptCompression):
         decompress(codec, packed[: len(packed) // 2], max_bytes=1_000_000)
 
 
-def test_gzip_members_follow_one_another() -> None:
+def test_several_gzip_members_are_read() -> None:
     packed = gzip.compress(b"one ") + gzip.compress(b"two")
     assert decompress(Codec.GZIP, packed, max_bytes=100) == b"one two"
 
@@ -62,7 +62,7 @@ def test_raw_snappy_is_read_too() -> None:
     assert decompress(Codec.SNAPPY, packed, max_bytes=len(DATA)) == DATA
 
 
-def test_xerial_streams_follow_one_another() -> None:
+def test_several_xerial_streams_are_read() -> None:
     packed = compress(Codec.SNAPPY, b"one ") + compress(Codec.SNAPPY, b"two")
     assert decompress(Codec.SNAPPY, packed, max_bytes=100) == b"one two"
 
@@ -74,7 +74,7 @@ def test_a_snappy_block_that_does_not_fit_its_frame_is_refused(length: int) -> N
         decompress(Codec.SNAPPY, packed, max_bytes=1_000)
 
 
-def test_a_snappy_block_cannot_claim_more_than_snappy_can_pack() -> None:
+def test_a_snappy_block_cannot_claim_an_impossible_length() -> None:
     # Four bytes that announce 200 MB must not make us allocate them, whatever the cap.
     tracemalloc.start()
     try:
@@ -143,7 +143,7 @@ except DecompressedTooLarge:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the peak from /proc")
 @pytest.mark.parametrize("codec", COMPRESSING)
-def test_a_bomb_of_a_gigabyte_is_refused_within_the_caps_memory(codec: Codec) -> None:
+def test_a_decompression_bomb_is_refused_within_the_memory_limit(codec: Codec) -> None:
     run = subprocess.run(
         [sys.executable, "-c", _BOMB, codec.name], capture_output=True, text=True, check=True
     )

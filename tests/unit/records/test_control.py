@@ -1,4 +1,4 @@
-"""Control records: markers as Kafka writes them, and tolerance for types of the future."""
+"""Control records: markers as Kafka writes them, and unknown types."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from headrace.records.record import Record, iter_records
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_says_who_ended_what(commit: bool) -> None:
+def test_a_marker_holds_producer_outcome_and_coordinator(commit: bool) -> None:
     batch = end_txn_marker(
         commit=commit,
         producer_id=5,
@@ -57,6 +57,6 @@ def test_an_unknown_type_is_read_as_unknown_and_never_written() -> None:
         (b"\x00\x00\x00\x01", b"\xff\xff" + bytes(4)),
     ],
 )
-def test_bytes_that_say_nothing_are_refused(key: bytes | None, value: bytes | None) -> None:
+def test_invalid_control_records_are_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(MalformedRecord):
         read_control(Record(0, 0, key, value))

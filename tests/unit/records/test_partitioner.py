@@ -1,4 +1,4 @@
-"""Partitioners: keys land where Java clients put them; the rest sticks, then moves."""
+"""Partitioners: keys go where Java clients put them; other records stick, then move."""
 
 import itertools
 from random import Random
@@ -35,7 +35,7 @@ def test_a_key_has_one_partition() -> None:
     assert partition_for_key(b"a", 10) == (-1563381124 & 0x7FFFFFFF) % 10
 
 
-def test_a_partition_is_kept_until_it_has_its_bytes_and_then_left() -> None:
+def test_a_partition_is_used_for_sticky_bytes_and_then_left() -> None:
     sticky = StickyPartitioner(Random(1), sticky_bytes=100)
     chosen = [sticky.partition(range(8), 25) for _ in range(400)]
     runs = [chosen[start : start + 4] for start in range(0, 400, 4)]

@@ -1,4 +1,4 @@
-"""Records: what a batch holds, and what Apache Kafka's own writer put into one."""
+"""Records: reading and building batches, compared with Apache Kafka's."""
 
 import pytest
 
@@ -140,7 +140,7 @@ ONE = build_batch([Record(0, -1, b"k", b"v")])[HEADER_SIZE:]
         (b"\x0e\x00\x00\x00\x01\x01\x7e\x00", 1),  # 63 headers in a byte
     ],
 )
-def test_records_that_contradict_their_lengths_are_refused(payload: bytes, count: int) -> None:
+def test_records_with_wrong_lengths_are_refused(payload: bytes, count: int) -> None:
     with pytest.raises((MalformedRecord, InvalidBatch)):
         list(iter_records(_with_payload(payload, count), max_bytes=MAX_BYTES))
 
@@ -162,7 +162,7 @@ def test_exactly_one_whole_batch_is_expected() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_the_payload_is_capped(codec: Codec) -> None:
+def test_the_decompressed_payload_is_limited(codec: Codec) -> None:
     batch = build_batch([Record(0, 0, None, bytes(10_000))], codec=codec)
     with pytest.raises(DecompressedTooLarge):
         list(iter_records(batch, max_bytes=9_000))

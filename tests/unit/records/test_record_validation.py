@@ -1,4 +1,4 @@
-"""Looking inside a batch: each bad record is named by its index."""
+"""Validation of records: each invalid record is reported by its index."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_a_producer_may_not_claim_log_append_time() -> None:
     assert _kinds(inspect(batch, rules)) == [(0, IssueKind.INVALID_TIMESTAMP)]
 
 
-def test_a_look_inside_is_capped() -> None:
+def test_record_validation_is_limited() -> None:
     batch = build_batch([Record(0, 5, b"", bytes(20_000))], codec=Codec.ZSTD)
     with pytest.raises(DecompressedTooLarge):
         inspect(batch, RULES)

@@ -1,4 +1,4 @@
-"""A follower's writes: whole where a commit waits for them, in pieces where nobody does."""
+"""A follower's writes: in one piece if a commit waits for them, else in small pieces."""
 
 import pytest
 
@@ -22,7 +22,7 @@ class Noting(MemoryFileSystem):
 
 
 @pytest.mark.parametrize(("leader_watermark", "is_behind"), [(0, False), (7, True)])
-def test_only_who_lags_behind_lets_others_go_first(leader_watermark: int, is_behind: bool) -> None:
+def test_only_a_lagging_follower_writes_gently(leader_watermark: int, is_behind: bool) -> None:
     files = Noting()
     _, log = open_log(files)
     follower = Follower("t", b"t" * 16, 0, 0, lambda _replica: log, leader_id=1, high_watermark=0)

@@ -1,4 +1,4 @@
-"""A leader with followers: what it counts as committed, and whom it calls in sync."""
+"""A leader with followers: which records are committed, and which replicas are in sync."""
 
 from random import Random
 
@@ -62,7 +62,7 @@ def test_a_record_is_committed_when_the_slowest_in_sync_replica_has_it() -> None
     assert (leader.high_watermark, heard) == (end, [ErrorCode.NONE])
 
 
-def test_an_earlier_life_of_a_follower_and_a_stranger_do_not_count() -> None:
+def test_an_earlier_incarnation_of_a_follower_and_an_unknown_broker_do_not_count() -> None:
     leader = led()
     append(leader)
     leader.fetched(2, 20, 0, 0, now=1.0)
@@ -71,7 +71,7 @@ def test_an_earlier_life_of_a_follower_and_a_stranger_do_not_count() -> None:
     assert leader.progress[2].log_end == 0
 
 
-def test_whoever_waits_and_gives_up_is_not_told() -> None:
+def test_a_wait_that_was_given_up_is_not_notified() -> None:
     """Methods too: each look-up makes another object, which is equal and not the same."""
     leader = led()
     heard: list[ErrorCode] = []
@@ -83,7 +83,7 @@ def test_whoever_waits_and_gives_up_is_not_told() -> None:
     assert heard == []
 
 
-def test_while_too_few_are_in_sync_nothing_is_committed() -> None:
+def test_nothing_is_committed_while_too_few_replicas_are_in_sync() -> None:
     leader = led(ALL._replace(isr=(1,)))
     heard: list[ErrorCode] = []
     end = append(leader)
@@ -95,7 +95,7 @@ def test_while_too_few_are_in_sync_nothing_is_committed() -> None:
     assert heard == [ErrorCode.NONE]
 
 
-def test_a_follower_that_is_gone_does_not_join_while_the_watermark_stands_still() -> None:
+def test_a_dead_follower_does_not_join_while_the_watermark_does_not_move() -> None:
     leader = led(ALL._replace(isr=(1,)))
     leader.fetched(2, 20, 0, 0, now=0.0)
     append(leader)
@@ -103,7 +103,7 @@ def test_a_follower_that_is_gone_does_not_join_while_the_watermark_stands_still(
     assert leader.propose(LIVE, now=1.0, max_lag_s=MAX_LAG_S) is None
 
 
-def test_a_silent_follower_that_has_everything_does_not_lag_when_a_record_comes() -> None:
+def test_a_silent_follower_with_all_records_does_not_lag_at_the_next_append() -> None:
     leader = led()
     for id_ in (2, 3):
         leader.fetched(id_, LIVE[id_], leader.log.log_end_offset, 0, now=0.0)
@@ -115,7 +115,7 @@ def test_a_silent_follower_that_has_everything_does_not_lag_when_a_record_comes(
     assert shrunk.ids == {1}
 
 
-def test_who_joins_counts_at_once_and_who_leaves_until_it_is_committed() -> None:
+def test_a_joining_follower_counts_at_once_and_a_leaving_one_until_that_is_committed() -> None:
     leader = led(ALL._replace(isr=(1, 2)))
     leader.fetched(3, 30, leader.log.log_end_offset, 0, now=0.0)
     joining = leader.propose_joining([3], LIVE)
@@ -135,7 +135,7 @@ def test_who_joins_counts_at_once_and_who_leaves_until_it_is_committed() -> None
     assert leader.high_watermark == end
 
 
-def test_nobody_joins_in_a_life_that_the_metadata_does_not_know() -> None:
+def test_a_follower_does_not_join_with_an_epoch_that_the_metadata_lacks() -> None:
     leader = led(ALL._replace(isr=(1, 2)))
     leader.fetched(3, 31, leader.log.log_end_offset, 0, now=0.0)
     assert leader.propose_joining([3], LIVE) is None
@@ -149,7 +149,7 @@ def test_a_leader_whose_disk_failed_proposes_the_others() -> None:
     assert led(ALL._replace(isr=(1,))).propose_resigning(LIVE) is None
 
 
-def test_who_was_about_to_join_counts_though_the_leader_resigns() -> None:
+def test_a_joining_follower_counts_although_the_leader_resigns() -> None:
     """The controller may have agreed to it: then that one may be elected."""
     leader = led(ALL._replace(isr=(1, 2)))
     end = append(leader)
@@ -171,7 +171,7 @@ def test_a_leader_whose_log_is_offline_knows_its_partition_in_the_next_epoch() -
     leader = led()
     append(leader)
     log = leader.log
-    log._damaged(Damage("a file", 0, 0, 1, "a reason"))
+    log.local.record_damage(Damage("a file", 0, 0, 1, "a reason"))
     log.take_damaged_offline()
     later = ALL._replace(isr=(1, 2), leader_epoch=1, partition_epoch=1)
     with pytest.raises(StorageError):
@@ -186,7 +186,7 @@ def test_a_leader_whose_log_is_offline_knows_its_partition_in_the_next_epoch() -
     append(leader)
 
 
-def test_what_is_not_on_disk_yet_is_not_committed_where_that_was_promised() -> None:
+def test_unflushed_records_are_not_committed_if_a_flush_was_promised() -> None:
     leader = led(config=LogConfig(flush_messages=1))
     end = append(leader)
     for id_ in (2, 3):
@@ -213,7 +213,7 @@ def test_what_is_not_on_disk_yet_is_not_committed_where_that_was_promised() -> N
     assert again.high_watermark == end
 
 
-def test_nothing_is_committed_while_one_that_is_out_of_sync_may_be_elected() -> None:
+def test_nothing_is_committed_while_an_out_of_sync_replica_may_be_elected() -> None:
     leader = led(ALL._replace(isr=(1,), eligible_leaders=(2,)), min_isr=1)
     end = append(leader)
     assert (leader.enough_in_sync, leader.high_watermark) == (False, 0)
@@ -221,7 +221,7 @@ def test_nothing_is_committed_while_one_that_is_out_of_sync_may_be_elected() -> 
     assert (leader.enough_in_sync, leader.high_watermark) == (True, end)
 
 
-def test_a_new_leader_knows_its_watermark_when_its_followers_have_told_what_they_have() -> None:
+def test_a_new_leader_knows_its_watermark_after_its_followers_have_fetched() -> None:
     before = led()
     end = append(before)
     for follower, life in ((2, 20), (3, 30)):

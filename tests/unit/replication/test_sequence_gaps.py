@@ -11,7 +11,7 @@ from headrace.replication.sequence_gaps import (
 ONE, OTHER = 7, 8
 
 
-def test_a_gap_is_told_where_nothing_was_refused_and_no_leader_replaced() -> None:
+def test_a_gap_is_an_error_without_a_refusal_or_a_new_leader() -> None:
     assert not SequenceGaps().excuses(ONE, 100.0, is_new_here=False)
 
 
@@ -22,7 +22,7 @@ def test_after_a_refusal_gaps_are_excused_for_some_seconds() -> None:
     assert not gaps.excuses(ONE, 100.0 + GRACE_S, is_new_here=False)
 
 
-def test_a_producers_first_gap_at_a_new_leader_is_excused_however_late_it_comes() -> None:
+def test_a_producers_first_gap_at_a_new_leader_is_excused_at_any_time() -> None:
     # Seed 50001 of the chaos runs: it had waited ten seconds for the leader before.
     gaps = SequenceGaps()
     gaps.began(100.0, is_first=False)
@@ -32,7 +32,7 @@ def test_a_producers_first_gap_at_a_new_leader_is_excused_however_late_it_comes(
     assert not gaps.excuses(OTHER, late, is_new_here=False)
 
 
-def test_a_gap_that_stays_is_told_in_the_end() -> None:
+def test_a_gap_that_lasts_becomes_an_error() -> None:
     gaps = SequenceGaps()
     gaps.began(100.0, is_first=False)
     assert gaps.excuses(ONE, 101.0, is_new_here=True)
@@ -50,7 +50,7 @@ def test_first_batches_are_doubted_for_as_long_as_producers_wait_for_a_leader() 
     assert gaps.starts_doubted_until == 100.0 + LONGEST_PATIENCE_S
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_number_of_remembered_producers_is_bounded() -> None:
     gaps = SequenceGaps()
     for producer_id in range(3 * MAX_PRODUCERS):
         assert gaps.excuses(producer_id, 1.0, is_new_here=True)

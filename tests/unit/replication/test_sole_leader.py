@@ -66,7 +66,7 @@ def test_what_was_appended_can_be_read(leader: SoleLeader) -> None:
     assert not leader.flush_pending
 
 
-def test_whoever_waits_is_told_how_many_bytes_came(leader: SoleLeader) -> None:
+def test_a_waiter_is_notified_of_the_number_of_new_bytes(leader: SoleLeader) -> None:
     bell = Bell()
     leader.watch(bell)
     data = batch(3)
@@ -76,7 +76,7 @@ def test_whoever_waits_is_told_how_many_bytes_came(leader: SoleLeader) -> None:
     assert bell.advances == [len(data)]
 
 
-def test_a_promised_flush_holds_the_watermark_back(flushing: SoleLeader) -> None:
+def test_the_watermark_waits_for_a_promised_flush(flushing: SoleLeader) -> None:
     bell = Bell()
     flushing.watch(bell)
     flushing.append(batch(), NOW_MS)
@@ -111,7 +111,7 @@ def test_a_duplicate_waits_for_the_flush_of_its_first_copy(flushing: SoleLeader)
     assert flushing.high_watermark == 1
 
 
-def test_closing_wakes_whoever_waits(leader: SoleLeader) -> None:
+def test_closing_wakes_waiters(leader: SoleLeader) -> None:
     bell = Bell()
     leader.watch(bell)
     leader.close()

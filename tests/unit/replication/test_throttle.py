@@ -1,11 +1,11 @@
-"""How fast copies may be: a rate that holds over time, and which copies it concerns."""
+"""The replication throttle: a rate that holds over time, and the replicas it applies to."""
 
 from headrace.replication.throttle import ReplicationRate, ThrottledReplicas
 
 MB = 1 << 20
 
 
-def test_a_rate_holds_over_time_whatever_the_pieces() -> None:
+def test_a_rate_holds_over_time_for_any_piece_size() -> None:
     rate = ReplicationRate(10 * MB)
     now, sent = 0.0, 0
     while now < 20.0:
@@ -19,7 +19,7 @@ def test_a_rate_holds_over_time_whatever_the_pieces() -> None:
     assert 19 * 10 * MB <= sent <= 21 * 10 * MB + 3 * MB
 
 
-def test_what_is_not_used_is_not_saved_up_for_long() -> None:
+def test_an_unused_rate_is_kept_for_a_short_time_only() -> None:
     rate = ReplicationRate(MB)
     assert rate.wait_s(0.0) == 0
     rate.spend(MB, 0.0)
@@ -34,7 +34,7 @@ def test_without_a_rate_nothing_waits() -> None:
     assert rate.wait_s(0.0) == 0
 
 
-def test_a_rate_of_nothing_stops_the_copies() -> None:
+def test_a_rate_of_zero_stops_the_copies() -> None:
     rate = ReplicationRate(0)
     assert rate.wait_s(0.0) > 0
     assert rate.wait_s(100.0) > 0
@@ -48,7 +48,7 @@ def test_a_changed_rate_takes_effect_at_once() -> None:
     assert rate.wait_s(0.1) == 0
 
 
-def test_copies_are_named_by_partition_and_broker() -> None:
+def test_throttled_replicas_are_named_by_partition_and_broker() -> None:
     some = ThrottledReplicas(("0:1", "3:2"))
     assert some.holds(0, 1) and some.holds(3, 2)
     assert not some.holds(0, 2) and not some.holds(1, 1)

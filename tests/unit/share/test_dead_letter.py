@@ -19,17 +19,17 @@ def letters(
     return last, found
 
 
-def test_each_record_has_its_own_letter() -> None:
+def test_each_record_has_its_own_dead_letter() -> None:
     assert letters(RejectedRecord(4, 6, 1, True)) == (6, [(None, "4"), (None, "5"), (None, "6")])
 
 
-def test_letters_that_do_not_fit_wait_for_the_next_batch() -> None:
+def test_dead_letters_that_do_not_fit_wait_for_the_next_batch() -> None:
     last, found = letters(RejectedRecord(0, 99, 1, True), max_bytes=1_000)
     assert 0 < last < 99
     assert len(found) == last + 1
 
 
-def test_a_copy_that_does_not_fit_at_all_is_left_out() -> None:
+def test_a_record_that_is_too_large_is_not_copied() -> None:
     originals = {0: Original(b"k", b"x" * 5_000), 1: Original(b"k", b"y")}
     assert letters(RejectedRecord(0, 1, 1, True), originals, 1_000) == (
         1,
@@ -37,7 +37,7 @@ def test_a_copy_that_does_not_fit_at_all_is_left_out() -> None:
     )
 
 
-def test_letters_end_with_what_was_read() -> None:
+def test_dead_letters_end_with_the_records_that_were_read() -> None:
     originals = {0: Original(None, b"a"), 1: Original(None, b"b")}
     assert letters(RejectedRecord(0, 9, 1, True), originals) == (1, [(b"a", "0"), (b"b", "1")])
 

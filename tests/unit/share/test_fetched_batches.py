@@ -36,7 +36,7 @@ def marker(offset: int, producer_id: int, *, commit: bool) -> bytes:
     )
 
 
-def test_a_torn_batch_at_the_end_is_left_out() -> None:
+def test_an_incomplete_batch_at_the_end_is_skipped() -> None:
     log = data(0, 3) + data(3, 2)
     assert offset_ranges(whole_batches(log)) == [(0, 2), (3, 4)]
     assert offset_ranges(whole_batches(log[:-1])) == [(0, 2)]

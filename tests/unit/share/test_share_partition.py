@@ -64,7 +64,7 @@ def test_a_record_that_is_held_is_not_given_to_another_member() -> None:
     assert fetch(share, (0, 9), (10, 12), member="bob") == [Acquired(10, 12, 1)]
 
 
-def test_released_records_come_back_first_with_a_higher_count() -> None:
+def test_released_records_are_delivered_first_with_a_higher_count() -> None:
     share = partition()
     fetch(share, (0, 9))
     acknowledge(share, (0, 3, ACCEPT), (4, 5, RELEASE), (6, 9, ACCEPT))
@@ -89,7 +89,7 @@ def test_rejected_records_and_gaps_are_not_offered_again() -> None:
     assert fetch(share, (0, 2)) == [Acquired(2, 2, 2)]
 
 
-def test_what_is_being_stored_is_nobodys() -> None:
+def test_records_whose_state_is_being_stored_are_not_delivered() -> None:
     share = partition()
     fetch(share, (0, 4))
     write = share.acknowledge("ann", [Acknowledgement(0, 4, RELEASE)], 0)
@@ -208,7 +208,7 @@ def test_a_full_window_with_holes_gives_only_what_is_free_in_it() -> None:
     assert share.start_offset == 10
 
 
-def test_whole_batches_are_given_unless_the_limit_is_strict() -> None:
+def test_whole_batches_are_acquired_unless_the_limit_is_strict() -> None:
     share = partition()
     assert fetch(share, (0, 9), take=BatchLimit(3, 500)) == [Acquired(0, 9, 1)]
     share = partition()
@@ -222,7 +222,7 @@ def test_groups_end_where_batches_do() -> None:
     assert fetch(share, *batches, take=BatchLimit(500, 4)) == [Acquired(0, 5, 1), Acquired(6, 9, 1)]
 
 
-def test_records_that_failed_often_come_in_ever_smaller_parts_and_at_last_alone() -> None:
+def test_records_that_failed_often_are_delivered_in_smaller_parts_and_finally_alone() -> None:
     share = partition(max_deliveries=5)
     sizes = []
     while share.start_offset == 0 or share.in_flight:
@@ -236,7 +236,7 @@ def test_records_that_failed_often_come_in_ever_smaller_parts_and_at_last_alone(
     assert share.start_offset == 8
 
 
-def test_retention_takes_records_out_of_the_window() -> None:
+def test_retention_removes_records_from_the_window() -> None:
     share = partition()
     fetch(share, (0, 4), (5, 9))
     share.move_start(7)

@@ -63,7 +63,7 @@ def test_epochs_must_follow_each_other() -> None:
     assert refusal(sessions, 1) is ErrorCode.INVALID_SHARE_SESSION_EPOCH
 
 
-def test_acknowledging_takes_an_epoch_too() -> None:
+def test_an_acknowledgement_advances_the_session_epoch() -> None:
     sessions = ShareSessions()
     for epoch, code in (
         (0, ErrorCode.INVALID_SHARE_SESSION_EPOCH),

@@ -1,12 +1,12 @@
-"""Offset commits that arrive in one turn of the loop, stored together.
+"""Offset commits that arrive in one iteration of the event loop, stored as one batch per shard.
 
 Fifty consumers of a group that commit at the same time cost one append, not fifty. The connection
-of a commit that is gathered is held until its answer: nothing that its client sends behind it
-overtakes it. A commit that cannot be stored with the others is handled by itself, like any request.
+of a commit is blocked until its response: nothing that its client sends later overtakes it. A
+commit that cannot be stored with the others falls back to its handler, like any request.
 
-Answers leave when all appends are done, one behind the other. Each would wake its client from its
-sleep otherwise, and to wake a process costs as much as an append: a client of many connections now
-has work until the last answer is there.
+Responses leave after all appends, one right after the other. Sent in between, each would wake its
+client, and to wake a process costs as much as an append. Now a client with many connections
+wakes up once and has work until the last response is there.
 """
 
 import asyncio
@@ -19,20 +19,20 @@ from headrace.broker.coordinators.shard_runner import ShardRunner, coordinator_e
 from headrace.cluster.image import MetadataImage, Topic
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import Deferred
-from headrace.coordinator.group.offsets.fast_commit import commit_again
+from headrace.coordinator.group.offsets.fast_commit import prepare_commits
 
 if TYPE_CHECKING:
     from headrace.broker.coordinators.coordinator import Coordinator
     from headrace.coordinator.group.group_shard import GroupShard
 
-# One batch has a largest size, and one turn of a shard a longest time.
+# Bounds the size of a batch and the time that a shard takes at once.
 MAX_COMMITS_A_BATCH: Final = 500
 
 
 class CommitBatcher:
-    """The commits that this turn of the loop has brought so far."""
+    """The commits of this iteration of the loop."""
 
-    __slots__ = ("_gathered", "_groups", "_image", "_loop", "_stored")
+    __slots__ = ("_batch", "_groups", "_image", "_loop", "_stored")
 
     def __init__(
         self,
@@ -43,23 +43,23 @@ class CommitBatcher:
         self._loop = loop
         self._groups = groups
         self._image = image
-        self._gathered: list[CommitFastPath] = []
-        self._stored: list[CommitFastPath] = []  # and not answered yet
+        self._batch: list[CommitFastPath] = []
+        self._stored: list[CommitFastPath] = []  # without a response yet
 
     def add(self, commit: CommitFastPath) -> None:
-        """The caller holds the connection; it is released when `commit` has an answer."""
-        if not self._gathered:
+        """The caller blocks the connection until `commit` has responded or has fallen back."""
+        if not self._batch:
             self._loop.call_soon(self._store)
-        self._gathered.append(commit)
+        self._batch.append(commit)
 
     def _store(self) -> None:
-        gathered, self._gathered = self._gathered, []
+        batch, self._batch = self._batch, []
         by_seat: dict[ShardRunner[GroupShard], list[CommitFastPath]] = {}
-        for commit in gathered:
+        for commit in batch:
             try:
                 seat = self._groups.seat(commit.group_id)
             except CoordinatorError:
-                commit.start_again()
+                commit.fall_back()
                 continue
             others = by_seat.get(seat)
             if others is None:
@@ -73,7 +73,7 @@ class CommitBatcher:
                 self._store_in(seat, commits[:MAX_COMMITS_A_BATCH], topics, now_ms)
                 commits = commits[MAX_COMMITS_A_BATCH:]
             self._store_in(seat, commits, topics, now_ms)
-        self._answer()
+        self._respond()
 
     def _store_in(
         self,
@@ -83,10 +83,10 @@ class CommitBatcher:
         now_ms: int,
     ) -> None:
         try:
-            records, timers, refused = commit_again(commits, topics, seat.shard, now_ms)
+            records, timers, refused = prepare_commits(commits, topics, seat.shard, now_ms)
         except Exception as error:
-            coordinator_error(error)  # into the log; whoever asked is told when it happens again
-            _start_again(commits)
+            coordinator_error(error)  # logs it; the handler reports it if it happens there too
+            _fall_back(commits)
             return
         if refused:
             commits = [commit for commit in commits if commit not in refused]
@@ -96,27 +96,27 @@ class CommitBatcher:
         elif isinstance(outcome, Deferred):
             outcome.listen(partial(self._committed_later, commits))
         else:
-            _start_again(commits)
+            _fall_back(commits)
         if refused:
-            _start_again(refused)
+            _fall_back(refused)
 
     def _committed_later(
         self, commits: Sequence[CommitFastPath], error: CoordinatorError | None
     ) -> None:
-        """Replicas have the records. One answer of theirs often tells this of many partitions."""
+        """The replicas have the records. One fetch often shows this for many partitions."""
         if error is not None:
-            _start_again(commits)
+            _fall_back(commits)
             return
         if not self._stored:
-            self._loop.call_soon(self._answer)
+            self._loop.call_soon(self._respond)
         self._stored += commits
 
-    def _answer(self) -> None:
+    def _respond(self) -> None:
         stored, self._stored = self._stored, []
         for commit in stored:
-            commit.answer()
+            commit.respond()
 
 
-def _start_again(commits: Iterable[CommitFastPath]) -> None:
+def _fall_back(commits: Iterable[CommitFastPath]) -> None:
     for commit in commits:
-        commit.start_again()
+        commit.fall_back()

@@ -1,135 +1,151 @@
-"""A connection's commit of one partition, which it makes again and again.
+"""The fast path of OffsetCommit: a connection's commits of one partition, served without decoding.
 
-It is known by its bytes: all but the correlation id and the offset are the same. Its answer is the
-same, too, but for the correlation id.
+A consumer of one partition sends the same request for its whole run: all bytes but the correlation
+id and the offset are equal. So is the response, apart from the correlation id. The handler
+registers a `CommitFastPath` at the connection, which serves the commits that follow.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.network.dispatch import Context, encode
 from headrace.broker.network.frames import SIZE_BYTES
-from headrace.coordinator.group.offsets.fast_commit import Recommit, Repeatable
+from headrace.coordinator.group.offsets.fast_commit import FastCommit, SinglePartitionCommit
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 if TYPE_CHECKING:
     from headrace.broker.coordinators.commit_batcher import CommitBatcher
-    from headrace.broker.node import Broker
+    from headrace.broker.coordinators.coordinators import Coordinators
+    from headrace.broker.metadata.standalone_metadata import MetadataView
 
-_CORRELATION_ID: Final = slice(4, 8)  # of a request, and of an answer behind its size
+_CORRELATION_ID: Final = slice(4, 8)  # of a request, and of a response including its size
 _OFFSET_BYTES: Final = 8
 _SPEC: Final = APIS[ApiKey.OFFSET_COMMIT]
 
 
-class CommitFastPath(Recommit):
-    """The commit and its connection, which is held while one is under way."""
+class CommitFastPathHost(Protocol):
+    """What a fast path needs of its broker."""
+
+    @property
+    def metadata(self) -> MetadataView: ...
+
+    @property
+    def coordinators(self) -> Coordinators: ...
+
+
+class CommitFastPath(FastCommit):
+    """Implements `broker.connection.FastPath` for the commits of one partition."""
 
     __slots__ = (
-        "_answer_end",
-        "_answer_start",
+        "_batcher",
         "_connection",
         "_correlation_id",
-        "_gathering",
         "_head",
         "_layout",
+        "_response_head",
+        "_response_tail",
         "_start",
         "_tail",
+        "frame_bytes",
         "packet_bytes",
-        "packet_start",
-        "size_bytes",
-        "was_of_use",
+        "packet_prefix",
+        "was_used",
     )
 
     def __init__(
         self,
-        gathering: CommitBatcher,
+        batcher: CommitBatcher,
         context: Context,
         request: OffsetCommitRequest,
-        asked: Repeatable,
-        answer: bytes,
+        commit: SinglePartitionCommit,
+        response: bytes,
         offset_at: int,
     ) -> None:
-        """`offset_at` is where the request has its offset; `answer` is what every commit gets, but
-        for the correlation id."""
-        super().__init__(context.version, request, asked)
+        """`offset_at` is the position of the offset in the request; `response` is the response
+        frame of every commit, apart from the correlation id."""
+        super().__init__(context.version, request, commit)
         frame = bytes(context.frame)
-        behind = offset_at + _OFFSET_BYTES
-        self.was_of_use = False
-        self._gathering = gathering
+        offset_end = offset_at + _OFFSET_BYTES
+        self.was_used = False
+        self._batcher = batcher
         self._connection = context.connection
         self._correlation_id = frame[_CORRELATION_ID]
         self._start = frame[: _CORRELATION_ID.start]
         self._head = frame[_CORRELATION_ID.stop : offset_at]
-        self._tail = frame[behind:]
-        self.size_bytes = len(frame)
-        self.packet_start = self.size_bytes.to_bytes(SIZE_BYTES, "big")
-        self.packet_bytes = SIZE_BYTES + self.size_bytes
+        self._tail = frame[offset_end:]
+        self.frame_bytes = len(frame)
+        self.packet_prefix = self.frame_bytes.to_bytes(SIZE_BYTES, "big")
+        self.packet_bytes = SIZE_BYTES + self.frame_bytes
         self._layout = struct.Struct(f">4s4s{len(self._head)}sq{len(self._tail)}s")
-        self._answer_start = answer[: _CORRELATION_ID.start]
-        self._answer_end = answer[_CORRELATION_ID.stop :]
+        self._response_head = response[: _CORRELATION_ID.start]
+        self._response_tail = response[_CORRELATION_ID.stop :]
 
     @classmethod
-    def of(
+    def from_commit(
         cls,
-        broker: Broker,
+        host: CommitFastPathHost,
         context: Context,
         request: OffsetCommitRequest,
-        answer: OffsetCommitResponse,
+        response: OffsetCommitResponse,
     ) -> CommitFastPath | None:
-        """None for a request or an answer that is not of the usual form."""
+        """The fast path for commits like this one. None if the request has more than one
+        partition, asks for something unusual, or failed."""
         version, size = context.version, len(context.frame)
-        asked = Repeatable.of(broker.metadata.image, request)
+        commit = SinglePartitionCommit.from_request(host.metadata.image, request)
         body = request.encode(version)
         if (
-            asked is None
+            commit is None
             or bytes(context.frame[size - len(body) :]) != body
-            or answer.topics[0].partitions[0].error_code
+            or response.topics[0].partitions[0].error_code
         ):
             return None
-        partition = asked.partition
+        partition = commit.partition
         partition.committed_offset ^= -1  # changes each of its bytes
         changed = request.encode(version)
         partition.committed_offset ^= -1
         before = next(pos for pos, byte in enumerate(changed) if byte != body[pos])
-        framed = b"".join(encode(_SPEC, version, 0, answer))
-        gathering = broker.coordinators.commits
-        return cls(gathering, context, request, asked, framed, size - len(body) + before)
+        framed = b"".join(encode(_SPEC, version, 0, response))
+        batcher = host.coordinators.commits
+        return cls(batcher, context, request, commit, framed, size - len(body) + before)
 
-    def again(self, buffer: bytearray | memoryview, at: int) -> bool:
-        """Whether the frame at `at` is this commit, with another offset. It is gathered then, and
-        the connection must be held until `answer` or `start_again`."""
+    def try_serve(self, buffer: bytearray | memoryview, at: int) -> bool:
+        """Adds the commit to the batch if the frame at `at` differs from the first commit only in
+        its correlation id and its offset."""
         start, correlation_id, head, offset, tail = self._layout.unpack_from(buffer, at)
         if head != self._head or tail != self._tail or start != self._start:
             return False
         self.offset = offset
         self._correlation_id = correlation_id
-        self.was_of_use = True
-        self._gathering.add(self)
+        self.was_used = True
+        self._batcher.add(self)
         return True
 
-    def answer(self) -> None:
-        self._connection.answer_held(self._answer_start + self._correlation_id + self._answer_end)
+    def respond(self) -> None:
+        """The commit is stored."""
+        self._connection.complete_fast_path(
+            self._response_head + self._correlation_id + self._response_tail
+        )
 
-    def start_again(self) -> None:
-        """The commit needs a closer look."""
+    def fall_back(self) -> None:
+        """The commit is not stored: the handler must decide it."""
         frame = self._layout.pack(
             self._start, self._correlation_id, self._head, self.offset, self._tail
         )
-        self._connection.start_again(frame)
+        self._connection.fall_back(frame)
 
 
-class NeverAgain:
-    """Stands where a commit would: the connection's commits differ, and none is remembered."""
+class NoFastPath:
+    """Serves no frame. It marks a connection whose commits differ from each other, so that the
+    handler does not prepare a fast path for each of them in vain."""
 
-    was_of_use = False
-    size_bytes = packet_bytes = -1  # no frame has it
-    packet_start = b""
+    frame_bytes = packet_bytes = -1  # no frame has this size
+    packet_prefix = b""
 
-    def again(self, buffer: bytearray | memoryview, at: int) -> bool:
+    def try_serve(self, buffer: bytearray | memoryview, at: int) -> bool:
         return False
 
 
-NEVER_AGAIN: Final = NeverAgain()
+NO_FAST_PATH: Final = NoFastPath()

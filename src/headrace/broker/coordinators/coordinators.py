@@ -144,7 +144,7 @@ class Coordinators:
 
     def group_config(self, group_id: str) -> GroupConfig:
         """The settings of one group, as the current image has them."""
-        return self._group_configs.of(self._host.metadata.image, group_id)
+        return self._group_configs.for_group(self._host.metadata.image, group_id)
 
     @cached_property
     def _group_configs(self) -> GroupConfigs:

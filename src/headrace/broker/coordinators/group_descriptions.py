@@ -1,4 +1,4 @@
-"""Descriptions of groups: one for each id of a request, or in its place why there is none."""
+"""Descriptions of groups: one for each group id of a request, or its error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Described(Protocol):
-    """What the answers say of every kind of group."""
+    """The fields that the description of every kind of group has."""
 
     group_id: str
     error_code: int
@@ -23,7 +23,7 @@ class Described(Protocol):
 
 
 class Refusable(Described, Protocol):
-    """A description that can tell why there is none."""
+    """A description with an error message."""
 
     error_message: str | None
 
@@ -39,7 +39,8 @@ def describe_each(
     *,
     served: bool,
 ) -> list[R]:
-    """In the order of the request; `served` is whether this broker speaks the groups' protocol."""
+    """In the order of the request; `served` is whether this broker supports the groups'
+    protocol."""
 
     def one(group_id: str) -> R:
         try:
@@ -59,8 +60,8 @@ def describe_each(
     return [one(group_id) for group_id in group_ids]
 
 
-def tell_operations(groups: Iterable[Described]) -> None:
-    """Says of the groups that were found what the client may do."""
+def add_authorized_operations(groups: Iterable[Described]) -> None:
+    """Sets the operations that the client may perform on the groups that were found."""
     for group in groups:
         if group.error_code == ErrorCode.NONE:
             group.authorized_operations = GROUP_OPERATIONS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
-from headrace.broker.runtime.errors import NotController
+from headrace.controller.errors import NotController
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,

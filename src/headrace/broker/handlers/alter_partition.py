@@ -6,10 +6,10 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
-from headrace.broker.runtime.errors import NotController
-from headrace.controller.broker_fencing import check_epoch
+from headrace.controller.broker_registration import check_broker_epoch
 from headrace.controller.decisions import Decisions
-from headrace.controller.leader_election import IsrChange, IsrMember, IsrResult, alter_partitions
+from headrace.controller.errors import NotController
+from headrace.controller.isr_changes import IsrChange, IsrMember, IsrResult, alter_partitions
 from headrace.controller.result import ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.alter_partition import (
@@ -66,7 +66,7 @@ def _decide(
     controller: Decisions, request: AlterPartitionRequest, changes: list[IsrChange]
 ) -> ControllerResult[IsrResult | ApiError]:
     known = controller.image.brokers.get(request.broker_id)
-    error = check_epoch(known, request.broker_id, request.broker_epoch)
+    error = check_broker_epoch(known, request.broker_id, request.broker_epoch)
     if error.code:
         # To a leader that was fenced or bounced it is all the same: it must hear of it first.
         return ControllerResult((), [ApiError(ErrorCode.STALE_BROKER_EPOCH, error.message)])

@@ -1,13 +1,13 @@
 """ConsumerGroupDescribe (key 69), versions 0-1: consumer groups (KIP-848) and their members.
 
-v1 tells whether a member still speaks the classic protocol.
+v1 adds whether a member still uses the classic protocol.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.coordinators.group_descriptions import describe_each, tell_operations
+from headrace.broker.coordinators.group_descriptions import add_authorized_operations, describe_each
 from headrace.broker.network.dispatch import Context
 from headrace.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeDescribedGroup,
@@ -30,5 +30,5 @@ def handle(
         served=broker.coordinators.serves_consumer_groups,
     )
     if request.include_authorized_operations:
-        tell_operations(groups)
+        add_authorized_operations(groups)
     return ConsumerGroupDescribeResponse(groups=groups)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from headrace.broker.coordinators.group_descriptions import tell_operations
+from headrace.broker.coordinators.group_descriptions import add_authorized_operations
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
@@ -29,7 +29,7 @@ def handle(
 ) -> DescribeGroupsResponse:
     groups = [_describe(broker, context.version, group_id) for group_id in request.groups]
     if request.include_authorized_operations:
-        tell_operations(groups)
+        add_authorized_operations(groups)
     return DescribeGroupsResponse(groups=groups)
 
 

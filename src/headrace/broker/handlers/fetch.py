@@ -26,9 +26,9 @@ from headrace.broker.fetch.fetch_session import FetchPlan, PartitionKey, WantedP
 from headrace.broker.fetch.replica_selector import RACK_AWARE, nearest_replica
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.leader_hints import (
-    ASKED_THE_WRONG_ONE,
-    leader_hint,
-    node_hints,
+    WRONG_LEADER_ERRORS,
+    WrongLeader,
+    add_leader_hints,
     topic_of,
 )
 from headrace.broker.replication import follower_fetch
@@ -134,28 +134,21 @@ def _answer(
         responses=group_by_topic(fetched, plan, by_topic_id=limits.by_topic_id),
     )
     if fetched.answer_now and context.version >= FIRST_VERSION_WITH_ENDPOINTS:
-        _name_leaders(broker, context, response)
+        _add_leader_hints(broker, context, response)
     return response
 
 
-def _name_leaders(broker: Broker, context: Context, response: FetchResponse) -> None:
-    """Tells clients who asked the wrong broker which one is right (KIP-951)."""
-    leaders: set[int] = set()
-    for topic in response.responses:
-        for data in topic.partitions:
-            if data.error_code in ASKED_THE_WRONG_ONE:
-                known = topic_of(broker.metadata.image, topic.topic, topic.topic_id)
-                hint = leader_hint(known, data.partition_index)
-                if hint is not None:
-                    data.current_leader = FetchLeaderIdAndEpoch(**hint._asdict())
-                    leaders.add(hint.leader_id)
-    if leaders:
-        response.node_endpoints = [
-            FetchNodeEndpoint(**hint._asdict())
-            for hint in node_hints(
-                broker.metadata.image, context.connection.listener, sorted(leaders)
-            )
-        ]
+def _add_leader_hints(broker: Broker, context: Context, response: FetchResponse) -> None:
+    image = broker.metadata.image
+    wrong = (
+        WrongLeader(topic_of(image, topic.topic, topic.topic_id), data.partition_index, data)
+        for topic in response.responses
+        for data in topic.partitions
+        if data.error_code in WRONG_LEADER_ERRORS
+    )
+    response.node_endpoints = add_leader_hints(
+        image, context.connection.listener, wrong, FetchLeaderIdAndEpoch, FetchNodeEndpoint
+    )
 
 
 def _nearest(broker: Broker, request: FetchRequest) -> Nearest | None:
@@ -176,7 +169,7 @@ def _limits(broker: Broker, context: Context, request: FetchRequest) -> FetchLim
         max_wait_ms=request.max_wait_ms,
         read_committed=request.isolation_level == READ_COMMITTED,
         by_topic_id=context.version >= FIRST_VERSION_WITH_TOPIC_IDS,
-        # Who names no rack was sent here by nobody: it asks for the leader and is told who leads.
+        # Only clients that set client.rack are redirected to followers.
         followers=broker.replication.is_current if request.rack_id else None,
         nearest=_nearest(broker, request),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
-from headrace.broker.runtime.errors import NotController
-from headrace.controller.broker_fencing import begin_leaving
+from headrace.controller.controlled_shutdown import begin_controlled_shutdown
+from headrace.controller.errors import NotController
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.leave_cluster import (
     LeaveClusterRequest,
@@ -26,7 +26,7 @@ async def handle(
         if active_controller is None:
             raise NotController
         decided = await active_controller.decide(
-            lambda controller: begin_leaving(
+            lambda controller: begin_controlled_shutdown(
                 controller.image, controller.rules, request.broker_id, request.broker_epoch
             )
         )

@@ -1,4 +1,4 @@
-"""OffsetCommit (key 8), versions 2-10: stores where a group goes on reading.
+"""OffsetCommit (key 8), versions 2-10: stores the offsets at which a group continues to read.
 
 Up to v4 a commit can bring its own retention time, v6 adds leader epochs, v7 static members, v9
 serves members of consumer groups (KIP-848), v10 names topics by id.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.broker.coordinators.commit_fast_path import NEVER_AGAIN, CommitFastPath
+from headrace.broker.coordinators.commit_fast_path import NO_FAST_PATH, CommitFastPath
 from headrace.broker.network.dispatch import Context
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.messages.offset_commit import (
@@ -33,33 +33,37 @@ def handle(
         lambda error: _refused(request, error),
     )
     if isinstance(answer, asyncio.Future):
-        answer.add_done_callback(lambda done: _remember_later(broker, context, request, done))
+        answer.add_done_callback(
+            lambda done: _register_fast_path_when_done(broker, context, request, done)
+        )
     else:
-        _remember(broker, context, request, answer)
+        _register_fast_path(broker, context, request, answer)
     return answer
 
 
-def _remember_later(
+def _register_fast_path_when_done(
     broker: Broker,
     context: Context,
     request: OffsetCommitRequest,
     done: asyncio.Future[OffsetCommitResponse],
 ) -> None:
     if not done.cancelled():
-        _remember(broker, context, request, done.result())
+        _register_fast_path(broker, context, request, done.result())
 
 
-def _remember(
+def _register_fast_path(
     broker: Broker, context: Context, request: OffsetCommitRequest, answer: OffsetCommitResponse
 ) -> None:
-    """Keeps what may come again. On a connection where it did not come again, not any more."""
+    """The next commits of this connection may differ from this one only in the offset. Once a
+    fast path was not used, the connection gets no further one."""
     connection = context.connection
-    if connection.remembered is NEVER_AGAIN or len(request.topics) != 1:
+    current = connection.fast_path
+    if current is NO_FAST_PATH or len(request.topics) != 1:
         return
-    if connection.remembered is not None and not connection.remembered.was_of_use:
-        connection.remembered = NEVER_AGAIN
+    if isinstance(current, CommitFastPath) and not current.was_used:
+        connection.register_fast_path(NO_FAST_PATH)
         return
-    connection.remembered = CommitFastPath.of(broker, context, request, answer)
+    connection.register_fast_path(CommitFastPath.from_commit(broker, context, request, answer))
 
 
 def _refused(request: OffsetCommitRequest, error: CoordinatorError) -> OffsetCommitResponse:

@@ -21,8 +21,8 @@ from headrace.broker.produce.response_wait import (
     ACKS_ALL,
     Appended,
     Appends,
+    add_leaders,
     answer_when_done,
-    name_leaders,
 )
 from headrace.broker.produce.sliced_validation import append_after_look
 from headrace.broker.produce.transactional_produce import Admission
@@ -145,7 +145,7 @@ def _append_one(
     topic, leader = _leader(broker.partitions, version, data, partition.index)
     if not isinstance(leader, SoleLeader):
         response = _answer_one(data, _refused(partition.index, leader))
-        name_leaders(broker.metadata.image, context, response)
+        add_leaders(broker.metadata.image, context, response)
         return response
     assert topic is not None
     looks: Looks = []
@@ -182,7 +182,7 @@ def _commit_one(
         answer = _appended(leader, result)
         answer.error_code = code
         response = _answer_one(data, answer)
-        name_leaders(broker.metadata.image, context, response)
+        add_leaders(broker.metadata.image, context, response)
         return response
 
     next_offset = result.last_offset + 1

@@ -1,6 +1,6 @@
-"""ShareAcknowledge (key 79), versions 1-2: what a member says about the records it holds.
+"""ShareAcknowledge (key 79), versions 1-2: a member acknowledges records that it acquired.
 
-v2 adds the renewal of locks (KIP-1222) and tells how long they last.
+v2 adds the renewal of locks (KIP-1222) and returns their duration.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
-from headrace.broker.partitions.leader_hints import ASKED_THE_WRONG_ONE, leader_hints, node_hints
 from headrace.broker.share.share_acknowledgements import (
     acknowledge_partitions,
+    add_share_leader_hints,
     checked_session_key,
     when_all,
 )
@@ -57,29 +57,16 @@ def handle(
             acquisition_lock_timeout_ms=config.share_record_lock_duration_ms,
             responses=_topics(outcomes),
         )
-        _name_leaders(broker, context, response)
+        response.node_endpoints = add_share_leader_hints(
+            broker.metadata.image,
+            context.connection.listener,
+            response.responses,
+            ShareAcknowledgeLeaderIdAndEpoch,
+            ShareAcknowledgeNodeEndpoint,
+        )
         return response
 
     return when_all(broker.loop, ShareRead(), acknowledged, answer)
-
-
-def _name_leaders(broker: Broker, context: Context, response: ShareAcknowledgeResponse) -> None:
-    """Tells members who asked the wrong broker which one is right (KIP-951)."""
-    wrong = {
-        (topic.topic_id, data.partition_index): data
-        for topic in response.responses
-        for data in topic.partitions
-        if data.error_code in ASKED_THE_WRONG_ONE
-    }
-    hints = leader_hints(broker.metadata.image, wrong) if wrong else {}
-    for partition, hint in hints.items():
-        wrong[partition].current_leader = ShareAcknowledgeLeaderIdAndEpoch(**hint._asdict())
-    if hints:
-        leaders = sorted({hint.leader_id for hint in hints.values()})
-        response.node_endpoints = [
-            ShareAcknowledgeNodeEndpoint(**node._asdict())
-            for node in node_hints(broker.metadata.image, context.connection.listener, leaders)
-        ]
 
 
 def _topics(

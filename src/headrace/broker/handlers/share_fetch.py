@@ -1,8 +1,8 @@
-"""ShareFetch (key 78), versions 1-2: records for a member of a share group, and what it says about
-earlier ones.
+"""ShareFetch (key 78), versions 1-2: records for a member of a share group, and its
+acknowledgements of earlier ones.
 
 v2 adds strict record limits (KIP-1206) and the renewal of locks (KIP-1222): a request that renews
-fetches nothing.
+locks fetches nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from headrace.broker.network.dispatch import Context
-from headrace.broker.partitions.leader_hints import ASKED_THE_WRONG_ONE, leader_hints, node_hints
 from headrace.broker.share.share_acknowledgements import (
     Acknowledged,
     acknowledge_partitions,
+    add_share_leader_hints,
     checked_session_key,
     when_all,
 )
@@ -101,7 +101,13 @@ def _serve(
             acquisition_lock_timeout_ms=_lock_ms(broker, key),
             responses=_topics(read, outcomes, plan),
         )
-        _name_leaders(broker, context, response)
+        response.node_endpoints = add_share_leader_hints(
+            broker.metadata.image,
+            context.connection.listener,
+            response.responses,
+            ShareFetchLeaderIdAndEpoch,
+            ShareFetchNodeEndpoint,
+        )
         return response
 
     return when_all(broker.loop, fetching, acknowledged, answer)
@@ -137,7 +143,7 @@ def _want(broker: Broker, request: ShareFetchRequest, key: SessionKey) -> ShareW
 
 
 def _rotated(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPartition]:
-    """Another partition comes first each time, so that none starves under the record limit."""
+    """Another partition comes first each time, so that the record limit starves none."""
     partitions = plan.partitions
     if not partitions or request.max_records <= 0 or request.max_bytes <= 0:
         return []
@@ -148,7 +154,7 @@ def _rotated(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPar
 def _topics(
     read: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome], plan: ShareFetchPlan
 ) -> list[ShareFetchableTopicResponse]:
-    """The partitions that there is something to say about, by topic."""
+    """The partitions with records, an error or an acknowledgement, by topic."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for partition in dict.fromkeys((*read.found, *read.failed, *outcomes)):
         found = read.found.get(partition)
@@ -186,25 +192,6 @@ def _partition(
     return data
 
 
-def _name_leaders(broker: Broker, context: Context, response: ShareFetchResponse) -> None:
-    """Tells members who asked the wrong broker which one is right (KIP-951)."""
-    wrong = {
-        (topic.topic_id, data.partition_index): data
-        for topic in response.responses
-        for data in topic.partitions
-        if data.error_code in ASKED_THE_WRONG_ONE
-    }
-    hints = leader_hints(broker.metadata.image, wrong) if wrong else {}
-    for partition, hint in hints.items():
-        wrong[partition].current_leader = ShareFetchLeaderIdAndEpoch(**hint._asdict())
-    if hints:
-        leaders = sorted({hint.leader_id for hint in hints.values()})
-        response.node_endpoints = [
-            ShareFetchNodeEndpoint(**node._asdict())
-            for node in node_hints(broker.metadata.image, context.connection.listener, leaders)
-        ]
-
-
 def _lock_ms(broker: Broker, key: SessionKey) -> int:
     return broker.coordinators.group_config(key.group_id).share_record_lock_duration_ms
 
@@ -232,7 +219,7 @@ def _acknowledges(request: ShareFetchRequest) -> bool:
 def _later(
     broker: Broker, delay_ms: int, answer: ShareFetchResponse
 ) -> asyncio.Future[Struct | None]:
-    """As Kafka: a member without a session waits as long as a fetch would, not less."""
+    """A member without a session waits as long as a fetch would, as in Kafka."""
     future: asyncio.Future[Struct | None] = broker.loop.create_future()
 
     def give() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.broker.coordinators.group_descriptions import describe_each, tell_operations
+from headrace.broker.coordinators.group_descriptions import add_authorized_operations, describe_each
 from headrace.broker.network.dispatch import Context
 from headrace.protocol.messages.share_group_describe import (
     ShareGroupDescribeDescribedGroup,
@@ -27,5 +27,5 @@ def handle(
         served=broker.coordinators.serves_share_groups,
     )
     if request.include_authorized_operations:
-        tell_operations(groups)
+        add_authorized_operations(groups)
     return ShareGroupDescribeResponse(groups=groups)

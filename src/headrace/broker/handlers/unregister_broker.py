@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
-from headrace.controller.broker_fencing import unregister
+from headrace.controller.broker_registration import unregister_broker
 from headrace.protocol.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
@@ -19,7 +19,7 @@ async def handle(
     broker: Broker, context: Context, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     results = await broker.metadata.decide(
-        lambda controller: unregister(controller.image, controller.rules, request.broker_id)
+        lambda controller: unregister_broker(controller.image, controller.rules, request.broker_id)
     )
     error = results[0]
     return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)

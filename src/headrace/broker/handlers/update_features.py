@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Context
-from headrace.cluster.features import FeatureUpdate, UpgradeType
+from headrace.controller.feature_changes import FeatureUpdate, UpgradeType
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.update_features import (
     FeatureUpdateKey,

@@ -34,8 +34,14 @@ from headrace.storage.cleaning.job import (
 from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.files.log_dir import LogDir
-from headrace.storage.log.compactable_log import CleaningLimits
 from headrace.storage.log.log import Log
+from headrace.storage.log.log_compaction import (
+    CleaningLimits,
+    begin_swap,
+    cleanable,
+    cleaning_job,
+    end_swap,
+)
 from headrace.storage.state.log_config import COMPACT
 
 log = logging.getLogger(__name__)
@@ -200,7 +206,7 @@ class LogCleaner:
             self._uncleanable.pop(_identity(replica), None)
             cleaned_to = self._host.logs.cleaned_to(opened)
             now_ms = self._host.clock.wall_ms()
-            dirt = opened.cleanable(now_ms, cleaned_to, replica.last_stable_offset)
+            dirt = cleanable(opened, now_ms, cleaned_to, replica.last_stable_offset)
         except StorageError:
             return None  # the log or its directory is offline and has said so
         return dirt if dirt.is_due(opened.config) else None
@@ -233,7 +239,7 @@ class LogCleaner:
     async def _clean(self, replica: Replica, dirt: Cleanable) -> None:
         cleaned = replica.log
         now_ms = self._host.clock.wall_ms()
-        job = cleaned.cleaning_job(dirt, now_ms, self._limits())
+        job = cleaning_job(cleaned, dirt, now_ms, self._limits())
         if self._host.logs.cleaned_to(cleaned) is None:
             # Before the first segment is replaced: recovery knows by it that there may be gaps.
             await self._host.offload(self._host.logs.save_cleaned, cleaned, dirt.first_dirty)
@@ -266,7 +272,7 @@ class LogCleaner:
         """Puts a cleaned group in its place; a stop in the middle is made good by the log."""
         if group.unchanged:
             return
-        swap = cleaned.begin_swap(group, job)
+        swap = begin_swap(cleaned, group, job)
         if swap is None:
             raise _Outdated(f"the segments of {cleaned.name} have changed")
         try:
@@ -278,7 +284,7 @@ class LogCleaner:
                 raise cleaned.directory.fault(error, f"compacting {cleaned.name}") from error
         if cleaned.failure is not None:
             raise cleaned.failure  # deleted meanwhile, and its files with it
-        cleaned.end_swap(swap)
+        end_swap(cleaned, swap)
 
     def _limits(self) -> CleaningLimits:
         memory = self._setting("log.cleaner.dedupe.buffer.size")

@@ -188,7 +188,7 @@ class _Retention:
         now_ms = self._host.clock.wall_ms()
         with suppress(StorageError):  # the directory is offline and has said so
             retention_ms = self._host.settings.integer("headrace.stray.log.retention.ms")
-            self._host.logs.expire_set_aside(retention_ms)
+            self._host.logs.expire_strays(retention_ms)
         for number, log in enumerate(self._host.logs, start=1):
             if number % LOGS_PER_SLICE == 0:
                 await asyncio.sleep(0)

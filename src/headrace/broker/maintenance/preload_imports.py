@@ -26,6 +26,7 @@ MODULES: Final = (
     "headrace.coordinator.group.records.offsets",
     "headrace.coordinator.group.records.format",
     "headrace.coordinator.group.classic.member",
+    "headrace.coordinator.group.classic.classic_state",
     "headrace.coordinator.group.classic.subscription",
     "headrace.coordinator.group.classic.classic_group",
     "headrace.coordinator.group.consumer.member",

@@ -6,6 +6,7 @@ and never stops the others. Work on files runs off the loop where storage says t
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -70,8 +71,13 @@ class TaskScheduler:
                 level = logging.DEBUG if refused else logging.WARNING
                 log.log(
                     level,
-                    "a chore found no room",
-                    extra={"chore": chore.name, "reason": str(error)},
+                    "disk full: cannot write %s; producers are being refused",
+                    chore.name,
+                    extra={
+                        "dir": error.directory,
+                        "free": _free_bytes(error.directory),
+                        "reason": str(error),
+                    },
                 )
                 refused = True
             except Exception:
@@ -90,6 +96,16 @@ class TaskScheduler:
                 over.set_result(None)
 
         return _Pause(over, self._timers.call_later(interval_s, wake))
+
+
+def _free_bytes(directory: str | None) -> int | None:
+    """None where it cannot be found out."""
+    if directory is None:
+        return None
+    try:
+        return shutil.disk_usage(directory).free
+    except OSError:
+        return None
 
 
 class _Pause(NamedTuple):

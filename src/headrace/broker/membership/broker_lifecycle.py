@@ -15,7 +15,6 @@ from typing import Final, NamedTuple, TypeVar, cast
 from headrace.broker.membership.fast_failure_detection import FastFailureDetection
 from headrace.broker.membership.peers import METADATA, Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
-from headrace.broker.runtime.errors import NotController
 from headrace.client.connection import Address
 from headrace.client.errors import ClientError, ConnectionLost, RequestTimedOut, UnknownBroker
 from headrace.cluster.image import MetadataImage
@@ -32,6 +31,7 @@ from headrace.cluster.store import (
 )
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
+from headrace.controller.errors import NotController
 from headrace.protocol.messages.cluster_metadata import (
     ClusterMetadataRequest,
     ClusterMetadataResponse,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.broker.membership.peers import CLIENT_ID_PREFIX
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply
-from headrace.broker.runtime.errors import NotController
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.store import TooLarge
 from headrace.controller.broker_registration import ProducerIdBlock
+from headrace.controller.errors import NotController
 from headrace.controller.result import ApiError
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
 from headrace.protocol.api import ApiKey, ApiSpec

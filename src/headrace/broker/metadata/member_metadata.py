@@ -11,13 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from headrace.broker.metadata.standalone_metadata import Publish
-from headrace.broker.runtime.errors import NotController
+from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.metadata_log import MetadataChange, MetadataLog
 from headrace.cluster.records import MetadataRecord
 from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.config_changes import ConfigControl
-from headrace.controller.decisions import ControllerSettings, Decisions
+from headrace.controller.decisions import Decisions
+from headrace.controller.errors import NotController
 from headrace.controller.result import ControllerResult
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
 

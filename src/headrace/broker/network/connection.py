@@ -1,13 +1,16 @@
-"""One client's connection: frames in, answers out, in order.
+"""One client's connection: request frames in, response frames out, in order.
 
-A connection's requests start in the order in which they came and are answered in that order, but
-the next one starts while the last still waits for replicas, for a flush or for data. Past the
-bound on requests in flight, or while the client does not read its answers, the socket is not
-read: what a client sends can slow down that client only.
+Requests start in the order in which they arrive and are answered in that order, but a request
+starts while earlier ones still wait for replicas, for a flush or for data. Past the bound on
+requests in flight, or while the client does not read its responses, the socket is not read: what
+a client sends can slow down that client only.
 
-A handler that answers with a coroutine holds the connection until it is done, as every request
-does in Kafka; so does one that says HELD and answers by itself. One that answers with a future
-lets the next request start.
+A handler that returns a coroutine blocks the connection until it is done, as every request does
+in Kafka. A handler that returns a future lets the next request start. `connection_state` has the
+states and all transitions between them.
+
+A handler may register a `FastPath`: it sees the next frames before dispatch and serves those that
+it recognises. The connection is blocked until the fast path responds or falls back.
 """
 
 import asyncio
@@ -17,6 +20,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Final, Protocol, cast
 
+from headrace.broker.network.connection_state import (
+    BLOCKED_STATES,
+    TRANSITIONS,
+    ConnectionEvent,
+    ConnectionState,
+)
 from headrace.broker.network.frames import SIZE_BYTES, FrameRefused, ReceiveBuffer
 from headrace.protocol.errors import ProtocolError
 
@@ -25,16 +34,26 @@ log = logging.getLogger(__name__)
 
 JOIN_BELOW_BYTES = 32 * 1024  # one small copy is cheaper than a vectored write
 SMALL_PART_BYTES = 4 * 1024  # so is the copy of a small part beside large ones
-FLUSH_ABOVE_BYTES = 256 * 1024  # answers past this leave at once, so that back-pressure is felt
-WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent answers past this stop the reading of requests
-LINGER_S = 0.1  # how long a drained connection stays for the client to read its last answers
+FLUSH_ABOVE_BYTES = 256 * 1024  # larger responses leave at once, so that back-pressure is felt
+WRITE_HIGH_WATER_BYTES = 1024 * 1024  # unsent responses past this stop the reading of requests
+LINGER_S = 0.1  # how long a drained connection stays for the client to read its last responses
+
+# Globals: to read an attribute of an enum class takes 40 ns and a look-up in the table 45 ns, of
+# the 490 ns that a request on a fast path spends here. So its transitions are looked up once.
+_READY: Final = ConnectionState.READY
+_DRAINING: Final = ConnectionState.DRAINING
+_LINGERING: Final = ConnectionState.LINGERING
+_BLOCK: Final = TRANSITIONS[ConnectionEvent.BLOCK]
+_UNBLOCK: Final = TRANSITIONS[ConnectionEvent.UNBLOCK]
+_READY_BLOCKED: Final = _BLOCK[_READY]
+_READY_UNBLOCKED: Final = _UNBLOCK[_READY_BLOCKED]
 
 Parts = list[bytes | bytearray | memoryview]
 Encode = Callable[[object], Parts | None]
 
 
-class Waiting:
-    """An answer that is not there yet, and how to write it once it is."""
+class PendingResponse:
+    """A response that is not there yet, and how to encode it once it is."""
 
     __slots__ = ("encode", "parts", "ready", "result")
 
@@ -56,7 +75,7 @@ class Pipelined:
 
 
 class Serial:
-    """What dispatch returns for a request that holds the connection until it is answered."""
+    """What dispatch returns for a request that blocks the connection until it is answered."""
 
     __slots__ = ("coroutine", "encode")
 
@@ -65,29 +84,21 @@ class Serial:
         self.encode = encode
 
 
-class Held:
-    """What dispatch returns for a request that `answer_held` or `start_again` is called for."""
+class FastPath(Protocol):
+    """Serves the frames of one connection that it recognises by their bytes, without dispatch.
 
-
-HELD: Final = Held()
-
-
-class Repeated(Protocol):
-    """A request that comes again and again, known by its bytes."""
+    A frame is offered only in the state READY with no response pending, so that a fast path
+    cannot change the order of responses.
+    """
 
     @property
-    def was_of_use(self) -> bool:
-        """Whether it has come again."""
+    def frame_bytes(self) -> int:
+        """The size of the frames that it serves, without the size field; others are not offered."""
         ...
 
     @property
-    def size_bytes(self) -> int:
-        """Of its frame."""
-        ...
-
-    @property
-    def packet_start(self) -> bytes:
-        """What a packet begins with that holds this request and nothing else: the frame's size."""
+    def packet_prefix(self) -> bytes:
+        """The first bytes of a packet that holds one such frame and nothing else: its size."""
         ...
 
     @property
@@ -95,9 +106,13 @@ class Repeated(Protocol):
         """The size of that packet."""
         ...
 
-    def again(self, buffer: bytearray | memoryview, at: int) -> bool:
-        """Whether the frame of its size at `at` is it. It is under way then, and the connection
-        must be held."""
+    def try_serve(self, buffer: bytearray | memoryview, at: int) -> bool:
+        """Starts the request if it recognises the frame at `at`, which has its size; else returns
+        False and changes nothing.
+
+        A request that was started blocks the connection until `Connection.complete_fast_path` or
+        `Connection.fall_back`, which may be called only after this method has returned.
+        """
         ...
 
 
@@ -108,10 +123,11 @@ class Owner(Protocol):
     max_in_flight: int
     max_in_flight_bytes: int
     unsent_bytes: int
+    allows_fast_paths: bool
 
     def dispatch(
         self, connection: "Connection", frame: memoryview
-    ) -> Parts | Pipelined | Serial | Held | None: ...
+    ) -> Parts | Pipelined | Serial | None: ...
 
     def opened(self, connection: "Connection") -> bool: ...
 
@@ -128,28 +144,28 @@ class Connection(asyncio.BufferedProtocol):
         self.peer = "unknown"
         self.last_active = owner.monotonic()
         self.client_software: tuple[str, str] = ("unknown", "unknown")
-        self.remembered: Repeated | None = None  # what may come again
+        self.state = ConnectionState.READY
+        self.fast_path: FastPath | None = None
         self._owner = owner
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._buffer = ReceiveBuffer(owner.max_frame_bytes)
-        self.waiting: deque[Waiting] = deque()  # answers of requests that did not hold it
-        self._out: Parts = []  # answers that leave together
+        self._pending: deque[PendingResponse] = deque()  # in the order of their requests
+        self._ready_bytes = 0  # of responses that are ready and wait for an earlier one
+        self._out: Parts = []  # responses that leave together
         self._out_bytes = 0
         self._flush_due = False
-        self._held_bytes = 0  # of answers that are ready and wait for an earlier one
-        self._held = False  # a serial request is under way
-        self._write_paused = False
         self._unsent_bytes = 0  # what the client has not read, as counted by the owner
         self._reading = True
-        self._draining = False  # no further requests are started
-        self._lingering = False  # all is answered; what still arrives is thrown away
         self._on_close: dict[object, Callable[[], None]] = {}
 
     @property
     def in_flight(self) -> int:
         """Requests accepted and not yet answered."""
-        return len(self.waiting) or int(self._held)
+        return len(self._pending) or int(self.state in BLOCKED_STATES)
+
+    def _change_state(self, event: ConnectionEvent) -> None:
+        self.state = TRANSITIONS[event][self.state]
 
     # --- asyncio's side -------------------------------------------------------------------------
 
@@ -166,22 +182,23 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffer.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._lingering:
-            return
         buffer = self._buffer
         self.last_active = self._owner.monotonic()
-        repeated = self.remembered
+        fast_path = self.fast_path
         if (
-            repeated is not None
-            and nbytes == repeated.packet_bytes
+            fast_path is not None
+            and nbytes == fast_path.packet_bytes
             and not buffer.end
-            and buffer.bytes.startswith(repeated.packet_start)
-            and not (self._held or self.waiting or self._write_paused or self._draining)
-            and repeated.again(buffer.bytes, SIZE_BYTES)
+            and buffer.bytes.startswith(fast_path.packet_prefix)
+            and self.state is _READY
+            and not self._pending
+            and fast_path.try_serve(buffer.bytes, SIZE_BYTES)
         ):
-            # The shortest way, for what nearly all packets of some connections are.
+            # Nearly all packets of some connections end here, before they are cut into frames.
             buffer.frames += 1
-            self._held = True
+            self.state = _READY_BLOCKED
+            return
+        if self.state is _LINGERING:
             return
         buffer.received(nbytes)
         read_on = self._serve_frames()
@@ -192,23 +209,24 @@ class Connection(asyncio.BufferedProtocol):
         return False  # as Kafka: a client that closes wants no more answers
 
     def connection_lost(self, exc: Exception | None) -> None:
-        for waiting in self.waiting:
-            waiting.result.cancel()
-        self.waiting.clear()
+        self._change_state(ConnectionEvent.LOSE)
+        for pending in self._pending:
+            pending.result.cancel()
+        self._pending.clear()
         self._transport = None
-        self.remembered = None  # it may know this connection, and cycles are collected late
+        self.fast_path = None  # it may refer to this connection, and cycles are collected late
         self._count_unsent(0)
         self._owner.closed(self)
         for lost in self._on_close.values():
             lost()
 
     def pause_writing(self) -> None:
-        self._write_paused = True
+        self._change_state(ConnectionEvent.PAUSE_WRITING)
         if self._transport is not None:
             self._count_unsent(self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        self._write_paused = False
+        self._change_state(ConnectionEvent.RESUME_WRITING)
         self._count_unsent(0)
         self._serve_buffered()
 
@@ -219,18 +237,23 @@ class Connection(asyncio.BufferedProtocol):
     # --- the owner's side -----------------------------------------------------------------------
 
     def close(self, reason: str) -> None:
-        """Ends the connection at once, as Kafka does for requests that it cannot answer."""
+        """Closes the connection at once, as Kafka does for requests that it cannot answer."""
         if self._transport is not None:
             log.info("closed a connection", extra={"peer": self.peer, "reason": reason})
             self._transport.abort()
 
     def on_close(self, key: object, lost: Callable[[], None]) -> None:
-        """`lost` is called when the connection has ended, however it did; one for each key."""
+        """Calls `lost` when the connection has ended for any reason; one callback per key."""
         self._on_close[key] = lost
 
+    def register_fast_path(self, fast_path: FastPath | None) -> None:
+        """Offers the next frames to `fast_path`, which replaces the one before it."""
+        if self._owner.allows_fast_paths:
+            self.fast_path = fast_path
+
     def drain(self) -> None:
-        """Takes no further requests; closes when what was accepted has been answered."""
-        self._draining = True
+        """Starts no further requests; closes when every accepted one has been answered."""
+        self._change_state(ConnectionEvent.DRAIN)
         self._read(on=False)
         self._close_when_drained()
 
@@ -248,13 +271,10 @@ class Connection(asyncio.BufferedProtocol):
     def _serve_frames(self) -> bool:
         """Whether the next request still needs bytes from the socket."""
         owner = self._owner
-        while not (
-            self._held
-            or self._write_paused
-            or self._draining
-            or self._transport is None
-            or len(self.waiting) >= owner.max_in_flight
-            or self._held_bytes > owner.max_in_flight_bytes
+        while (
+            self.state is _READY
+            and len(self._pending) < owner.max_in_flight
+            and self._ready_bytes <= owner.max_in_flight_bytes
         ):
             try:
                 frame = self._buffer.next_frame()
@@ -263,13 +283,22 @@ class Connection(asyncio.BufferedProtocol):
                 return False
             if frame is None:
                 return True
+            fast_path = self.fast_path
+            if (
+                fast_path is not None
+                and len(frame) == fast_path.frame_bytes
+                and not self._pending
+                and fast_path.try_serve(frame, 0)
+            ):
+                self.state = _READY_BLOCKED
+                # It is answered soon: to stop reading would cost more than to read.
+                return True
             if not self._start(frame):
-                # A held request is answered soon: to stop reading would cost more than to read.
-                return self._held
+                return False
         return False
 
     def _start(self, frame: memoryview) -> bool:
-        """Whether the next request may be looked at."""
+        """Starts a request; returns whether the connection goes on after it."""
         try:
             reply = self._owner.dispatch(self, frame)
         except ProtocolError as error:
@@ -279,15 +308,12 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("a request failed", extra={"peer": self.peer})
             self.close("internal error")
             return False
-        if reply is HELD:
-            self._held = True
-            return False
-        if reply.__class__ is list and not self.waiting:
+        if reply.__class__ is list and not self._pending:
             self._write(reply)  # nearly always
         elif isinstance(reply, list):
-            self._answer(reply)
+            self._add_ready_response(reply)
         elif reply is not None:
-            self._wait_for(cast("Pipelined | Serial", reply))
+            self._await_response(reply)
         return True
 
     def _refuse(self, error: ProtocolError) -> None:
@@ -295,25 +321,25 @@ class Connection(asyncio.BufferedProtocol):
         reason = "frame size" if isinstance(error, FrameRefused) else "malformed request"
         self.close(reason)
 
-    def _wait_for(self, reply: Pipelined | Serial) -> None:
+    def _await_response(self, reply: Pipelined | Serial) -> None:
         if isinstance(reply, Pipelined):
             future = reply.future
             serial = False
         else:
             future = self._loop.create_task(reply.coroutine)
             serial = True
-        waiting = Waiting(future, reply.encode)
-        self._held = serial
-        self.waiting.append(waiting)
-        future.add_done_callback(lambda _: self._finished(waiting, serial=serial))
+            self.state = _BLOCK[self.state]
+        pending = PendingResponse(future, reply.encode)
+        self._pending.append(pending)
+        future.add_done_callback(lambda _: self._finished(pending, serial=serial))
 
-    def _finished(self, waiting: Waiting, *, serial: bool) -> None:
+    def _finished(self, pending: PendingResponse, *, serial: bool) -> None:
         if serial:
-            self._held = False
-        if self._transport is None or waiting.result.cancelled():
+            self.state = _UNBLOCK[self.state]
+        if self._transport is None or pending.result.cancelled():
             return
         try:
-            parts = waiting.encode(waiting.result.result())
+            parts = pending.encode(pending.result.result())
         except ProtocolError as error:
             self._refuse(error)
             return
@@ -321,55 +347,57 @@ class Connection(asyncio.BufferedProtocol):
             log.exception("a request failed", extra={"peer": self.peer})
             self.close("internal error")
             return
-        self._is_ready(waiting, parts)
+        self._mark_ready(pending, parts)
         self._write_ready()
         self._serve_buffered()
         self._close_when_drained()
 
-    def answer_held(self, part: bytes) -> None:
-        """The answer of the request that held the connection; the next one may start."""
-        self._held = False
+    def complete_fast_path(self, response: bytes) -> None:
+        """Sends the response of the request that the fast path serves; the next one may start."""
+        state = self.state
+        self.state = _READY_UNBLOCKED if state is _READY_BLOCKED else _UNBLOCK[state]
         transport = self._transport
         if transport is None:
             return
         if self._out:
-            self._flush()  # earlier answers
-        transport.write(part)
+            self._flush()  # earlier responses
+        transport.write(response)
         buffer = self._buffer
         if buffer.start != buffer.end or not self._reading:
             self._serve_buffered()
-        if self._draining:
+        if self.state is _DRAINING:
             self._close_when_drained()
 
-    def start_again(self, frame: bytes) -> None:
-        """Starts the request that held the connection anew, without a shortcut."""
-        self._held = False
-        self.remembered = None
+    def fall_back(self, frame: bytes) -> None:
+        """Restarts the request that the fast path serves as an ordinary one, and drops the fast
+        path."""
+        self.state = _UNBLOCK[self.state]
+        self.fast_path = None
         if self._transport is not None:
             self._start(memoryview(frame))
             self._serve_buffered()
             self._close_when_drained()
 
-    # --- answers --------------------------------------------------------------------------------
+    # --- responses ------------------------------------------------------------------------------
 
-    def _answer(self, parts: Parts) -> None:
-        if not self.waiting:
+    def _add_ready_response(self, parts: Parts) -> None:
+        if not self._pending:
             self._write(parts)
             return
         done: asyncio.Future[object] = self._loop.create_future()
-        waiting = Waiting(done, _already_encoded)
-        self.waiting.append(waiting)
-        self._is_ready(waiting, parts)
+        pending = PendingResponse(done, _already_encoded)
+        self._pending.append(pending)
+        self._mark_ready(pending, parts)
 
-    def _is_ready(self, waiting: Waiting, parts: Parts | None) -> None:
-        waiting.parts, waiting.ready = parts, True
-        self._held_bytes += sum(map(len, parts or ()))
+    def _mark_ready(self, pending: PendingResponse, parts: Parts | None) -> None:
+        pending.parts, pending.ready = parts, True
+        self._ready_bytes += sum(map(len, parts or ()))
 
     def _write_ready(self) -> None:
-        while self.waiting and self.waiting[0].ready:
-            parts = self.waiting.popleft().parts
+        while self._pending and self._pending[0].ready:
+            parts = self._pending.popleft().parts
             if parts is not None:
-                self._held_bytes -= sum(map(len, parts))
+                self._ready_bytes -= sum(map(len, parts))
                 self._write(parts)
 
     def _write(self, parts: Parts) -> None:
@@ -382,9 +410,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._out_bytes >= FLUSH_ABOVE_BYTES:
             self._flush()
         elif not self._flush_due:
-            # After everything that this turn of the loop has read: a client that sends many small
-            # requests gets their answers in one packet, and one process that holds many
-            # connections is woken once for all of them, which costs more than the answers.
+            # After everything that this iteration of the loop has read: a client that sends many
+            # small requests gets their responses in one packet, and a process with many
+            # connections wakes up once for all of them. A wake-up costs more than the responses.
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
@@ -415,11 +443,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _close_when_drained(self) -> None:
         transport = self._transport
-        if self._draining and not self.in_flight and transport is not None and not self._lingering:
-            # Closing a socket with unread bytes resets it, and a reset can overtake the last
-            # answers. So say that no more will come, and give the client a moment to read.
+        if self.state is _DRAINING and not self._pending and transport is not None:
             self._flush()
-            self._lingering = True
+            self._change_state(ConnectionEvent.LINGER)
             self._read(on=True)
             with contextlib.suppress(OSError):  # the client has reset the connection
                 transport.write_eof()
@@ -427,7 +453,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _merge_small(parts: Parts) -> Parts:
-    """Payloads stay as they are; what lies between them becomes one buffer each."""
+    """Leaves large parts as they are and joins the small ones between them."""
     merged: Parts = []
     small: Parts = []
     for part in parts:

@@ -13,7 +13,7 @@ from functools import partial
 from importlib import import_module
 from typing import Final, Protocol, cast
 
-from headrace.broker.network.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ProtocolError
@@ -208,16 +208,8 @@ class Dispatcher:
 
     def dispatch(
         self, connection: Connection, frame: memoryview
-    ) -> Parts | Pipelined | Serial | Held | None:
+    ) -> Parts | Pipelined | Serial | None:
         """Starts one request; raises ProtocolError for what cannot be answered."""
-        last = connection.remembered
-        if (
-            last is not None
-            and len(frame) == last.size_bytes
-            and not connection.waiting
-            and last.again(frame, 0)
-        ):
-            return HELD
         if len(frame) < _HEAD.size:
             msg = f"a request of {len(frame)} bytes has no header"
             raise UnsupportedRequest(msg)

@@ -51,7 +51,8 @@ class Server:
         self._connections: dict[Connection, None] = {}
         self._by_ip: Counter[str] = Counter()
         self._refused = 0
-        self.unsent_bytes = 0  # of clients that do not read their answers
+        self.unsent_bytes = 0  # of clients that do not read their responses
+        self.allows_fast_paths = True
         self._all_closed: asyncio.Event | None = None
         self._closing = False
 
@@ -61,6 +62,13 @@ class Server:
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes
         self._limits = limits
+
+    def allow_fast_paths(self, *, allowed: bool) -> None:
+        """Without fast paths every request passes through `dispatch`."""
+        self.allows_fast_paths = allowed
+        if not allowed:
+            for connection in self._connections:
+                connection.fast_path = None
 
     async def bind(self, listener: str, host: str, port: int, backlog: int) -> int:
         """Binds without accepting yet; returns the port, which matters for port 0."""

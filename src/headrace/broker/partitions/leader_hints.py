@@ -1,15 +1,32 @@
-"""Who leads instead: what an answer tells a client that asked the wrong broker (KIP-951)."""
+"""The current leader in the response to a client that asked the wrong broker (KIP-951)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Topic
 from headrace.protocol.errors import ErrorCode
 
-ASKED_THE_WRONG_ONE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+WRONG_LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+LeaderT = TypeVar("LeaderT")
+EndpointT = TypeVar("EndpointT")
+
+
+class PartitionResponse(Protocol[LeaderT]):
+    """A partition in a response that has a field for the current leader."""
+
+    current_leader: LeaderT
+
+
+class WrongLeader(NamedTuple, Generic[LeaderT]):
+    """A partition of a response for which the client asked the wrong broker."""
+
+    topic: Topic | None
+    partition: int
+    response: PartitionResponse[LeaderT]
 
 
 class LeaderHint(NamedTuple):
@@ -29,25 +46,37 @@ class NodeHint(NamedTuple):
 
 
 def topic_of(image: MetadataImage, name: str, topic_id: bytes) -> Topic | None:
-    """The topic that a request names in one way or the other."""
+    """The topic of a request that has either its name or its id."""
     return image.topics.get(name) if name else image.topics_by_id.get(topic_id)
 
 
 def leader_hint(topic: Topic | None, index: int) -> LeaderHint | None:
-    """None where nobody leads: the client asks for metadata then."""
+    """None for a partition without a leader: the client then asks for metadata."""
     partition = topic.partition(index) if topic is not None else None
     if partition is None or partition.leader == NO_LEADER:
         return None
     return LeaderHint(partition.leader, partition.leader_epoch)
 
 
-def leader_hints(
-    image: MetadataImage, partitions: Iterable[tuple[bytes, int]]
-) -> dict[tuple[bytes, int], LeaderHint]:
-    """Who leads these partitions of topics by id; without those that nobody leads."""
-    topics = image.topics_by_id
-    hints = {each: leader_hint(topics.get(each[0]), each[1]) for each in partitions}
-    return {each: hint for each, hint in hints.items() if hint is not None}
+def add_leader_hints(
+    image: MetadataImage,
+    listener: str,
+    wrong: Iterable[WrongLeader[LeaderT]],
+    leader: Callable[..., LeaderT],
+    endpoint: Callable[..., EndpointT],
+) -> list[EndpointT]:
+    """Sets the current leader of each partition that has one; returns the leaders' endpoints.
+
+    `leader` and `endpoint` are the structs of the API: they differ in name only.
+    """
+    leader_ids: set[int] = set()
+    for topic, partition, response in wrong:
+        hint = leader_hint(topic, partition)
+        if hint is not None:
+            response.current_leader = leader(**hint._asdict())
+            leader_ids.add(hint.leader_id)
+    hints = node_hints(image, listener, sorted(leader_ids))
+    return [endpoint(**hint._asdict()) for hint in hints]
 
 
 def node_hints(image: MetadataImage, listener: str, leaders: Iterable[int]) -> list[NodeHint]:

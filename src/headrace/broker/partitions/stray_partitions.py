@@ -23,7 +23,7 @@ def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
         reason = _why_not(each, image, node_id)
         if reason is not None:
             put_aside(logs, each.topic, each.partition, reason)
-    for stray in logs.set_aside:
+    for stray in logs.stray_logs:
         topic = image.topics_by_id.get(stray.topic_id) if stray.topic_id else None
         name, index = stray.partition
         partition = None if topic is None or topic.name != name else topic.partition(index)
@@ -31,7 +31,7 @@ def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
             log.warning("a log is set aside", extra={"path": stray.path})
         elif logs.get(name, index) is None and stray.home.is_online:
             try:
-                logs.put_back(stray, LogConfig())
+                logs.restore_stray(stray, LogConfig())
             except StorageError as error:
                 log.error("a log stays aside", extra={"path": stray.path, "error": str(error)})
 
@@ -43,7 +43,7 @@ def put_aside(logs: LogManager, topic: str, partition: int, reason: str) -> None
         _delete_empty(logs, found)
         return
     try:
-        stray = logs.put_aside(topic, partition)
+        stray = logs.make_stray(topic, partition)
     except StorageError as error:
         log.error(
             "a log could not be set aside",

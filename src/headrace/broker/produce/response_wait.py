@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol
 from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.flusher import Flusher
-from headrace.broker.partitions.leader_hints import leader_hint, node_hints, topic_of
+from headrace.broker.partitions.leader_hints import WrongLeader, add_leader_hints, topic_of
 from headrace.broker.produce.delayed_produce import DelayedProduce
 from headrace.cluster.image import MetadataImage
 from headrace.protocol.errors import ErrorCode
@@ -68,14 +68,14 @@ def answer_when_done(
             continue
         if delayed is None:
             delayed = DelayedProduce(
-                host.loop, response, lambda done: name_leaders(host.metadata.image, context, done)
+                host.loop, response, lambda done: add_leaders(host.metadata.image, context, done)
             )
         if acks == ACKS_ALL:
             delayed.wait_for_commit(partition, leader, next_offset)
         if flush:
             delayed.wait_for_flush(partition, host.flusher.flush(leader))
     if delayed is None:
-        name_leaders(host.metadata.image, context, response)
+        add_leaders(host.metadata.image, context, response)
         return response
     # The request's own bytes are gone when the loop goes on.
     for data in request.topic_data:
@@ -84,24 +84,18 @@ def answer_when_done(
     return delayed.start(max(0, request.timeout_ms) / 1000)
 
 
-def name_leaders(image: MetadataImage, context: Context, response: ProduceResponse) -> None:
-    """Tells clients who asked the wrong broker which one is right (KIP-951)."""
+def add_leaders(image: MetadataImage, context: Context, response: ProduceResponse) -> None:
     if context.version < FIRST_VERSION_WITH_LEADERS:
         return
-    leaders: set[int] = set()
-    for data in response.responses:
-        for partition in data.partition_responses:
-            if partition.error_code == NOT_LEADER_OR_FOLLOWER:
-                topic = topic_of(image, data.name, data.topic_id)
-                hint = leader_hint(topic, partition.index)
-                if hint is not None:
-                    partition.current_leader = ProduceLeaderIdAndEpoch(**hint._asdict())
-                    leaders.add(hint.leader_id)
-    if leaders:
-        response.node_endpoints = [
-            ProduceNodeEndpoint(**hint._asdict())
-            for hint in node_hints(image, context.connection.listener, sorted(leaders))
-        ]
+    wrong = (
+        WrongLeader(topic_of(image, data.name, data.topic_id), partition.index, partition)
+        for data in response.responses
+        for partition in data.partition_responses
+        if partition.error_code == NOT_LEADER_OR_FOLLOWER
+    )
+    response.node_endpoints = add_leader_hints(
+        image, context.connection.listener, wrong, ProduceLeaderIdAndEpoch, ProduceNodeEndpoint
+    )
 
 
 def _close_on_error(context: Context, response: ProduceResponse) -> None:

@@ -117,6 +117,10 @@ class ReplicaFetchSession:
             state.in_session = False
             self.due[state.key] = state
 
+    def connection_lost(self) -> None:
+        """The session ended with its connection: the leader need not hear what left it."""
+        self._forgotten.clear()
+
     def next_fetch(self) -> None:
         """Another fetch is being made: what is named from now on is named in it."""
         self.number += 1

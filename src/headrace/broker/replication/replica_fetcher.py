@@ -171,7 +171,9 @@ class ReplicaFetcher:
             return
         line = self._line.current
         if line is None or not line.is_open:
-            self._line.open()
+            self._session.connection_lost()
+            if self._session.is_needed:  # else nothing is copied from that broker any more
+                self._line.open()
             return
         if self._under_way >= MAX_UNDER_WAY:
             return
@@ -333,7 +335,7 @@ class ReplicaFetcher:
         diverging = data.diverging_epoch
         try:
             if diverging.end_offset >= 0:
-                self._cut_back(state, diverging)
+                self._truncate_to_leader(state, diverging)
                 return
             state.backoff_s = 0.0
             start = follower.log.log_start_offset
@@ -355,10 +357,12 @@ class ReplicaFetcher:
         elif records or moved:
             self._session.due[state.key] = state
 
-    def _cut_back(self, state: PartitionFetchState, diverging: FetchEpochEndOffset) -> None:
+    def _truncate_to_leader(
+        self, state: PartitionFetchState, diverging: FetchEpochEndOffset
+    ) -> None:
         follower = state.follower
         before = follower.log.log_end_offset
-        end = follower.cut_back(diverging.epoch, diverging.end_offset)
+        end = follower.truncate_to(diverging.epoch, diverging.end_offset)
         if end < before:
             self._log_cut(follower, diverging.epoch, end)
         self._go_on(state, before, f"epoch {diverging.epoch} ends at {diverging.end_offset}")

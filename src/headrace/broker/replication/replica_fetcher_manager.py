@@ -117,9 +117,9 @@ class ReplicaFetcherManager:
             return  # another leader answers for the log now
         ours = follower.log.log_end_offset
         if end < ours:
-            follower.cut_to(max(end, 0))
+            follower.truncate_to_leader_end(max(end, 0))
         elif start > ours:
-            follower.start_anew(start)
+            follower.truncate_fully_and_start_at(start)
 
     async def _ask(self, source: int, follower: Follower, timestamp: int) -> int:
         request = ListOffsetsRequest(

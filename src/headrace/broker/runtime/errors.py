@@ -1,4 +1,4 @@
-"""Why a broker cannot start, stop or decide; the first two in words for who runs it."""
+"""Errors that end a broker's start or stop, in words for the operator."""
 
 
 class StartupError(Exception):
@@ -7,7 +7,3 @@ class StartupError(Exception):
 
 class StopTimedOut(Exception):
     """The disk did not take everything in time: there is no marker, the next start recovers."""
-
-
-class NotController(Exception):
-    """Another broker decides about metadata now. What was asked did not happen, as a rule."""

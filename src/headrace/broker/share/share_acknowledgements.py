@@ -1,17 +1,24 @@
-"""What ShareFetch and ShareAcknowledge have in common: acknowledgements, partition by partition."""
+"""The common part of ShareFetch and ShareAcknowledge: acknowledgements and leader hints."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from headrace.broker.partitions.leader_hints import (
+    WRONG_LEADER_ERRORS,
+    PartitionResponse,
+    WrongLeader,
+    add_leader_hints,
+)
 from headrace.broker.share.share_fetch_reader import ShareRead
 from headrace.broker.share.share_partition_runner import (
     DONE,
     AcknowledgeOutcome,
     SharePartitionRunner,
 )
+from headrace.cluster.image import MetadataImage
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_acknowledge import AcknowledgeTopic
 from headrace.protocol.messages.share_fetch import ShareFetchFetchTopic
@@ -27,10 +34,28 @@ MAX_MEMBER_ID_CHARS: Final = 36  # clients choose it: a UUID
 
 Acknowledged = dict[SharedPartition, "AcknowledgeOutcome | asyncio.Future[AcknowledgeOutcome]"]
 A = TypeVar("A", bound=Struct)
+LeaderT = TypeVar("LeaderT")
+EndpointT = TypeVar("EndpointT")
+
+
+class SharePartitionResponse(PartitionResponse[LeaderT], Protocol[LeaderT]):
+    """A partition in the response of ShareFetch or ShareAcknowledge."""
+
+    partition_index: int
+    error_code: int
+
+
+class ShareTopicResponse(Protocol[LeaderT]):
+    """A topic in the response of ShareFetch or ShareAcknowledge."""
+
+    topic_id: bytes
+
+    @property
+    def partitions(self) -> Sequence[SharePartitionResponse[LeaderT]]: ...
 
 
 def checked_session_key(group_id: str | None, member_id: str | None) -> SessionKey:
-    """Who asks; raises ShareSessionError for names that nobody can have."""
+    """The session of the request; raises ShareSessionError for an invalid group or member id."""
     if group_id is None:
         raise ShareSessionError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
     if not member_id or len(member_id) > MAX_MEMBER_ID_CHARS:
@@ -45,7 +70,7 @@ def acknowledge_partitions(
     *,
     renews: bool,
 ) -> Acknowledged:
-    """One outcome for each partition that is named, now or when it is stored."""
+    """One outcome for each partition of the request, now or when it is stored."""
     acknowledged: Acknowledged = {}
     for topic in topics:
         for named in topic.partitions:
@@ -70,13 +95,31 @@ def acknowledge_partitions(
     return acknowledged
 
 
+def add_share_leader_hints(
+    image: MetadataImage,
+    listener: str,
+    topics: Iterable[ShareTopicResponse[LeaderT]],
+    leader: Callable[..., LeaderT],
+    endpoint: Callable[..., EndpointT],
+) -> list[EndpointT]:
+    """As `add_leader_hints`, for the partitions of these topics that this broker does not lead."""
+    known = image.topics_by_id
+    wrong = (
+        WrongLeader(known.get(topic.topic_id), data.partition_index, data)
+        for topic in topics
+        for data in topic.partitions
+        if data.error_code in WRONG_LEADER_ERRORS
+    )
+    return add_leader_hints(image, listener, wrong, leader, endpoint)
+
+
 def when_all(
     loop: asyncio.AbstractEventLoop,
     reading: ShareRead | asyncio.Future[ShareRead],
     acknowledged: Acknowledged,
     answer: Callable[[ShareRead, dict[SharedPartition, AcknowledgeOutcome]], A],
 ) -> A | asyncio.Future[Struct | None]:
-    """The answer as soon as everything in it is known: often at once."""
+    """The response as soon as everything in it is known: often at once."""
     waiting: list[asyncio.Future[AcknowledgeOutcome] | asyncio.Future[ShareRead]] = [
         outcome for outcome in acknowledged.values() if isinstance(outcome, asyncio.Future)
     ]

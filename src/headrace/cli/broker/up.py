@@ -186,7 +186,7 @@ def _listen_to_signals(told_to_stop: asyncio.Event, temporary: Path | None) -> N
             loop.remove_signal_handler(number)
             signal.signal(number, second)  # runs even while the loop is busy
         told_to_stop.set()
-        _write("Stopping. Once more stops at once.\n")
+        _write("Stopping. Press Ctrl-C again to stop immediately.\n")
 
     def second(number: int, _: object) -> None:
         # Not through the interpreter's own end: it would wait for the threads.

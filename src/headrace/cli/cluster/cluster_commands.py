@@ -10,10 +10,10 @@ from headrace.cli import completion
 from headrace.cli.cluster import reassign, up
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.command import command
+from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, sentence, usage
-from headrace.cli.output import Fields, Table, code_of, remark
+from headrace.cli.output import Fields, Table, code_of, counted, remark
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
-from headrace.cli.topic.topic_commands import Yes, confirm
 from headrace.client.brokers import unregister_broker
 from headrace.client.client import ClusterClient
 from headrace.client.configs import Resource, ResourceKind, describe_configs
@@ -282,18 +282,19 @@ def elect(
         bool,
         typer.Option(
             "--unclean",
-            help="Where nobody in sync is left, any live replica may lead: records may be lost.",
+            help="Where no replica in sync is left, any live replica may lead: "
+            "records may be lost. Shows the plan, as --execute says.",
         ),
     ] = False,
-    yes: Yes = False,
+    execute: Execute = False,
 ) -> ExitCode | None:
     """Let the preferred replicas lead again: the first of each partition, if it is in sync."""
     chosen = parse_partitions(partitions)
     if chosen is not None and not topics:
         raise usage("--partitions says which ones of a topic: name the topic too")
-    if unclean:
-        confirm("Records that only the lost replicas have will be gone. Elect all the same?", yes)
     election = Election.UNCLEAN if unclean else Election.PREFERRED
+    if unclean and not _approve_unclean(session, topics, chosen, execute):
+        return None
 
     async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
         wanted = None
@@ -303,6 +304,29 @@ def elect(
         return await elect_leaders(client, election, wanted, timeout_s=session.timeout_s)
 
     return _report_election(session, session.run(work))
+
+
+def _approve_unclean(
+    session: Session, topics: Sequence[str] | None, chosen: Sequence[int] | None, execute: bool
+) -> bool:
+    """An unclean election may lose records: shows the partitions that have no leader."""
+
+    async def look(client: ClusterClient) -> Overview:
+        return await _overview_of(client, session, topics)
+
+    without = {
+        each: info
+        for each, info in session.run(look).without_leader.items()
+        if chosen is None or each.partition in chosen
+    }
+    facts = [
+        {**_partition_facts(each, info), "status": "would elect"} for each, info in without.items()
+    ]
+    rows = [(*each, info.replicas, info.isr) for each, info in without.items()]
+    table = Table(("TOPIC", "PARTITION WITHOUT LEADER", "REPLICAS", "ISR"), rows)
+    plan = table if rows else "no partition is without a leader"
+    action = "elect leaders that may lack records; records that only lost replicas have are lost"
+    return is_approved(session.output, execute, action, facts, plan)
 
 
 def _report_election(
@@ -343,10 +367,26 @@ def _report_election(
 def unregister(
     session: Session,
     broker: Annotated[int, typer.Argument(metavar="BROKER", min=0, show_default=False)],
-    yes: Yes = False,
+    execute: Execute = False,
 ) -> None:
-    """Forget a broker that will not come back."""
-    confirm(f"Forget broker {broker}?", yes)
+    """Remove the registration of a broker that will not come back."""
+
+    async def look(client: ClusterClient) -> Overview:
+        return await take_overview(client, timeout_s=session.timeout_s)
+
+    found = next((e for e in broker_facts(session.run(look)) if e["id"] == broker), None)
+    replicas = 0 if found is None else found["replicas"]
+    if replicas:
+        remark(
+            f"broker {broker} still has {counted(int(str(replicas)), 'replica')}: move them first "
+            "with headrace cluster reassign, or the partitions stay under-replicated"
+        )
+    plan: dict[str, object] = {"broker": broker, "status": "would unregister", "replicas": replicas}
+    fields = Fields(
+        [("BROKER", broker), ("STATE", found and found["state"]), ("REPLICAS", replicas)]
+    )
+    if not is_approved(session.output, execute, f"unregister broker {broker}", plan, fields):
+        return
 
     async def work(client: ClusterClient) -> Refusal | None:
         return await unregister_broker(client, broker, timeout_s=session.timeout_s)

@@ -95,8 +95,8 @@ class LocalCluster:
         self._lock = take_lock(self.folder)
         if self._lock is None:
             raise CommandFailed(
-                f"a cluster runs in {self.folder} already; stop it with headrace cluster shutdown, "
-                "or choose another directory with --data"
+                f"a cluster runs in {self.folder} already; stop it with headrace cluster shutdown "
+                "--execute, or choose another directory with --data"
             )
 
     def start(self) -> None:

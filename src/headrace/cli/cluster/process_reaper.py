@@ -1,6 +1,7 @@
 """Sees to it that the processes of a command end when the command itself is killed.
 
-A process of its own, `python -m headrace.cli.cluster.process_reaper`. It reads lines from its stdin: `first PID`
+A process of its own, `python -m headrace.cli.cluster.process_reaper`. It reads lines from its
+stdin: `first PID`
 and `last PID` for processes to end, `gone PID` when one has ended, `remove PATH` for a directory
 that shall not outlive them. When stdin ends, so has the command: the `first` are asked to stop, and
 when they have (or their time is over) the `last` are; who does not listen is killed.

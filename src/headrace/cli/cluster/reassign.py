@@ -17,14 +17,14 @@ from headrace.cli.cluster.reassign_plan import (
     parse_rate,
     replicas_of,
 )
-from headrace.cli.cluster.reassign_progress import ReassignJob
+from headrace.cli.cluster.reassign_progress import PlanView, ReassignJob
 from headrace.cli.cluster.reassignment_file import Plan, read_plan, write_plan
 from headrace.cli.cluster.status import Overview, take_overview
 from headrace.cli.command import command
+from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, sentence, usage
-from headrace.cli.output import Table, code_of, remark, report
+from headrace.cli.output import Table, code_of, counted, remark, report
 from headrace.cli.session import Session, find_topics
-from headrace.cli.topic.topic_commands import Yes, confirm
 from headrace.client.brokers import describe_cluster
 from headrace.client.client import ClusterClient
 from headrace.client.configs import Resource
@@ -73,12 +73,12 @@ def reassign(
         Path | None,
         typer.Option("--save-current", metavar="FILE", help="Write the way back to a file."),
     ] = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Do it; without this, show what would change.")
-    ] = False,
+    execute: Execute = False,
     throttle: Annotated[
         str | None,
-        typer.Option("--throttle", metavar="RATE", help="Copy at most so much a second, as 50M."),
+        typer.Option(
+            "--throttle", metavar="RATE", help="Copy at most this many bytes a second, as 50M."
+        ),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Stay until all has been moved.")
@@ -90,11 +90,12 @@ def reassign(
     unthrottle: Annotated[
         bool, typer.Option("--unthrottle", help="Take away limits that --throttle left behind.")
     ] = False,
-    yes: Yes = False,
 ) -> ExitCode | None:
-    """Move partitions to other brokers. Shows before and after; --execute does it."""
-    if sum((status, cancel, execute, unthrottle)) > 1:
-        raise usage("choose one of --execute, --status, --cancel and --unthrottle")
+    """Move partitions to other brokers."""
+    if sum((status, cancel, unthrottle)) > 1:
+        raise usage("choose one of --status, --cancel and --unthrottle")
+    if execute and (status or unthrottle):
+        raise usage("--status and --unthrottle take no --execute")
     if plan is not None and (to is not None or topic):
         raise usage("a --plan says itself what goes where: leave out --to and --topic")
     if status:
@@ -103,12 +104,12 @@ def reassign(
     if unthrottle:
         return _unthrottle(session)
     if cancel:
-        return _cancel(session, topic, yes)
+        return _cancel(session, topic, execute)
     rate, brokers = parse_rate(throttle), parse_brokers(to)
     read = None if plan is None else read_plan(plan)
     job = ReassignJob(session, rate, wait)
 
-    async def work(client: ClusterClient) -> ExitCode:
+    async def look(client: ClusterClient) -> tuple[list[PlannedMove], PlanView]:
         overview = await take_overview(client, timeout_s=session.timeout_s)
         under_way = await list_reassignments(client, timeout_s=session.timeout_s)
         chosen = _of_topics(overview, topic)
@@ -121,11 +122,27 @@ def reassign(
             write_plan(save, {each.partition: each.after for each in changes})
         if save_current is not None:
             write_plan(save_current, {each.partition: each.before for each in changes})
-        if execute and changes:
+        if execute:
             _refuse_overlap(changes, under_way)
-            return await job.carry_out(client, overview, now, changes)
-        await job.show(client, overview, now, changes, executed=False)
-        return ExitCode.OK
+        return changes, await job.describe(client, overview, now, changes)
+
+    changes, view = session.run(look)
+    if execute or not changes:
+        session.output.show(view.facts(executed=execute and bool(changes)), *view.blocks)
+    elif not is_approved(
+        session.output,
+        execute,
+        f"move {counted(len(changes), 'partition')}",
+        view.facts(executed=False),
+        *view.blocks,
+    ):
+        return None
+    if not changes:
+        return None
+
+    async def work(client: ClusterClient) -> ExitCode:
+        _refuse_overlap(changes, await list_reassignments(client, timeout_s=session.timeout_s))
+        return await job.carry_out(client, changes)
 
     try:
         return session.run(work)
@@ -203,13 +220,19 @@ async def _under_way(
     return {each: move for each, move in moves.items() if not topics or each.topic in topics}
 
 
-def _cancel(session: Session, topics: Sequence[str], yes: bool) -> ExitCode:
+def _cancel(session: Session, topics: Sequence[str], execute: bool) -> ExitCode:
     async def look(client: ClusterClient) -> dict[TopicPartition, Move]:
         return await _under_way(client, session, topics)
 
     moves = session.run(look)
-    if moves:
-        confirm(f"Bring back {len(moves)} partitions that are moving?", yes)
+    plan = [
+        {"topic": each.topic, "partition": each.partition, "status": "would cancel"}
+        for each in sorted(moves)
+    ]
+    table = Table(("TOPIC", "PARTITION TO BRING BACK"), sorted(moves))
+    action = f"cancel the move of {counted(len(moves), 'partition')}"
+    if moves and not is_approved(session.output, execute, action, plan, table):
+        return ExitCode.OK
 
     async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
         done = await alter_reassignments(client, dict.fromkeys(moves), timeout_s=session.timeout_s)

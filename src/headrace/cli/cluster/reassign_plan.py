@@ -189,10 +189,6 @@ def parse_rate(text: str | None) -> int | None:
     return rate
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def human(size: int) -> str:
     """Bytes for people."""
     amount = float(size)

@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from headrace.cli.cluster.reassign_plan import (
@@ -11,14 +12,13 @@ from headrace.cli.cluster.reassign_plan import (
     Replicas,
     broker_totals,
     copied,
-    counted,
     human,
     leaders_of,
 )
 from headrace.cli.cluster.reassignment_file import plan_facts
 from headrace.cli.cluster.status import Overview
 from headrace.cli.exits import CommandFailed, ExitCode, sentence
-from headrace.cli.output import Block, Format, Table, code_of, remark
+from headrace.cli.output import Block, Format, Table, code_of, counted, remark
 from headrace.cli.session import Session
 from headrace.client.client import ClusterClient
 from headrace.client.elections import Election, elect_leaders
@@ -35,6 +35,17 @@ STILL_MOVING: Final = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class PlanView:
+    """A plan as it is printed."""
+
+    plan: Mapping[str, object]
+    blocks: Sequence[Block]
+
+    def facts(self, *, executed: bool) -> dict[str, object]:
+        return {"executed": executed, **self.plan}
+
+
 class ReassignJob:
     """One plan on its way: shown, begun, watched."""
 
@@ -45,26 +56,25 @@ class ReassignJob:
         self._wait = wait
         self.begun = False
 
-    async def show(
+    async def describe(
         self,
         client: ClusterClient,
         overview: Overview,
         now: Mapping[TopicPartition, Replicas],
         changes: Sequence[PlannedMove],
-        *,
-        executed: bool,
-    ) -> None:
+    ) -> PlanView:
+        """What the plan changes, and how much is to be copied."""
         sizes = await self._sizes(client, overview, changes)
         to_copy = sum(len(each.copies) * sizes[each.partition] for each in changes)
         after = {**now, **{each.partition: each.after for each in changes}}
-        facts = {
-            "executed": executed,
+        brokers = _broker_facts(overview, now, after)
+        plan = {
             "bytes_to_copy": to_copy,
             "moves": [_change_facts(each) for each in changes],
-            "brokers": _broker_facts(overview, now, after),
+            "brokers": brokers,
             "plan": plan_facts({each.partition: each.after for each in changes}),
         }
-        self._session.output.show(facts, *_plan_blocks(facts, changes, to_copy, executed))
+        return PlanView(plan, _plan_blocks(brokers, changes, to_copy))
 
     async def _sizes(
         self, client: ClusterClient, overview: Overview, changes: Sequence[PlannedMove]
@@ -74,14 +84,7 @@ class ReassignJob:
         found = await copied(client, moving, leaders, timeout_s=self._timeout_s)
         return {each.partition: 0 for each in changes} | {e: of.of for e, of in found.items()}
 
-    async def carry_out(
-        self,
-        client: ClusterClient,
-        overview: Overview,
-        now: Mapping[TopicPartition, Replicas],
-        changes: Sequence[PlannedMove],
-    ) -> ExitCode:
-        await self.show(client, overview, now, changes, executed=True)
+    async def carry_out(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> ExitCode:
         if self._rate is not None:
             await self._throttle(client, changes)
         self.begun = True
@@ -185,12 +188,10 @@ def _broker_facts(
 
 
 def _plan_blocks(
-    facts: Mapping[str, object], changes: Sequence[PlannedMove], to_copy: int, executed: bool
+    brokers: Sequence[Mapping[str, object]], changes: Sequence[PlannedMove], to_copy: int
 ) -> list[Block]:
     if not changes:
         return ["nothing to move: the partitions are where they should be"]
-    brokers = facts["brokers"]
-    assert isinstance(brokers, list)
     copies = sum(len(each.copies) for each in changes)
     summary = (
         f"{counted(len(changes), 'partition')} to change, "
@@ -205,7 +206,7 @@ def _plan_blocks(
             ("BROKER", "REPLICAS", "AFTER", "PREFERRED LEADER", "AFTER"),
             [tuple(each.values()) for each in brokers],
         ),
-        summary if executed else f"{summary}\nNothing was changed: --execute does it.",
+        summary,
     ]
 
 

@@ -28,12 +28,14 @@ from headrace.cli.cluster.local_cluster import (
     EMBEDDED,
     LocalCluster,
     LocalClusterPlan,
+    RunningCluster,
     find_running,
 )
 from headrace.cli.cluster.process_reaper import lives
 from headrace.cli.cluster.status import Overview, take_overview
+from headrace.cli.execution import Execute, OldYes, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
-from headrace.cli.output import remark
+from headrace.cli.output import Format, Output, Table, remark
 from headrace.cli.session import parse_assignments
 from headrace.client.client import ClusterClient
 from headrace.client.errors import ClientError
@@ -290,7 +292,7 @@ class _Supervisor:
         for broker in order:
             if not broker.runs:
                 continue
-            note = f"stopping broker {broker.id}; Ctrl-C once more kills them all"
+            note = f"stopping broker {broker.id}; press Ctrl-C again to kill all brokers"
             screen.say(note, {"event": "stopping", "broker": broker.id})
             broker.ask_to_stop()
             await asyncio.to_thread(broker.wait_or_kill, STOP_S)
@@ -339,31 +341,50 @@ def shutdown(
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")
     ] = 60.0,
+    execute: Execute = False,
+    yes: OldYes = False,
 ) -> None:
     """Stop a cluster that `cluster up` started on this machine, or one of its brokers."""
 
     def work() -> ExitCode:
+        wanted: dict[str, object] = {"execute": execute, "yes": yes}
+        command.take_old_yes(wanted)
         folder = (data or default_folder()).absolute()
         running = find_running(folder)
         if running is None:
             raise CommandFailed(
                 f"no cluster of `headrace cluster up` runs in {folder}", ExitCode.NOT_FOUND
             )
+        pid = _pid_of(running, broker) if broker is not None else running.pid
+        if not _approve_shutdown(running, broker, execute=bool(wanted["execute"])):
+            return ExitCode.OK
         if broker is None:
             # By its lock: a process that its parent has not waited for yet looks alive.
-            _end(running.pid, lambda: find_running(folder) is None, timeout)
+            _end(pid, lambda: find_running(folder) is None, timeout)
             remark("stopped the cluster")
             return ExitCode.OK
-        if broker not in running.brokers:
-            raise not_found("broker", str(broker), map(str, running.brokers))
-        pid = running.brokers[broker]
-        if pid is None:
-            raise CommandFailed(f"broker {broker} does not run")
         _end(pid, lambda: not lives(pid), timeout)
         remark(f"stopped broker {broker}")
         return ExitCode.OK
 
     raise typer.Exit(command.guard(work))
+
+
+def _pid_of(running: RunningCluster, broker: int) -> int:
+    if broker not in running.brokers:
+        raise not_found("broker", str(broker), map(str, running.brokers))
+    pid = running.brokers[broker]
+    if pid is None:
+        raise CommandFailed(f"broker {broker} is not running")
+    return pid
+
+
+def _approve_shutdown(running: RunningCluster, broker: int | None, *, execute: bool) -> bool:
+    chosen = {id_: pid for id_, pid in running.brokers.items() if pid and broker in (None, id_)}
+    facts = [{"broker": id_, "pid": pid} for id_, pid in chosen.items()]
+    table = Table(("BROKER TO STOP", "PID"), list(chosen.items()))
+    action = "stop the cluster" if broker is None else f"stop broker {broker}"
+    return is_approved(Output(Format.TEXT), execute, action, facts, table)
 
 
 def _end(pid: int, has_ended: Callable[[], bool], timeout_s: float) -> None:

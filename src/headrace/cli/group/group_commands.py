@@ -1,26 +1,34 @@
 """`headrace group`: consumer groups, their lag, and moving them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
-from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused, usage
-from headrace.cli.group.seek import check_members, finish_move, goal_of, partitions_named, plan_move
-from headrace.cli.output import Block, Fields, Table, report
+from headrace.cli.execution import Execute, is_approved
+from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
+from headrace.cli.group.group_removal import Filter, delete_named, only_one
+from headrace.cli.group.seek import (
+    Positions,
+    Targets,
+    approve_move,
+    goal_of,
+    partitions_named,
+    plan_move,
+    report_move,
+)
+from headrace.cli.output import Block, Fields, Table, counted, report
 from headrace.cli.session import Session
-from headrace.cli.topic.topic_commands import Yes, confirm
 from headrace.client.client import ClusterClient
 from headrace.client.groups import (
     SHARE,
     GroupDescription,
     GroupMember,
     ListedGroup,
-    delete_groups,
     describe_group,
     list_groups,
 )
@@ -53,7 +61,8 @@ To = Annotated[
     typer.Option("--to", metavar="PLACE", help="beginning, end, OFFSET, -N or s@TIME."),
 ]
 Shift = Annotated[
-    int | None, typer.Option("--shift", metavar="N", help="So many on, or back (-N).")
+    int | None,
+    typer.Option("--shift", metavar="N", help="Shift by N records (negative moves back)."),
 ]
 ToFile = Annotated[
     Path | None,
@@ -72,9 +81,6 @@ OnlyTopics = Annotated[
 States = Annotated[
     list[str], typer.Option("--state", help="Only in these states, e.g. Stable; repeatable.")
 ]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")]
-
-Filter: TypeAlias = Callable[[ListedGroup], bool]
 
 
 @command(app, "list")
@@ -280,24 +286,31 @@ def seek(
     topic: Topics = [],
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Move a group to other offsets. Shows before and after; --execute does it."""
-    goal = goal_of(to, shift, to_group, to_file)
+    """Move a group to other offsets.
 
+    An offset outside a partition becomes the nearest one that the partition has.
+    """
+    goal = goal_of(to, shift, to_group, to_file)
     timeout_s = session.timeout_s
 
-    async def work(client: ClusterClient) -> ExitCode:
+    async def look(client: ClusterClient) -> tuple[int, Positions, Targets]:
         members = await _members(client, group, timeout_s)
         before = await _positions(client, group, timeout_s)
-        others: Mapping[TopicPartition, int] = {}
+        others: Positions = {}
         if to_group is not None:
             await existing(client, to_group, timeout_s)
             others = await _positions(client, to_group, timeout_s)
-        after = await plan_move(client, session, goal, topic, before, others)
-        check_members(group, members, execute=execute)
-        done = await commit_offsets(client, group, after, timeout_s=timeout_s) if execute else None
-        return finish_move(session, group, before, after, done)
+        return members, before, await plan_move(client, session, goal, topic, before, others)
 
-    return session.run(work)
+    members, before, targets = session.run(look)
+    if not approve_move(session, group, members, before, targets, execute=execute):
+        return None
+
+    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
+        after = {each: target.offset for each, target in targets.items()}
+        return await commit_offsets(client, group, after, timeout_s=timeout_s)
+
+    return report_move(session, group, before, targets, session.run(work))
 
 
 async def _members(client: ClusterClient, group: str, timeout_s: float) -> int:
@@ -310,9 +323,7 @@ async def _members(client: ClusterClient, group: str, timeout_s: float) -> int:
     return len(found.members)
 
 
-async def _positions(
-    client: ClusterClient, group: str, timeout_s: float
-) -> Mapping[TopicPartition, int]:
+async def _positions(client: ClusterClient, group: str, timeout_s: float) -> Positions:
     found = await committed_offsets(client, group, timeout_s=timeout_s)
     return {each: position.offset for each, position in found.items()}
 
@@ -322,42 +333,34 @@ def delete(
     session: Session,
     groups: Names,
     topic: OnlyTopics = [],
-    yes: Yes = False,
+    execute: Execute = False,
 ) -> ExitCode | None:
     """Delete groups without members, or with --topic only their offsets in these topics."""
     if not topic:
-        return delete_named(session, groups, "group", yes)
+        return delete_named(session, groups, "group", execute, _is_here)
     group = only_one(groups)
-    confirm(f"Delete the offsets of {group} in {', '.join(topic)}?", yes)
 
-    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
+    async def look(client: ClusterClient) -> dict[TopicPartition, int]:
         await existing(client, group, session.timeout_s)
         partitions = await partitions_named(client, session, topic)
         held = await _positions(client, group, session.timeout_s)
-        wanted = [each for each in partitions if each in held]
+        wanted = {each: held[each] for each in partitions if each in held}
         if not wanted:
             raise not_found("offset of the group in", ", ".join(topic))
-        return await delete_offsets(client, group, wanted, timeout_s=session.timeout_s)
+        return wanted
+
+    held = session.run(look)
+    facts = [
+        {"name": str(each), "status": "would delete", "offset": at} for each, at in held.items()
+    ]
+    rows = [(*each, at) for each, at in held.items()]
+    table = Table(("TOPIC", "PARTITION", "OFFSET TO DELETE"), rows)
+    action = f"delete {counted(len(held), 'offset')} of group {group!r}"
+    if not is_approved(session.output, execute, action, facts, table):
+        return None
+
+    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
+        return await delete_offsets(client, group, list(held), timeout_s=session.timeout_s)
 
     outcomes = {str(each): why for each, why in session.run(work).items()}
     return report(session.output, f"offset of {group} in", "deleted", outcomes)
-
-
-def only_one(groups: Sequence[str]) -> str:
-    """--topic is about one group."""
-    if len(groups) != 1:
-        raise usage("with --topic, name one group")
-    return groups[0]
-
-
-def delete_named(session: Session, groups: Sequence[str], kind: str, yes: bool) -> ExitCode:
-    """Deletes groups of either kind."""
-    names = list(dict.fromkeys(groups))
-    confirm(f"Delete the {kind}s {', '.join(names)} with their offsets?", yes)
-
-    async def work(client: ClusterClient) -> tuple[dict[str, Refusal | None], list[str]]:
-        known = [each.group_id for each in await list_groups(client, timeout_s=session.timeout_s)]
-        return await delete_groups(client, names, timeout_s=session.timeout_s), known
-
-    outcomes, known = session.run(work)
-    return report(session.output, kind, "deleted", outcomes, known)

@@ -1,23 +1,48 @@
 """Where to move a group: from the command line's words to an offset for each partition.
 
-The same for consumer groups and share groups; what differs is who is asked and told.
+The same for consumer groups and share groups; each asks and moves its own kind.
 """
 
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
+from headrace.cli.execution import is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, sentence, usage
-from headrace.cli.output import Table, code_of, remark
+from headrace.cli.output import Table, code_of, counted, remark
 from headrace.cli.records.offset_lookup import bounds_of, resolve
-from headrace.cli.records.positions import Start, parse_start
+from headrace.cli.records.positions import AtOffset, Start, parse_start
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.clock import SystemClock
 
 _COLUMNS = 3
+_HEADERS = ("TOPIC", "PARTITION", "BEFORE", "AFTER", "START", "END")
+
+Positions: TypeAlias = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a partition goes: the offset that was asked for, kept within what the log holds."""
+
+    requested: int
+    start: int
+    end: int
+
+    @property
+    def offset(self) -> int:
+        return min(max(self.requested, self.start), self.end)
+
+    @property
+    def is_clamped(self) -> bool:
+        return self.offset != self.requested
+
+
+Targets: TypeAlias = Mapping[TopicPartition, Target]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +98,10 @@ async def plan_move(
     session: Session,
     goal: Goal,
     topics: Sequence[str],
-    current: Mapping[TopicPartition, int],
-    others: Mapping[TopicPartition, int],
-) -> dict[TopicPartition, int]:
-    """The new offset of each partition, within what the partition holds.
+    current: Positions,
+    others: Positions,
+) -> dict[TopicPartition, Target]:
+    """The new offset of each partition.
 
     `current` is where the group is, `others` where the group of the goal is. `topics` are the words
     of --topic: TOPIC or TOPIC:0,2.
@@ -90,16 +115,15 @@ async def plan_move(
     if not partitions:
         raise usage("there are no offsets to go by; name the topics with --topic")
     bounds = await bounds_of(client, partitions, timeout_s=session.timeout_s)
-    if goal.place is not None:
-        return await resolve(client, bounds, goal.place, timeout_s=session.timeout_s)
-    targets = {}
-    for each in partitions:
-        start, end = bounds[each]
-        wanted = named[each] if goal.shift is None else current.get(each, start) + goal.shift
-        targets[each] = min(max(wanted, start), end)
-        if targets[each] != wanted:
-            remark(f"{each} holds {start} to {end}; {wanted} becomes {targets[each]}")
-    return targets
+    if isinstance(goal.place, AtOffset):
+        requested: Positions = dict.fromkeys(partitions, goal.place.offset)
+    elif goal.place is not None:
+        requested = await resolve(client, bounds, goal.place, timeout_s=session.timeout_s)
+    elif goal.shift is not None:
+        requested = {each: current.get(each, bounds[each][0]) + goal.shift for each in partitions}
+    else:
+        requested = named
+    return {each: Target(requested[each], *bounds[each]) for each in partitions}
 
 
 async def partitions_named(
@@ -114,40 +138,84 @@ async def partitions_named(
     return list(dict.fromkeys(wanted))
 
 
-def check_members(group: str, members: int, *, execute: bool) -> None:
-    """A group with members goes on from where they are: they have to stop first."""
-    if not members:
-        return
-    if execute:
-        raise CommandFailed(f"{group!r} has {members} active members; stop its consumers first")
-    remark(f"{group!r} has {members} active members; --execute needs them stopped")
-
-
-def finish_move(
+def approve_move(
     session: Session,
     group: str,
-    before: Mapping[TopicPartition, int],
-    after: Mapping[TopicPartition, int],
-    done: Mapping[TopicPartition, Refusal | None] | None,
+    members: int,
+    before: Positions,
+    targets: Targets,
+    *,
+    execute: bool,
+) -> bool:
+    """Whether to move the group. Shows the plan; says what stands in the way and what is clamped.
+
+    A group with members goes on from where they are: they have to stop first.
+    """
+    busy = f"{group!r} has {counted(members, 'active member')}"
+    if members and execute:
+        raise CommandFailed(f"{busy}; stop its consumers first")
+    _warn_of_clamping(targets)
+    if members:
+        remark(f"{busy}; stop its consumers before --execute")
+    return is_approved(
+        session.output,
+        execute,
+        f"move group {group!r}",
+        _move_facts(group, before, targets, executed=False),
+        Table(_HEADERS, _move_rows(before, targets)),
+    )
+
+
+def report_move(
+    session: Session,
+    group: str,
+    before: Positions,
+    targets: Targets,
+    done: Mapping[TopicPartition, Refusal | None],
 ) -> ExitCode:
-    """Shows before and after; `done` says what became of it, None that nothing was tried."""
-    failed = {each: why for each, why in (done or {}).items() if why is not None}
+    """Shows where the group is now, and what did not move."""
+    failed = {each: why for each, why in done.items() if why is not None}
     for each, why in failed.items():
         remark(f"{each} did not move: {sentence(why)}")
-    rows = [
-        (each.topic, each.partition, before.get(each), after[each])
-        for each in sorted(after)
-        if each not in failed
+    moved = {each: target for each, target in targets.items() if each not in failed}
+    facts = _move_facts(group, before, moved, executed=True)
+    session.output.show(facts, Table(_HEADERS, _move_rows(before, moved)))
+    return code_of(len(targets), list(failed.values()))
+
+
+def _warn_of_clamping(targets: Targets) -> None:
+    for each, target in sorted(targets.items()):
+        if target.is_clamped:
+            remark(
+                f"offset {target.requested} is outside the range of {each} "
+                f"({target.start} to {target.end}); it becomes {target.offset}"
+            )
+
+
+def _move_rows(before: Positions, targets: Targets) -> list[tuple[object, ...]]:
+    return [
+        (*each, before.get(each), target.offset, target.start, target.end)
+        for each, target in sorted(targets.items())
     ]
-    facts = {
+
+
+def _move_facts(
+    group: str, before: Positions, targets: Targets, *, executed: bool
+) -> dict[str, object]:
+    return {
         "group": group,
-        "executed": done is not None,
+        "executed": executed,
         "offsets": [
-            {"topic": topic, "partition": index, "before": old, "after": new}
-            for topic, index, old, new in rows
+            {
+                "topic": each.topic,
+                "partition": each.partition,
+                "before": before.get(each),
+                "after": target.offset,
+                "requested": target.requested,
+                "clamped": target.is_clamped,
+                "start": target.start,
+                "end": target.end,
+            }
+            for each, target in sorted(targets.items())
         ],
     }
-    session.output.show(facts, Table(("TOPIC", "PARTITION", "BEFORE", "AFTER"), rows))
-    if done is None:
-        remark("nothing was changed; add --execute to do it")
-    return code_of(len(after), list(failed.values()))

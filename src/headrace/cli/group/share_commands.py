@@ -7,24 +7,22 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
+from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode
 from headrace.cli.group.group_commands import (
-    Execute,
     OnlyTopics,
     Shift,
     States,
     To,
     ToFile,
     Topics,
-    delete_named,
     no_group,
-    only_one,
     show_groups,
 )
-from headrace.cli.group.seek import check_members, finish_move, goal_of, plan_move
+from headrace.cli.group.group_removal import delete_named, only_one
+from headrace.cli.group.seek import Targets, approve_move, goal_of, plan_move, report_move
 from headrace.cli.output import Block, Fields, Table, report
 from headrace.cli.session import Session
-from headrace.cli.topic.topic_commands import Yes, confirm
 from headrace.client.client import ClusterClient
 from headrace.client.groups import SHARE, GroupDescription, ListedGroup
 from headrace.client.results import Refusal, TopicPartition
@@ -132,7 +130,7 @@ def _blocks(group: GroupDescription, positions: Positions) -> list[Block]:
 async def _existing(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
     group = await describe_share_group(client, name, timeout_s=timeout_s)
     if isinstance(group, Refusal):
-        elsewhere = "is no share group; use headrace group"
+        elsewhere = "is not a share group; use headrace group"
         raise await no_group(client, name, group, "share group", _is_here, elsewhere, timeout_s)
     return group
 
@@ -151,26 +149,30 @@ def seek(
     topic: Topics = [],
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Deliver from other offsets. Shows before and after; --execute does it."""
-    goal = goal_of(to, shift, None, to_file)
+    """Deliver from other offsets.
 
+    An offset outside a partition becomes the nearest one that the partition has.
+    """
+    goal = goal_of(to, shift, None, to_file)
     timeout_s = session.timeout_s
 
-    async def work(client: ClusterClient) -> ExitCode:
+    async def look(client: ClusterClient) -> tuple[int, dict[TopicPartition, int], Targets]:
         found = await _existing(client, group, timeout_s)
         positions = await share_offsets(client, group, timeout_s=timeout_s)
         current = {each: max(0, position.start_offset) for each, position in positions.items()}
         before = {each: current[each] for each in positions if positions[each].start_offset >= 0}
-        after = await plan_move(client, session, goal, topic, current, {})
-        check_members(group, len(found.members), execute=execute)
-        done = (
-            await alter_share_offsets(client, group, after, timeout_s=timeout_s)
-            if execute
-            else None
-        )
-        return finish_move(session, group, before, after, done)
+        targets = await plan_move(client, session, goal, topic, current, {})
+        return len(found.members), before, targets
 
-    return session.run(work)
+    members, before, targets = session.run(look)
+    if not approve_move(session, group, members, before, targets, execute=execute):
+        return None
+
+    async def work(client: ClusterClient) -> dict[TopicPartition, Refusal | None]:
+        after = {each: target.offset for each, target in targets.items()}
+        return await alter_share_offsets(client, group, after, timeout_s=timeout_s)
+
+    return report_move(session, group, before, targets, session.run(work))
 
 
 @command(app, "delete")
@@ -178,16 +180,33 @@ def delete(
     session: Session,
     groups: Names,
     topic: OnlyTopics = [],
-    yes: Yes = False,
+    execute: Execute = False,
 ) -> ExitCode | None:
     """Delete share groups without members, or with --topic only their state in these topics."""
     if not topic:
-        return delete_named(session, groups, "share group", yes)
+        return delete_named(session, groups, "share group", execute, _is_here)
     group = only_one(groups)
-    confirm(f"Delete the state of {group} in {', '.join(topic)}?", yes)
+
+    async def look(client: ClusterClient) -> Positions:
+        await _existing(client, group, session.timeout_s)
+        return await share_offsets(client, group, timeout_s=session.timeout_s)
+
+    held = {each: at for each, at in session.run(look).items() if each.topic in topic}
+    facts = [
+        {
+            "name": name,
+            "status": "would delete",
+            "partitions": [e.partition for e in held if e.topic == name],
+        }
+        for name in topic
+    ]
+    rows = [(*each, _known(at.start_offset)) for each, at in sorted(held.items())]
+    table = Table(("TOPIC", "PARTITION", "START TO DELETE"), rows)
+    action = f"delete the state of share group {group!r} in {', '.join(topic)}"
+    if not is_approved(session.output, execute, action, facts, table):
+        return None
 
     async def work(client: ClusterClient) -> dict[str, Refusal | None]:
-        await _existing(client, group, session.timeout_s)
         return await delete_share_offsets(client, group, topic, timeout_s=session.timeout_s)
 
     return report(session.output, f"state of {group} in", "deleted", session.run(work))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.table import Table
 
+    from headrace.client.results import TopicPartition
     from headrace.pipeline.runner.events import Event, Report
 
 RATE_WINDOW_S: Final = 30.0
@@ -26,6 +27,8 @@ ROOMY_LINES: Final = 20
 FEWEST_LINES: Final = 1
 """Of partitions, however small the terminal is."""
 GAP: Final = 3
+STALE_S: Final = 5.0
+"""From this age on, a lag is shown with its age."""
 SHOW_CURSOR: Final = "\x1b[?25h"
 UNSAID: Final = frozenset({"idle", "begun"})
 COLORS: Final = {"failed": "red", "retry": "yellow", "warning": "yellow", "stopping": "yellow"}
@@ -58,6 +61,8 @@ class FlowState:
     """The last batch."""
     position: "Event | None" = None
     """The last event with offsets."""
+    measured: "Event | None" = None
+    """The last event with a lag: of the moment when the broker was asked."""
     recent: deque["Event"] = field(default_factory=deque)
 
     def take(self, event: "Event") -> None:
@@ -67,12 +72,25 @@ class FlowState:
         self.begun = event if event.kind == "begun" else None
         if event.offsets:
             self.position = event
+        if event.offsets or event.lag:
+            self.measured = event
         if event.kind == "batch":
             self.last = event
             self.rows += event.rows
             self.bad.update(event.bad)
             self.dead_letters += event.dead_letters
             self.recent.append(event)
+
+    def lag_of(self, partition: "TopicPartition") -> int:
+        return 0 if self.measured is None else self.measured.lag.get(partition, 0)
+
+    def shown_lag(self, now_s: float) -> str:
+        """The last known lag, and how old it is unless it is new."""
+        if self.measured is None:
+            return "lag unknown"
+        age_s = now_s - self.measured.time_s
+        age = f" ({age_s:.0f} s ago)" if age_s >= STALE_S else ""
+        return f"lag {sum(self.measured.lag.values()):,}{age}"
 
     def rows_per_s(self, now_s: float) -> float:
         """Over the last half minute, idle time included."""
@@ -116,7 +134,7 @@ class Display:
         for head, flow in zip(heads, self.flows.values(), strict=True):
             yield head
             if flow.position is not None:
-                yield _partitions(flow.position, width, max(FEWEST_LINES, free // len(shown)))
+                yield _partitions(flow, flow.position, width, max(FEWEST_LINES, free // len(shown)))
         yield Group(*notes)
         yield Text(self._hint(), style="dim")
 
@@ -125,7 +143,7 @@ class Display:
         if "starting" in states:
             return f"Spark is starting, {time.time() - self._began_s:.0f} s ..."
         if "stopping" in states:
-            return "Ctrl-C again stops at once; nothing is lost then either."
+            return "Stopping. Press Ctrl-C again to stop immediately; no data is lost."
         return "Ctrl-C finishes the batch and stops."
 
     @contextmanager
@@ -182,18 +200,17 @@ def _facts(flow: FlowState, now_s: float) -> Iterator[tuple[str, str]]:
         what = f"{flow.begun.offsets_read:,} offsets, {seconds:.0f} s"
         yield "this batch", f"{flow.begun.batch_id}: {what}"
     if flow.position is not None:
-        lag = sum(flow.position.lag.values())
         partitions = len(flow.position.offsets)
         of = "1 partition" if partitions == 1 else f"{partitions:,} partitions"
-        yield "table", f"version {flow.position.version} holds {of}, lag {lag:,}"
+        yield "table", f"version {flow.position.version} holds {of}, {flow.shown_lag(now_s)}"
 
 
-def _partitions(position: "Event", width: int, lines: int) -> "Table":
+def _partitions(flow: FlowState, position: "Event", width: int, lines: int) -> "Table":
     """As many as fit, side by side where the terminal is wide; those with most lag come first."""
     from rich.table import Table
 
-    most = sorted(position.offsets.items(), key=lambda each: (-position.lag.get(each[0], 0), each))
-    cells = [(str(at), f"{offset:,}", f"{position.lag.get(at, 0):,}") for at, offset in most]
+    most = sorted(position.offsets.items(), key=lambda each: (-flow.lag_of(each[0]), each))
+    cells = [(str(at), f"{offset:,}", f"{flow.lag_of(at):,}") for at, offset in most]
     headers = ("PARTITION", "HELD UP TO", "LAG")
     widths = [max(map(len, column)) for column in zip(headers, *cells, strict=True)]
     columns = max(1, (width - 2 + GAP) // (sum(widths) + 2 * len(widths) + GAP))
@@ -214,6 +231,6 @@ def _partitions(position: "Event", width: int, lines: int) -> "Table":
         table.add_row("", *(text for cell in line for text in cell))
     if not hidden:
         return table
-    lag = sum(position.lag.get(at, 0) for at, _ in most[fit:])
+    lag = sum(flow.lag_of(at) for at, _ in most[fit:])
     table.add_row("", f"{len(hidden):,} more", "", f"{lag:,}", style="dim")
     return table

@@ -1,13 +1,15 @@
 """`headrace pipeline reset|backfill|compact`: what a person does to a pipeline and its tables."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from headrace.cli.command import command
+from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode, usage
-from headrace.cli.output import Table, remark
+from headrace.cli.output import Table, counted, remark
 from headrace.cli.pipeline.flows import (
     FlowName,
     Master,
@@ -23,7 +25,7 @@ from headrace.cli.pipeline.flows import (
     running,
 )
 from headrace.cli.pipeline.run import run_flows
-from headrace.cli.records.offset_lookup import resolve
+from headrace.cli.records.offset_lookup import resolve, warn_of_clamping
 from headrace.cli.records.positions import (
     AtOffset,
     FromBeginning,
@@ -33,7 +35,6 @@ from headrace.cli.records.positions import (
     parse_start,
 )
 from headrace.cli.session import Session
-from headrace.cli.topic.topic_commands import Yes, confirm
 from headrace.client.client import ClusterClient
 from headrace.client.results import TopicPartition
 from headrace.clock import SystemClock
@@ -66,7 +67,7 @@ def reset(
     path: SpecFile,
     to: Place = "beginning",
     flow: FlowName = None,
-    yes: Yes = False,
+    execute: Execute = False,
 ) -> None:
     """Let a pipeline read on from another place; what has landed stays where it is.
 
@@ -79,8 +80,13 @@ def reset(
     for each in flows:
         if running(each):
             raise usage(f"{each.id} is running: stop it first (Ctrl-C or SIGTERM)")
-    names = ", ".join(each.id for each in flows)
-    confirm(f"Let {names} read on from {to}? What is read twice lands twice.", yes)
+    plan = [{"flow": each.id, "status": "would reset", "to": to} for each in flows]
+    table = Table(("FLOW TO RESET", "READS ON FROM"), [(each.id, to) for each in flows])
+    action = (
+        f"reset {', '.join(each.id for each in flows)} (records that are read twice land twice)"
+    )
+    if not is_approved(session.output, execute, action, plan, table):
+        return
     facts = [
         _reset(session, spec, each, place)
         if reads_topics(each)
@@ -128,6 +134,7 @@ def _target(place: Start) -> "ResetTarget":
 
 def _resolved(session: Session, parts: "FlowContext", place: Start) -> dict[TopicPartition, int]:
     bounds = dict(parts.log.look().bounds)
+    warn_of_clamping(bounds, place)
 
     async def ask(client: ClusterClient) -> dict[TopicPartition, int]:
         return await resolve(client, bounds, place, timeout_s=session.timeout_s)
@@ -148,11 +155,16 @@ def backfill(
     flow: FlowName = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", help="Under this name it goes on after an interruption."),
+        typer.Option(
+            "--name",
+            metavar="NAME",
+            help="Name of this backfill: one that was interrupted goes on under its name.",
+        ),
     ] = None,
     master: Master = None,
+    execute: Execute = False,
 ) -> ExitCode:
-    """Read a stretch of the topics into the sink once more, beside the running pipeline.
+    """Read a range of the topics into the sink once more, beside the running pipeline.
 
     An append adds the rows again, if they are there; a merge replaces them by what they were.
     """
@@ -165,12 +177,41 @@ def backfill(
         from headrace.pipeline.application.application import RunSettings
         from headrace.pipeline.application.reset import backfill_flow
     flows, ends = [], {}
+    plan: list[Facts] = []
     for each in _of_topics(chosen(spec, flow), flow):
         with opened(session, spec, each) as parts:
-            flows.append(backfill_flow(each, label, _resolved(session, parts, first)))
-            ends.update(_resolved(session, parts, last))
+            starts = _resolved(session, parts, first)
+            stops = _resolved(session, parts, last)
+        flows.append(backfill_flow(each, label, starts))
+        ends.update(stops)
+        plan.extend(_range_facts(each.id, starts, stops))
+    if not _approve_backfill(session, plan, execute=execute):
+        return ExitCode.OK
     settings = RunSettings(given(session, spec), master, until_caught_up=True, ends=ends)
     return run_flows(session, spec, flows, settings)
+
+
+def _range_facts(
+    flow: str, starts: Mapping[TopicPartition, int], stops: Mapping[TopicPartition, int]
+) -> list[Facts]:
+    return [
+        {
+            "flow": flow,
+            "topic": each.topic,
+            "partition": each.partition,
+            "from": start,
+            "to": stops[each],
+        }
+        for each, start in sorted(starts.items())
+    ]
+
+
+def _approve_backfill(session: Session, plan: Sequence[Facts], *, execute: bool) -> bool:
+    headers = ("FLOW", "TOPIC", "PARTITION", "FROM", "TO")
+    table = Table(headers, [tuple(each.values()) for each in plan])
+    total = sum(max(0, int(str(each["to"])) - int(str(each["from"]))) for each in plan)
+    action = f"read at most {counted(total, 'record')} into the sinks once more"
+    return is_approved(session.output, execute, action, plan, table)
 
 
 def _of_topics(flows: list["Flow"], named: str | None) -> list["Flow"]:

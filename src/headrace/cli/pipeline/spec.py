@@ -78,8 +78,9 @@ def validate(
         flows = [{"flow": flow.id, "sink": flow.sink.format} for flow in spec.resolved()]
         names = ", ".join(str(each["flow"]) for each in flows)
         facts = {"valid": True, "flows": flows, "not_checked": unchecked}
+        label = "pipeline" if len(flows) == 1 else "pipelines"
         note = f"; not checked: {unchecked}" if unchecked else ""
-        Output(form).show(facts, f"{path} is right ({names}){note}")
+        Output(form).show(facts, f"{path} is valid ({label}: {names}){note}")
         return ExitCode.OK
 
     raise typer.Exit(guard(work))

@@ -1,33 +1,34 @@
-"""`headrace consume`: records of topics to stdout, or to a command, once or for ever."""
+"""`headrace consume`: records of topics to stdout or to a command."""
 
+import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TextIO
 
 import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
-from headrace.cli.output import progress, remark
-from headrace.cli.records.consume_loop import BATCH, ConsumeLoop, Ends, record_of
+from headrace.cli.output import counted, progress, remark
+from headrace.cli.records.consume_loop import Ends, record_of
+from headrace.cli.records.consumer_run import ReadPlan, read_records
 from headrace.cli.records.exec_dead_letters import ExecDeadLetters, run_command
 from headrace.cli.records.format_string import Codings
-from headrace.cli.records.offset_lookup import bounds_of, resolve
+from headrace.cli.records.offset_lookup import bounds_of, resolve, warn_of_clamping
 from headrace.cli.records.positions import FromBeginning, FromEnd, Start, UntilTime, parse_range
 from headrace.cli.records.record_output import Printer, printer_of
 from headrace.cli.records.value_encoding import ValueEncoding
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
 from headrace.cli.sigterm import stoppable
 from headrace.client.client import ClusterClient
-from headrace.client.results import TopicPartition
 from headrace.client.topics import list_topics
 from headrace.clock import SystemClock
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Message
 
 # A command may take its time with a record without being taken for dead.
 EXEC_MAX_POLL_MS: Final = 24 * 3600 * 1000
@@ -37,16 +38,6 @@ HASTY_FETCH_MS: Final = 50  # the end of a partition shows when a fetch comes ba
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     command(app, "consume", own_format=True)(consume)
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumePlan:
-    """What to read, from where, and when to stop."""
-
-    topics: Sequence[str]
-    starts: dict[TopicPartition, int]
-    ends: Ends
-    reset: str
 
 
 def consume(
@@ -86,7 +77,10 @@ def consume(
         ),
     ] = [],
     count: Annotated[
-        int | None, typer.Option("--count", "-c", "--num", "-n", min=1, help="Stop after so many.")
+        int | None,
+        typer.Option(
+            "--count", "-c", "--num", "-n", min=1, metavar="N", help="Stop after N records."
+        ),
     ] = None,
     exit_at_end: Annotated[
         bool, typer.Option("--exit", "-e", help="Stop at the end, in place of waiting for more.")
@@ -98,7 +92,8 @@ def consume(
             "-f",
             metavar="FORMAT",
             help="text, json, yaml, or a format string: %t topic, %p partition, %o offset, %k key, "
-            r"%v value, %h headers, %d timestamp, as in '%o %k=%v\n'.",
+            r"%v value, %h headers, %d timestamp, as in '%o %k=%v\n'. In JSON, bytes that are not "
+            'UTF-8 are base64 beside "value_encoding": "base64"; produce --input json reads them.',
         ),
     ] = "text",
     key_separator: Annotated[
@@ -106,11 +101,26 @@ def consume(
         typer.Option("--key-separator", "-K", metavar="SEP", help="Show KEY SEP VALUE."),
     ] = None,
     headers: Annotated[bool, typer.Option("--headers", help="Show headers before values.")] = False,
-    key_decoder: Annotated[ValueEncoding, typer.Option("--key-decoder")] = ValueEncoding.TEXT,
-    value_decoder: Annotated[ValueEncoding, typer.Option("--value-decoder")] = ValueEncoding.TEXT,
-    header_decoder: Annotated[ValueEncoding, typer.Option("--header-decoder")] = ValueEncoding.TEXT,
+    key_decoder: Annotated[
+        ValueEncoding, typer.Option("--key-decoder", metavar="CODING", help="How to read keys.")
+    ] = ValueEncoding.TEXT,
+    value_decoder: Annotated[
+        ValueEncoding,
+        typer.Option(
+            "--value-decoder",
+            metavar="CODING",
+            help="How to read values: " + ", ".join(each.value for each in ValueEncoding) + ".",
+        ),
+    ] = ValueEncoding.TEXT,
+    header_decoder: Annotated[
+        ValueEncoding,
+        typer.Option("--header-decoder", metavar="CODING", help="How to read headers."),
+    ] = ValueEncoding.TEXT,
     uncommitted: Annotated[
         bool, typer.Option("--uncommitted", help="Records of open and aborted transactions too.")
+    ] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print control characters as they are, on a terminal too.")
     ] = False,
     exec_: Annotated[
         str | None,
@@ -131,7 +141,8 @@ def consume(
     ] = None,
 ) -> ExitCode | None:
     """Read records. Without -e and -c it waits for more until Ctrl-C."""
-    codings = Codings(key_decoder, value_decoder, header_decoder)
+    for_terminal = sys.stdout.isatty() and not raw
+    codings = Codings(key_decoder, value_decoder, header_decoder, for_terminal)
     printer = printer_of(format, codings, key_separator=key_separator, headers=headers)
     now_ms = SystemClock().wall_ms()
     start, until = parse_range(offset, now_ms, FromBeginning())
@@ -153,7 +164,7 @@ def consume(
         options["fetch_wait_max_ms"] = HASTY_FETCH_MS
     plan = session.run(
         lambda client: _plan(
-            client, session, topics, chosen, start, until, exit_at_end, now_ms, group is not None
+            client, session, topics, chosen, start, until, exit_at_end, now_ms, group
         )
     )
     if dead_letter is not None:
@@ -162,8 +173,8 @@ def consume(
         return None  # no record is in the range of times
     with stoppable():
         if exec_ is not None:
-            return _hand_over(session, plan, group, count, options, exec_, dead_letter)
-        _print(session, plan, group, count, options, printer)
+            return _hand_over(session, plan, count, options, exec_, dead_letter)
+        _print(session, plan, count, options, printer)
     return None
 
 
@@ -176,16 +187,18 @@ async def _plan(
     until: UntilTime | None,
     exit_at_end: bool,
     now_ms: int,
-    grouped: bool,
-) -> ConsumePlan:
+    group: str | None,
+) -> ReadPlan:
     timeout_s = session.timeout_s
     reset = "latest" if isinstance(start, FromEnd) else "earliest"
     names = await _expand(client, topics, timeout_s)
     found = await find_topics(client, names, timeout_s=timeout_s)
-    if grouped:
-        return ConsumePlan(topics, {}, Ends(exit_at_end=exit_at_end), reset)
+    ids = {topic.name: topic.topic_id for topic in found}
+    if group is not None:
+        return ReadPlan(topics, ids, {}, Ends(exit_at_end=exit_at_end), reset, group)
     wanted = [each for topic in found for each in partitions_of(topic, chosen)]
     bounds = await bounds_of(client, wanted, timeout_s=timeout_s)
+    warn_of_clamping(bounds, start)
     starts = await resolve(client, bounds, start, timeout_s=timeout_s)
     ends = Ends(exit_at_end=exit_at_end)
     if until is not None and until.timestamp_ms > now_ms:
@@ -193,7 +206,7 @@ async def _plan(
     elif until is not None:
         ends.stops = await resolve(client, bounds, until, timeout_s=timeout_s)
         starts = {each: at for each, at in starts.items() if at < ends.stops[each]}
-    return ConsumePlan(names, starts, ends, reset)
+    return ReadPlan(names, ids, starts, ends, reset, chosen=chosen)
 
 
 async def _expand(client: ClusterClient, topics: Sequence[str], timeout_s: float) -> list[str]:
@@ -207,7 +220,7 @@ async def _expand(client: ClusterClient, topics: Sequence[str], timeout_s: float
         try:
             pattern = re.compile(topic)
         except re.error as error:
-            raise usage(f"{topic!r} is no regular expression: {error}") from error
+            raise usage(f"{topic!r} is not a regular expression: {error}") from error
         matching = [each.name for each in known if pattern.search(each.name)]
         if not matching:
             raise not_found("topic that matches", topic)
@@ -215,83 +228,9 @@ async def _expand(client: ClusterClient, topics: Sequence[str], timeout_s: float
     return list(dict.fromkeys(names))
 
 
-def _read(
-    session: Session,
-    plan: ConsumePlan,
-    group: str | None,
-    count: int | None,
-    options: dict[str, object],
-    handle: Callable[["list[Message]", Callable[["Message"], None]], None],
-    *,
-    batch: int = BATCH,
-) -> None:
-    """Reads as planned; `handle` gets each batch and calls back for what may be committed."""
-    from confluent_kafka import Consumer, KafkaException
-    from confluent_kafka import TopicPartition as Assigned
-
-    config = session.rdkafka(
-        **options,
-        group_id=group or "headrace-cli",
-        auto_offset_reset=plan.reset,
-        enable_auto_commit=group is not None,
-        enable_auto_offset_store=False,
-    )
-    try:
-        consumer = Consumer(config)
-    except KafkaException as error:
-        raise usage(error.args[0].str()) from error
-    reader = ConsumeLoop(consumer, plan.ends, count)
-
-    def store(message: "Message") -> None:
-        if group is not None:
-            _store(consumer, message)
-
-    try:
-        if group is not None:
-            consumer.subscribe(
-                list(plan.topics),
-                on_assign=reader.on_assign,
-                on_revoke=reader.on_revoke,
-                on_lost=reader.on_revoke,
-            )
-        else:
-            places = [Assigned(*each, offset) for each, offset in plan.starts.items()]
-            consumer.assign(places)
-            plan.ends.assign(plan.starts)
-        for messages in reader.batches(batch):
-            handle(messages, store)
-    except KafkaException as error:
-        raise CommandFailed(f"reading failed: {error.args[0].str()}") from error
-    finally:
-        _close(consumer, committing=group is not None)
-
-
-def _store(consumer: "Consumer", message: "Message") -> None:
-    from confluent_kafka import KafkaException
-
-    try:
-        consumer.store_offsets(message=message)
-    except KafkaException:
-        return  # the partition went to another member, which will read the record again
-
-
-def _close(consumer: "Consumer", *, committing: bool) -> None:
-    from confluent_kafka import KafkaError, KafkaException
-
-    try:
-        if committing:
-            consumer.commit(asynchronous=False)
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError._NO_OFFSET:
-            remark(f"the last offsets were not committed: {error.args[0].str()}")
-    finally:
-        consumer.close()
-
-
 def _print(
     session: Session,
-    plan: ConsumePlan,
-    group: str | None,
+    plan: ReadPlan,
     count: int | None,
     options: dict[str, object],
     printer: Printer,
@@ -309,8 +248,18 @@ def _print(
             store(message)
         counter.advance(len(messages))
 
-    with progress("records", shown=not sys.stdout.isatty()) as counter:
-        _read(session, plan, group, count, options, handle)
+    with progress("records", shown=_is_file(sys.stdout)) as counter:
+        read_records(session, plan, count, options, handle)
+
+
+def _is_file(stream: TextIO) -> bool:
+    """Whether the output goes to a file: a reader at the end of a pipe may write to the terminal
+    that would show the count."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stream.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
 
 
 def _last_of_each(messages: Iterable["Message"]) -> Iterable["Message"]:
@@ -319,8 +268,7 @@ def _last_of_each(messages: Iterable["Message"]) -> Iterable["Message"]:
 
 def _hand_over(
     session: Session,
-    plan: ConsumePlan,
-    group: str | None,
+    plan: ReadPlan,
     count: int | None,
     options: dict[str, object],
     shell_command: str,
@@ -336,20 +284,20 @@ def _hand_over(
     def handle(messages: "list[Message]", store: Callable[["Message"], None]) -> None:
         for message in messages:
             record = record_of(message)
-            failure = run_command(shell_command, record, group)
+            failure = run_command(shell_command, record, plan.group)
             if failure is not None and letters is None:
                 where = f"{record.topic}-{record.partition} offset {record.offset}"
                 raise CommandFailed(
                     f"the command failed at {where} ({failure.reason}); nothing from there on is "
-                    "committed; --dead-letter TOPIC sets such records aside and goes on"
+                    "committed; --dead-letter TOPIC writes such records there and goes on"
                 )
             if failure is not None and letters is not None:
-                letters.put(record, failure, group)
+                letters.put(record, failure, plan.group)
             store(message)
 
     options = {**options, "max_poll_interval_ms": EXEC_MAX_POLL_MS}
-    _read(session, plan, group, count, options, handle, batch=1)
+    read_records(session, plan, count, options, handle, batch=1)
     if letters is None or not letters.count:
         return None
-    remark(f"{letters.count} records failed and are in {dead_letter}")
+    remark(f"{counted(letters.count, 'record')} failed; see {dead_letter}")
     return ExitCode.PARTIAL

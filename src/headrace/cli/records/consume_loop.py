@@ -1,12 +1,13 @@
 """The loop of `headrace consume`: batches of records from partitions or as a member of a group.
 
-`Ends` decides when there is nothing left to wait for; it knows nothing of Kafka clients. `ConsumeLoop`
+`Ends` decides when there is nothing left to wait for; it knows nothing of Kafka clients.
+`ConsumeLoop`
 moves records from a consumer to it. With `exit at end`, the run ends when every partition of the
 *current* assignment has reported its end, and never hangs: silence has a limit.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -62,6 +63,13 @@ class Ends:
             self.done.discard(partition)
         return True
 
+    def reopen(self, topic: str, partitions: Iterable[int]) -> None:
+        """The topic was created again with these partitions, and is read from its beginning."""
+        self.done = {each for each in self.done if each.topic != topic}
+        if self.assigned is not None:
+            kept = {each for each in self.assigned if each.topic != topic}
+            self.assigned = kept | {TopicPartition(topic, index) for index in partitions}
+
     def at_end(self, partition: TopicPartition) -> None:
         """The partition has no more records now."""
         if self.exit_at_end or partition in self.stops:
@@ -79,9 +87,17 @@ class Ends:
 
 
 class ConsumeLoop:
-    """Yields batches until `ends` is complete, `limit` records were seen, or for ever."""
+    """Yields batches until `ends` is complete or `limit` records were seen; else without end."""
 
-    def __init__(self, consumer: "Consumer", ends: Ends, limit: int | None) -> None:
+    def __init__(
+        self,
+        consumer: "Consumer",
+        ends: Ends,
+        limit: int | None,
+        on_poll: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_poll` is called before each poll, several times a second."""
+        self._on_poll = on_poll
         self._consumer = consumer
         self._ends = ends
         self._limit = limit
@@ -105,6 +121,7 @@ class ConsumeLoop:
         """Records, in the order in which they came; at least one in each batch."""
         left = self._limit
         while not self._finished() and left != 0:
+            self._on_poll()
             wanted = size if left is None else min(size, left)
             batch = self._take(self._consumer.consume(wanted, timeout=POLL_S))
             if batch:

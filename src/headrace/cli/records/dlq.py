@@ -10,14 +10,15 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
+from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, usage
-from headrace.cli.group.group_commands import Execute
-from headrace.cli.output import Block, Fields, Table, progress, remark
+from headrace.cli.output import Block, Counter, Fields, Table, counted, progress, remark
 from headrace.cli.session import Session, find_topics
 
 if TYPE_CHECKING:
     from headrace.pipeline.dead_letters.dead_letter_reader import Letter
     from headrace.pipeline.dead_letters.error_groups import ErrorGroup
+    from headrace.pipeline.dead_letters.headers import Facts as LetterFacts
     from headrace.pipeline.dead_letters.python_fix import DraftRecord, Fix, NotFixed
     from headrace.pipeline.dead_letters.replay import ReplayResult
 
@@ -26,6 +27,11 @@ app = typer.Typer(help="Dead letters of pipelines.", no_args_is_help=True)
 INSTALL: Final = "dead letters need more libraries: pip install 'headrace[pipeline]'"
 MAX_SHOWN: Final = 200
 """Characters of a value in a table."""
+PEEKED: Final = 100
+"""Records of a topic without one dead letter among them: the topic is an ordinary one."""
+
+_NONE: Final = "no dead letter in {}"
+_NO_MATCH: Final = " matches --where"
 
 Topic = Annotated[
     str,
@@ -44,7 +50,9 @@ Where = Annotated[
         "schema, attempts; ~ searches a pattern. May be repeated.",
     ),
 ]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most so many.")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, metavar="N", help="At most this many.")
+]
 
 
 @contextmanager
@@ -73,9 +81,11 @@ def list_(
     session: Session,
     topic: Topic,
     where: Where = [],
-    samples: Annotated[int, typer.Option("--samples", min=0, help="Of each error.")] = 1,
+    samples: Annotated[
+        int, typer.Option("--samples", metavar="N", min=0, help="Samples of each error.")
+    ] = 1,
 ) -> None:
-    """List what is wrong, by error: how often, since when, how many were sent again."""
+    """List dead letters by error: how many, since when, how many were sent again."""
     with _explained():
         from headrace.pipeline.dead_letters.error_groups import grouped
 
@@ -99,7 +109,7 @@ def list_(
     blocks.extend(_sample(group) for group in groups if group.samples)
     session.output.show([_group_facts(group) for group in groups], *blocks)
     if not groups:
-        remark(f"no dead letter in {topic}" + (" is meant by --where" if where else ""))
+        remark(_NONE.format(topic) + (_NO_MATCH if where else ""))
 
 
 @command(app, "show")
@@ -111,12 +121,15 @@ def show(session: Session, topic: Topic, where: Where = [], limit: Limit = 10) -
             (letter, _letter_facts(letter, replayed=is_replayed(letter)))
             for letter in islice(letters, limit)
         ]
+        more = next(letters, None) is not None
     blocks = [
         Fields([(name.upper(), value) for name, value in facts.items()]) for _, facts in chosen
     ]
     session.output.show([facts for _, facts in chosen], *blocks)
+    if more:
+        remark(f"the first {counted(len(chosen), 'dead letter')} shown; --limit N shows more")
     if not chosen:
-        remark(f"no dead letter in {topic}" + (" is meant by --where" if where else ""))
+        remark(_NONE.format(topic) + (_NO_MATCH if where else ""))
 
 
 @command(app, "replay")
@@ -148,7 +161,7 @@ def replay(
     ] = None,
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Send dead letters to their topics again, each once. Shows what; --execute does it."""
+    """Send dead letters to their topics again, each once."""
     if sql is not None and python is not None:
         raise usage("--sql and --python are two fixes: give one")
     with _explained():
@@ -156,22 +169,37 @@ def replay(
         from headrace.pipeline.dead_letters.replay import Replay, Request
         from headrace.pipeline.producer import producer_settings
 
-        session.run(lambda client: find_topics(client, [topic], timeout_s=session.timeout_s))
-        request = Request(topic, parse_filter(*where), limit, to, _fix(sql, python))
-        work = Replay(request, producer_settings(session.settings))
-        if execute:
-            with progress("records sent", shown=True) as counter:
-                told = 0
+        chosen = parse_filter(*where)
+        _check_topic(session, topic)
+        request = Request(topic, chosen, limit, to, _fix(sql, python))
+        settings = producer_settings(session.settings)
+        if not execute:
+            planned = Replay(request, settings).dry_run()
+            facts, blocks = _report(planned, execute=False)
+            code = ExitCode.PARTIAL if planned.not_fixed else None
+            action = f"send {counted(planned.total, 'record')} again"
+            if not planned.total:
+                session.output.show(facts, *blocks)
+                return code
+            if not is_approved(session.output, execute, action, facts, *blocks):
+                return code
+        with progress("records sent", shown=True) as counter:
+            outcome = Replay(request, settings).execute(_advance_with(counter))
+    facts, blocks = _report(outcome, execute=True)
+    session.output.show(facts, *blocks)
+    return ExitCode.PARTIAL if outcome.not_fixed else None
 
-                def tell(outcome: "ReplayResult") -> None:
-                    nonlocal told
-                    counter.advance(outcome.total - told)
-                    told = outcome.total
 
-                outcome = work.execute(tell)
-        else:
-            outcome = work.dry_run()
-    return _report(session, outcome, execute=execute)
+def _advance_with(counter: Counter) -> "Callable[[ReplayResult], None]":
+    """Advances the counter by what was sent since the last call."""
+    before = 0
+
+    def advance(outcome: "ReplayResult") -> None:
+        nonlocal before
+        counter.advance(outcome.total - before)
+        before = outcome.total
+
+    return advance
 
 
 def _fix(sql: str | None, python: str | None) -> "Fix":
@@ -197,22 +225,49 @@ def _letters(
     from headrace.pipeline.source.admin import LogAdmin
 
     chosen = parse_filter(*where)
-    session.run(lambda client: find_topics(client, [topic], timeout_s=session.timeout_s))
+    _check_topic(session, topic)
     settings = producer_settings(session.settings).reading()
     admin = LogAdmin(settings)
     layout = admin.topics(lambda name: name == topic)[topic]
     ledger = read_ledger(settings, topic, layout, to_the_end=False)
-    letters = filter(chosen, read_letters(settings, letter_ranges(admin, topic)))
+    letters = (
+        letter
+        for letter in read_letters(settings, letter_ranges(admin, topic))
+        if _is_dead_letter(letter.facts) and chosen(letter)
+    )
     return letters, lambda letter: letter in ledger
+
+
+def _is_dead_letter(facts: "LetterFacts") -> bool:
+    return bool(facts.topic or facts.file or facts.error)
+
+
+def _check_topic(session: Session, topic: str) -> None:
+    """Raises `CommandFailed` if the topic does not exist, or is not one of dead letters."""
+    from headrace.pipeline.dead_letters.dead_letter_reader import letter_ranges, read_letters
+    from headrace.pipeline.dead_letters.headers import PREFIX
+    from headrace.pipeline.producer import producer_settings
+    from headrace.pipeline.source.admin import LogAdmin
+
+    session.run(lambda client: find_topics(client, [topic], timeout_s=session.timeout_s))
+    settings = producer_settings(session.settings).reading()
+    letters = read_letters(settings, letter_ranges(LogAdmin(settings), topic))
+    first = list(islice(letters, PEEKED))
+    if first and not any(_is_dead_letter(letter.facts) for letter in first):
+        raise CommandFailed(
+            f"topic {topic!r} is not a dead-letter topic: its records have no {PREFIX}* headers; "
+            "read it with headrace consume, or name the topic that the pipeline's spec names"
+        )
 
 
 # --- what is printed --------------------------------------------------------------------------
 
 
-def _report(session: Session, outcome: "ReplayResult", *, execute: bool) -> ExitCode | None:
+def _report(outcome: "ReplayResult", *, execute: bool) -> tuple[dict[str, object], list[Block]]:
+    """What was, or would be, sent: as facts and as text."""
     done = "sent" if execute else "to send"
     goes = "sent" if execute else "goes"
-    facts = {
+    facts: dict[str, object] = {
         "executed": execute,
         "matched": outcome.matched,
         "replayed_before": outcome.done_before,
@@ -223,7 +278,7 @@ def _report(session: Session, outcome: "ReplayResult", *, execute: bool) -> Exit
     fields: list[tuple[str, object]] = [
         ("MATCHED", outcome.matched),
         ("REPLAYED BEFORE", outcome.done_before),
-        *((f"{done} to {name}".upper(), count) for name, count in sorted(outcome.sent.items())),
+        *((f"{done.upper()} TO {name}", count) for name, count in sorted(outcome.sent.items())),
         ("NOT FIXED", outcome.not_fixed),
     ]
     rows = [
@@ -233,10 +288,10 @@ def _report(session: Session, outcome: "ReplayResult", *, execute: bool) -> Exit
     blocks: list[Block] = [Fields(fields)]
     if rows:
         blocks.append(Table(("LETTER", "OFFSET", "ERROR", "RESULT", "VALUE"), rows))
-    session.output.show(facts, *blocks)
-    if not execute and outcome.total:
-        remark("nothing was sent; --execute does it")
-    return ExitCode.PARTIAL if outcome.not_fixed else None
+    total = outcome.total + outcome.not_fixed
+    if len(rows) < total:
+        blocks.append(f"{len(rows)} of {total:,} shown")
+    return facts, blocks
 
 
 def _change(made: "DraftRecord | NotFixed", goes: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
 from headrace.cli.exits import usage
+from headrace.cli.records.control_characters import escape_controls
 from headrace.cli.records.value_encoding import ValueEncoding, shown
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
@@ -45,6 +46,8 @@ class Codings:
     key: ValueEncoding = ValueEncoding.TEXT
     value: ValueEncoding = ValueEncoding.TEXT
     header: ValueEncoding = ValueEncoding.TEXT
+    for_terminal: bool = False
+    """Control characters in the record are printed as escapes."""
 
 
 Part: TypeAlias = Callable[[PrintableRecord, Codings, int], bytes]
@@ -76,12 +79,16 @@ def unescape(text: str) -> str:
     return _ESCAPE.sub(replaced, text)
 
 
-def show_headers(headers: Headers, coding: ValueEncoding) -> bytes:
+def show_headers(headers: Headers, codings: Codings) -> bytes:
     """`a=1,b=2`; a null value is `a`."""
-    return b",".join(
-        name.encode() if value is None else name.encode() + b"=" + shown(value, coding)
-        for name, value in headers
-    )
+    return b",".join(_header(name, value, codings) for name, value in headers)
+
+
+def _header(name: str, value: bytes | None, codings: Codings) -> bytes:
+    start = (escape_controls(name) if codings.for_terminal else name).encode()
+    if value is None:
+        return start
+    return start + b"=" + shown(value, codings.header, for_terminal=codings.for_terminal)
 
 
 def iso(timestamp_ms: int) -> str:
@@ -113,7 +120,7 @@ def _parse(text: str) -> list[Part]:
             parts.append(_FIELD[name])
         else:
             raise usage(
-                f"%{name} is no field of a format; known: "
+                f"%{name} is not a field of a format; known: "
                 "%t %p %o %k %v %h %d %K %V %e %i, and %% for a percent sign"
             )
     return parts
@@ -143,9 +150,13 @@ _FIELD: Final[dict[str, Part]] = {
     "t": lambda record, codings, count: record.topic.encode(),
     "p": lambda record, codings, count: str(record.partition).encode(),
     "o": lambda record, codings, count: str(record.offset).encode(),
-    "k": lambda record, codings, count: shown(record.key, codings.key),
-    "v": lambda record, codings, count: shown(record.value, codings.value),
-    "h": lambda record, codings, count: show_headers(record.headers, codings.header),
+    "k": lambda record, codings, count: shown(
+        record.key, codings.key, for_terminal=codings.for_terminal
+    ),
+    "v": lambda record, codings, count: shown(
+        record.value, codings.value, for_terminal=codings.for_terminal
+    ),
+    "h": lambda record, codings, count: show_headers(record.headers, codings),
     "d": lambda record, codings, count: str(record.timestamp_ms).encode(),
     "K": lambda record, codings, count: _length(record.key),
     "V": lambda record, codings, count: _length(record.value),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from headrace.cli.output import remark
 from headrace.cli.records.positions import (
     AtOffset,
     FromBeginning,
@@ -17,6 +18,9 @@ from headrace.client.offsets import NO_OFFSET, list_bounds, list_offsets
 from headrace.client.results import TopicPartition
 
 Bounds = dict[TopicPartition, tuple[int, int]]
+
+MAX_NAMED = 8
+"""Partitions that one warning names."""
 
 
 async def bounds_of(
@@ -46,3 +50,21 @@ async def resolve(
             return {each: min(max(offset, start), end) for each, (start, end) in bounds.items()}
         case LastRecords(count=count):
             return {each: max(end - count, start) for each, (start, end) in bounds.items()}
+
+
+def warn_of_clamping(bounds: Bounds, place: Start | UntilTime) -> None:
+    """Says where an offset is outside a partition, because `resolve` takes the nearest one."""
+    if not isinstance(place, AtOffset):
+        return
+    outside = [
+        f"{each} ({start} to {end})"
+        for each, (start, end) in sorted(bounds.items())
+        if not start <= place.offset <= end
+    ]
+    if outside:
+        named = ", ".join(outside[:MAX_NAMED])
+        more = f" and {len(outside) - MAX_NAMED} more" if len(outside) > MAX_NAMED else ""
+        remark(
+            f"offset {place.offset} is outside the range of {named}{more}; "
+            "the nearest offset is used"
+        )

@@ -2,9 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -14,7 +13,9 @@ import typer
 from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.exits import ExitCode, no_partition, not_found, refused, usage
-from headrace.cli.output import Counter, progress, remark
+from headrace.cli.output import counted, progress, remark
+from headrace.cli.records.broker_errors import PRODUCE, BrokerErrors, full_disks
+from headrace.cli.records.delivery_counts import Deliveries
 from headrace.cli.records.format_string import Codings, unescape
 from headrace.cli.records.produce_input import (
     InputForm,
@@ -26,16 +27,25 @@ from headrace.cli.records.produce_input import (
 )
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
 from headrace.cli.session import Session
+from headrace.cli.sigterm import stoppable
 from headrace.client.client import ClusterClient
+from headrace.client.configs import Resource, ResourceKind, describe_configs
+from headrace.client.errors import ClientError
+from headrace.client.results import Refusal
 from headrace.client.topics import ask_for_topic, list_topics
 from headrace.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError, Message, Producer
+    from confluent_kafka import Producer
 
 POLL_S: Final = 0.2  # how soon Ctrl-C is noticed while the last records are on their way
 MIN_DELIVERY_S: Final = 30.0
-MAX_NAMED_FAILURES: Final = 3
+MAX_MESSAGE_BYTES: Final = "max.message.bytes"
+RDKAFKA_MIN_BYTES: Final = 1000
+RDKAFKA_MAX_BYTES: Final = 1_000_000_000
+"""What librdkafka's message.max.bytes may be."""
+RDKAFKA_BATCH_BYTES: Final = 1_000_000
+"""librdkafka's default of batch.size."""
 ROUND_ROBIN: Final = "round-robin"
 ANY_PARTITION: Final = -1
 # A cluster needs a moment to elect the leaders of a topic that was just created.
@@ -46,35 +56,6 @@ CREATE_PAUSE_S: Final = 0.2
 def register(app: typer.Typer) -> None:
     """Adds the command."""
     command(app, "produce")(produce)
-
-
-@dataclass(slots=True)
-class DeliveryCounts:
-    """What became of the records so far."""
-
-    counter: Counter
-    delivered: int = 0
-    failed: int = 0
-    reasons: list[str] = field(default_factory=list)
-    offsets: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """By partition: how many, the first offset, the last."""
-
-    def note(self, error: "KafkaError | None", message: "Message") -> None:
-        """The delivery callback."""
-        self.counter.advance(1)
-        if error is not None:
-            self.refuse(error.str())
-            return
-        self.delivered += 1
-        partition, offset = message.partition() or 0, message.offset() or 0
-        count, first, last = self.offsets.get(partition, (0, offset, offset))
-        self.offsets[partition] = (count + 1, min(first, offset), max(last, offset))
-
-    def refuse(self, reason: str) -> None:
-        """One record that will not arrive."""
-        self.failed += 1
-        if len(self.reasons) < MAX_NAMED_FAILURES and reason not in self.reasons:
-            self.reasons.append(reason)
 
 
 def produce(
@@ -109,11 +90,32 @@ def produce(
     ] = False,
     input_form: Annotated[
         InputForm,
-        typer.Option("--input", "-i", help="A record a line, a JSON object a line, or all in one."),
+        typer.Option(
+            "--input",
+            "-i",
+            help="A record a line, a JSON object a line, or all in one. A JSON record is what "
+            "consume -f json prints: key, value, headers, partition, timestamp, and where bytes "
+            'are not text "value_encoding": "base64" (or "key_encoding").',
+        ),
     ] = InputForm.LINES,
-    key_encoder: Annotated[ValueEncoding, typer.Option("--key-encoder")] = ValueEncoding.TEXT,
-    value_encoder: Annotated[ValueEncoding, typer.Option("--value-encoder")] = ValueEncoding.TEXT,
-    header_encoder: Annotated[ValueEncoding, typer.Option("--header-encoder")] = ValueEncoding.TEXT,
+    key_encoder: Annotated[
+        ValueEncoding,
+        typer.Option("--key-encoder", metavar="CODING", help="How keys are written here."),
+    ] = ValueEncoding.TEXT,
+    value_encoder: Annotated[
+        ValueEncoding,
+        typer.Option(
+            "--value-encoder",
+            metavar="CODING",
+            help="How values are written here: "
+            + ", ".join(each.value for each in ValueEncoding)
+            + ".",
+        ),
+    ] = ValueEncoding.TEXT,
+    header_encoder: Annotated[
+        ValueEncoding,
+        typer.Option("--header-encoder", metavar="CODING", help="How headers are written here."),
+    ] = ValueEncoding.TEXT,
     partitioner: Annotated[
         str,
         typer.Option(
@@ -123,9 +125,14 @@ def produce(
         ),
     ] = "murmur2_random",
     compression: Annotated[
-        str, typer.Option("--compression", "-z", metavar="none|gzip|snappy|lz4|zstd")
+        str,
+        typer.Option(
+            "--compression", "-z", metavar="none|gzip|snappy|lz4|zstd", help="How to compress."
+        ),
     ] = "none",
-    acks: Annotated[str, typer.Option("--acks", metavar="0|1|all")] = "all",
+    acks: Annotated[
+        str, typer.Option("--acks", metavar="0|1|all", help="Which replicas must have a record.")
+    ] = "all",
     create: Annotated[
         bool,
         typer.Option("--create/--no-create", help="May the broker create the topic?"),
@@ -143,10 +150,12 @@ def produce(
     )
     if tombstone and (shape.key is None or value or files):
         raise usage("--tombstone needs --key, and takes neither values nor files")
-    count = session.run(lambda client: _partitions(client, topic, create, session.timeout_s))
+    count, max_bytes = session.run(lambda client: _target(client, topic, create, session.timeout_s))
     if partition is not None and partition >= count:
         raise no_partition(topic, partition, count - 1)
-    options = {"compression_type": compression, "acks": acks}
+    options: dict[str, object] = {"compression_type": compression, "acks": acks}
+    if max_bytes is not None:
+        options |= _size_options(max_bytes, is_compressed=compression != "none")
     if partitioner != ROUND_ROBIN:
         options["partitioner"] = partitioner
     turns = count if partitioner == ROUND_ROBIN else 0
@@ -159,8 +168,12 @@ def produce(
             records = [from_text(each, shape) for each in value]
         else:
             records = records_of(input_form, _lines(files or [], opened), shape)
-        deliveries = _send(session, topic, records, options, turns)
-    return _report(session, topic, deliveries)
+        with stoppable():
+            deliveries, interrupted = _send(session, topic, max_bytes, records, options, turns)
+    code = _report(session, topic, deliveries)
+    if interrupted is not None:
+        raise interrupted
+    return code
 
 
 def _key(text: str | None, coding: ValueEncoding) -> bytes | None:
@@ -170,8 +183,13 @@ def _key(text: str | None, coding: ValueEncoding) -> bytes | None:
         raise usage(f"--key: {error}") from error
 
 
-async def _partitions(client: ClusterClient, topic: str, create: bool, timeout_s: float) -> int:
-    """How many partitions the topic has; a broker that creates topics on demand may do it."""
+async def _target(
+    client: ClusterClient, topic: str, create: bool, timeout_s: float
+) -> tuple[int, int | None]:
+    """How many partitions the topic has, and how large its batches may be, if it says so.
+
+    A broker that creates topics on demand may create it.
+    """
     known = await list_topics(client, timeout_s=timeout_s)
     found = client.metadata.topic(topic)
     if found is None and create:
@@ -181,7 +199,30 @@ async def _partitions(client: ClusterClient, topic: str, create: bool, timeout_s
             remark(f"the broker created the topic {topic!r}")
     if found is None:
         raise not_found("topic", topic, [each.name for each in known if not each.is_internal])
-    return len(found.partitions)
+    return len(found.partitions), await _max_message_bytes(client, topic, timeout_s)
+
+
+async def _max_message_bytes(client: ClusterClient, topic: str, timeout_s: float) -> int | None:
+    resource = Resource(ResourceKind.TOPIC, topic)
+    try:
+        answers = await describe_configs(
+            client, [resource], timeout_s=timeout_s, names=[MAX_MESSAGE_BYTES]
+        )
+    except ClientError:  # a broker that does not tell is written to all the same
+        return None
+    entries = answers[resource]
+    if isinstance(entries, Refusal):
+        return None
+    return next((int(e.value) for e in entries if e.name == MAX_MESSAGE_BYTES and e.value), None)
+
+
+def _size_options(max_bytes: int, *, is_compressed: bool) -> dict[str, object]:
+    """The topic's limit is the client's too; it is one of compressed bytes."""
+    limit = RDKAFKA_MAX_BYTES if is_compressed else max(max_bytes, RDKAFKA_MIN_BYTES)
+    return {
+        "message_max_bytes": min(limit, RDKAFKA_MAX_BYTES),
+        "batch_size": max(1, min(max_bytes, RDKAFKA_BATCH_BYTES)),
+    }
 
 
 async def _create(client: ClusterClient, topic: str, timeout_s: float) -> None:
@@ -208,40 +249,49 @@ def _lines(files: list[Path], opened: ExitStack) -> Iterator[bytes]:
 def _send(
     session: Session,
     topic: str,
+    max_bytes: int | None,
     records: Iterable[InputRecord],
-    options: dict[str, str],
+    options: Mapping[str, object],
     turns: int,
-) -> DeliveryCounts:
+) -> tuple[Deliveries, KeyboardInterrupt | None]:
+    """Sends all records, or those before Ctrl-C; what was read is sent in either case."""
     from confluent_kafka import KafkaException, Producer
 
+    errors = BrokerErrors(PRODUCE)
     timeout_ms = int(max(session.timeout_s, MIN_DELIVERY_S) * 1000)
     idempotent = options["acks"] in {"all", "-1"}
     config = session.rdkafka(
         **options, message_timeout_ms=timeout_ms, enable_idempotence=idempotent
     )
     try:
-        producer = Producer(config)
+        producer = Producer({**errors.settings, **config, "logger": errors.settings["logger"]})
     except KafkaException as error:
         raise usage(error.args[0].str()) from error
+    interrupted: KeyboardInterrupt | None = None
     with progress("records", shown=not sys.stdin.isatty()) as counter:
-        deliveries = DeliveryCounts(counter)
+        deliveries = Deliveries(topic, max_bytes, counter, errors)
         try:
             for number, record in enumerate(records):
                 turn = number % turns if turns and record.partition is None else None
                 _produce(producer, topic, record, turn, deliveries)
+        except KeyboardInterrupt as error:  # SIGTERM too
+            interrupted = error
+            if len(producer):
+                remark(
+                    f"Stopping: {counted(len(producer), 'record')} on the way. "
+                    "Press Ctrl-C again to stop immediately."
+                )
         finally:
             # Also what was read before a bad line: the report says how much arrived.
             while producer.flush(POLL_S):
                 pass
-    return deliveries
+    if deliveries.timed_out:
+        deliveries.hint = full_disks(session)
+    return deliveries, interrupted
 
 
 def _produce(
-    producer: "Producer",
-    topic: str,
-    record: InputRecord,
-    turn: int | None,
-    deliveries: DeliveryCounts,
+    producer: "Producer", topic: str, record: InputRecord, turn: int | None, deliveries: Deliveries
 ) -> None:
     from confluent_kafka import KafkaException
 
@@ -255,18 +305,18 @@ def _produce(
                 headers=list(record.headers),
                 partition=ANY_PARTITION if partition is None else partition,
                 timestamp=record.timestamp_ms or 0,
-                on_delivery=deliveries.note,
+                on_delivery=deliveries.note_of(record.size),
             )
         except BufferError:  # the queue is full: let some of it go out first
             producer.poll(POLL_S)
             continue
         except KafkaException as error:
-            deliveries.refuse(error.args[0].str())
+            deliveries.refuse(error.args[0], record.size)
         producer.poll(0)
         return
 
 
-def _report(session: Session, topic: str, deliveries: DeliveryCounts) -> ExitCode | None:
+def _report(session: Session, topic: str, deliveries: Deliveries) -> ExitCode | None:
     partitions = [
         {"partition": index, "records": count, "first_offset": first, "last_offset": last}
         for index, (count, first, last) in sorted(deliveries.offsets.items())
@@ -282,10 +332,9 @@ def _report(session: Session, topic: str, deliveries: DeliveryCounts) -> ExitCod
         + (f"-{each['last_offset']}" if each["records"] != 1 else "")
         for each in partitions
     )
-    plural = "" if deliveries.delivered == 1 else "s"
-    text = f"wrote {deliveries.delivered} record{plural} to {topic}"
+    text = f"wrote {counted(deliveries.delivered, 'record')} to {topic}"
     session.output.show(facts, f"{text}: {where}" if where else text)
     if not deliveries.failed:
         return None
-    remark(f"{deliveries.failed} records were not written: {'; '.join(deliveries.reasons)}")
+    remark(f"{counted(deliveries.failed, 'record')} not written: {deliveries.why}")
     return ExitCode.PARTIAL if deliveries.delivered else ExitCode.ERROR

@@ -28,6 +28,13 @@ class InputRecord:
     partition: int | None = None
     timestamp_ms: int | None = None
 
+    @property
+    def size(self) -> int:
+        """Bytes of key, value and headers."""
+        parts = [self.key, self.value, *(value for _, value in self.headers)]
+        names = sum(len(name.encode()) for name, _ in self.headers)
+        return names + sum(len(each) for each in parts if each is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -117,14 +124,27 @@ def _from_json(line: bytes, shape: Shape) -> InputRecord:
         raise BadValue(f"it is not JSON: {error}") from error
     if not isinstance(record, dict) or "value" not in record:
         raise BadValue('a record is an object such as {"key": "k", "value": "v"}')
-    key = _json_bytes(record.get("key"), shape.codings.key)
+    key = _json_part(record, "key", shape.codings.key)
     return InputRecord(
         shape.key if key is None else key,
-        _json_bytes(record["value"], shape.codings.value),
+        _json_part(record, "value", shape.codings.value),
         [*shape.headers, *_json_headers(record.get("headers"), shape.codings.header)],
         _json_int(record, "partition", shape.partition),
         _json_int(record, "timestamp", None),
     )
+
+
+def _json_part(record: Mapping[str, object], name: str, coding: ValueEncoding) -> bytes | None:
+    """A key or a value; `key_encoding` and `value_encoding` win over the command line."""
+    field = f"{name}_encoding"
+    named = record.get(field)
+    if named is not None:
+        try:
+            coding = ValueEncoding(str(named))
+        except ValueError:
+            known = ", ".join(each.value for each in ValueEncoding)
+            raise BadValue(f"{field} is one of {known}, not {named!r}") from None
+    return _json_bytes(record.get(name), coding)
 
 
 def _json_bytes(value: object, coding: ValueEncoding) -> bytes | None:
@@ -141,14 +161,12 @@ def _json_headers(headers: object, coding: ValueEncoding) -> Headers:
     if headers is None:
         return []
     if isinstance(headers, Mapping):
-        pairs = list(headers.items())
-    elif isinstance(headers, list) and all(
+        return [(str(name), _json_bytes(value, coding)) for name, value in headers.items()]
+    if isinstance(headers, list) and all(
         isinstance(each, Mapping) and "key" in each for each in headers
     ):
-        pairs = [(each["key"], each.get("value")) for each in headers]
-    else:
-        raise BadValue('headers are an object, or a list of {"key": ..., "value": ...}')
-    return [(str(name), _json_bytes(value, coding)) for name, value in pairs]
+        return [(str(each["key"]), _json_part(each, "value", coding)) for each in headers]
+    raise BadValue('headers are an object, or a list of {"key": ..., "value": ...}')
 
 
 def _json_int(record: Mapping[str, object], name: str, default: int | None) -> int | None:

@@ -1,4 +1,13 @@
-"""How consumed records look: a format string, or one JSON or YAML document each. Pure."""
+"""How consumed records look: a format string, or one JSON or YAML document each. Pure.
+
+A JSON or YAML record loses nothing: text is text, and a key, value or header that is not UTF-8 is
+base64 with a field beside it that says so:
+
+    {"key": "k", "value": "/wA=", "value_encoding": "base64", ...}
+
+A decoder that the command line names is named there as well. `headrace produce --input json` reads
+the field back.
+"""
 
 import json
 from collections.abc import Callable
@@ -6,8 +15,9 @@ from typing import TypeAlias
 
 from headrace.cli.exits import CommandFailed, usage
 from headrace.cli.output import Format
+from headrace.cli.records.control_characters import escape_controls
 from headrace.cli.records.format_string import Codings, PrintableRecord, Template
-from headrace.cli.records.value_encoding import BadValue, decode
+from headrace.cli.records.value_encoding import BadValue, ValueEncoding, decode, is_utf8
 from headrace.cli.yaml_text import to_yaml
 
 Printer: TypeAlias = Callable[[PrintableRecord, int], bytes]
@@ -54,17 +64,32 @@ def facts_of(record: PrintableRecord, codings: Codings) -> dict[str, object]:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
-        "key": decode(record.key, codings.key),
-        "value": decode(record.value, codings.value),
+        **_part_facts("key", record.key, codings.key),
+        **_part_facts("value", record.value, codings.value),
         "headers": [
-            {"key": name, "value": decode(value, codings.header)} for name, value in record.headers
+            {"key": name, **_part_facts("value", value, codings.header)}
+            for name, value in record.headers
         ],
     }
 
 
+def _part_facts(name: str, data: bytes | None, coding: ValueEncoding) -> dict[str, object]:
+    """A key or a value, and how its bytes are written where that is not plain text."""
+    if data is None:
+        return {name: None}
+    if coding in {ValueEncoding.TEXT, ValueEncoding.RAW}:
+        coding = ValueEncoding.TEXT if is_utf8(data) else ValueEncoding.BASE64
+    part = {name: decode(data, coding)}
+    return part if coding is ValueEncoding.TEXT else {**part, f"{name}_encoding": coding.value}
+
+
 def _json_line(record: PrintableRecord, codings: Codings) -> bytes:
-    return json.dumps(facts_of(record, codings), ensure_ascii=False).encode() + b"\n"
+    return _safe(json.dumps(facts_of(record, codings), ensure_ascii=False), codings) + b"\n"
 
 
 def _yaml_document(record: PrintableRecord, codings: Codings) -> bytes:
-    return b"---\n" + to_yaml(facts_of(record, codings)).encode()
+    return b"---\n" + _safe(to_yaml(facts_of(record, codings)), codings)
+
+
+def _safe(text: str, codings: Codings) -> bytes:
+    return (escape_controls(text) if codings.for_terminal else text).encode()

@@ -1,7 +1,7 @@
 """Keys and values between bytes and what people read and write. Pure.
 
-A decoder makes bytes readable, an encoder is its inverse. Text is UTF-8; bytes that are not are
-shown as \\xNN.
+A decoder makes bytes readable, an encoder is its inverse. Text is UTF-8. A terminal gets bytes that
+are not UTF-8 as \\xNN; a pipe gets the bytes themselves.
 """
 
 import base64
@@ -11,6 +11,8 @@ import struct
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, TypeAlias
+
+from headrace.cli.records.control_characters import escape_controls
 
 Readable: TypeAlias = object
 """Text, a number, or what JSON can hold."""
@@ -54,7 +56,7 @@ def decode(data: bytes | None, coding: ValueEncoding) -> Readable | None:
     number = _NUMBERS.get(coding)
     if number is not None:
         if len(data) != number.size:
-            raise BadValue(f"{len(data)} bytes are no {coding.value} ({number.size} bytes)")
+            raise BadValue(f"{len(data)} bytes are not an {coding.value} ({number.size} bytes)")
         (found,) = number.unpack(data)
         return float(found) if coding in {ValueEncoding.FLOAT, ValueEncoding.DOUBLE} else int(found)
     match coding:
@@ -71,16 +73,27 @@ def decode(data: bytes | None, coding: ValueEncoding) -> Readable | None:
     return data.decode("utf-8", "backslashreplace")
 
 
-def shown(data: bytes | None, coding: ValueEncoding) -> bytes:
-    """What a terminal gets; nothing for None, and the bytes themselves for `raw`."""
+def is_utf8(data: bytes) -> bool:
+    """Whether the bytes are text, so that `decode` loses nothing."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def shown(data: bytes | None, coding: ValueEncoding, *, for_terminal: bool = False) -> bytes:
+    """What is printed; nothing for None, and the bytes themselves for `raw`.
+
+    Text goes to a pipe byte for byte. A terminal gets control characters as escapes.
+    """
     if data is None:
         return b""
-    if coding is ValueEncoding.RAW:
+    if coding is ValueEncoding.RAW or (coding is ValueEncoding.TEXT and not for_terminal):
         return data
     value = decode(data, coding)
-    if coding is ValueEncoding.JSON:
-        return json.dumps(value, ensure_ascii=False).encode()
-    return str(value).encode()
+    text = json.dumps(value, ensure_ascii=False) if coding is ValueEncoding.JSON else str(value)
+    return (escape_controls(text) if for_terminal else text).encode()
 
 
 def encode(text: str, coding: ValueEncoding) -> bytes:
@@ -100,5 +113,8 @@ def encode(text: str, coding: ValueEncoding) -> bytes:
             case ValueEncoding.JSON:
                 json.loads(text)
     except (ValueError, struct.error, OverflowError, binascii.Error) as error:
-        raise BadValue(f"{text!r} is no {coding.value}: {error}") from error
-    return text.encode("utf-8", "surrogateescape")
+        raise BadValue(f"{text!r} is not {coding.value}: {error}") from error
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise BadValue(f"{text!r} is not text: {error.reason}") from error

@@ -1,7 +1,7 @@
-"""`headrace topic`: create, list, describe, alter, delete, add partitions, trim."""
+"""`headrace topic`: create, list, describe, alter, add partitions."""
 
-import sys
 from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
@@ -9,18 +9,16 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
-from headrace.cli.exits import CommandFailed, ExitCode, refused, usage
+from headrace.cli.exits import ExitCode, missing, refused, usage
 from headrace.cli.output import Fields, Table, remark, report
-from headrace.cli.records.offset_lookup import bounds_of, resolve
-from headrace.cli.records.positions import parse_start
 from headrace.cli.session import (
     Session,
     find_topics,
+    match_topics,
     parse_assignments,
-    parse_partitions,
     partitions_of,
-    values_of,
 )
+from headrace.cli.topic import topic_removal
 from headrace.client.client import ClusterClient
 from headrace.client.configs import (
     ConfigChange,
@@ -40,11 +38,8 @@ from headrace.client.topics import (
     NewTopic,
     add_partitions,
     create_topics,
-    delete_records,
-    delete_topics,
     list_topics,
 )
-from headrace.clock import SystemClock
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import ZERO_UUID
 
@@ -57,7 +52,15 @@ Names = Annotated[
 Name = Annotated[
     str, typer.Argument(metavar="TOPIC", autocompletion=completion.topics, show_default=False)
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+NamesOrPatterns = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="TOPIC",
+        help="Names, or patterns such as 'orders*'.",
+        autocompletion=completion.topics,
+        show_default=False,
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the broker check it; change nothing.")]
 
 # A topic's own settings and what is in force only because the broker's configuration says so.
@@ -107,7 +110,9 @@ def create(
             if why is not None and why.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 outcomes[name] = None
                 remark(f"topic {name!r} exists already")
-    return report(session.output, "topic", done, outcomes)
+    code = report(session.output, "topic", done, outcomes)
+    suggest_settings(list(configs), outcomes.values())
+    return code
 
 
 @command(app, "list")
@@ -160,7 +165,7 @@ def topic_id_text(topic: TopicInfo) -> str | None:
 @command(app, "describe")
 def describe(
     session: Session,
-    topics: Names,
+    topics: NamesOrPatterns,
     all_configs: Annotated[
         bool, typer.Option("--all", "-a", help="All settings, not only those of the topic itself.")
     ] = False,
@@ -168,7 +173,7 @@ def describe(
     """Show partitions, offsets and settings of topics."""
 
     async def work(client: ClusterClient) -> list[dict[str, object]]:
-        found = await find_topics(client, topics, timeout_s=session.timeout_s)
+        found = await match_topics(client, topics, timeout_s=session.timeout_s)
         return [await _described(client, topic, all_configs, session.timeout_s) for topic in found]
 
     facts = session.run(work)
@@ -265,7 +270,20 @@ def alter(
         )
 
     outcomes = {resource.name: why for resource, why in session.run(work).items()}
-    return report(session.output, "topic", "would alter" if dry_run else "altered", outcomes)
+    code = report(session.output, "topic", "would alter" if dry_run else "altered", outcomes)
+    suggest_settings([change.name for change in changes], outcomes.values())
+    return code
+
+
+def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -> None:
+    """Where the broker refused a setting of a topic: the setting that looks most like it."""
+    if not any(why is not None and why.code is ErrorCode.INVALID_CONFIG for why in outcomes):
+        return
+    from headrace.cluster.configs.catalog import TOPIC
+
+    for name in names:
+        if name not in TOPIC:
+            remark(missing("topic setting", name, TOPIC))
 
 
 def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
@@ -278,28 +296,6 @@ def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
     if not changes:
         raise usage("nothing to change: give NAME=VALUE to set, or --unset NAME")
     return changes
-
-
-@command(app, "delete")
-def delete(session: Session, topics: Names, yes: Yes = False) -> ExitCode | None:
-    """Delete topics and all their records."""
-    names = list(dict.fromkeys(topics))
-    confirm(f"Delete {', '.join(names)} with all records?", yes)
-
-    async def work(client: ClusterClient) -> tuple[dict[str, Refusal | None], list[str]]:
-        known = [topic.name for topic in await list_topics(client, timeout_s=session.timeout_s)]
-        return await delete_topics(client, names, timeout_s=session.timeout_s), known
-
-    outcomes, known = session.run(work)
-    return report(session.output, "topic", "deleted", outcomes, known)
-
-
-def confirm(question: str, yes: bool) -> None:
-    """Asks a person at a terminal; a script has said what it wants by calling."""
-    if yes or not sys.stdin.isatty():
-        return
-    if not typer.confirm(question, err=True):
-        raise CommandFailed("nothing was changed")
 
 
 @command(app, "add-partitions")
@@ -348,49 +344,4 @@ def add(
     return None
 
 
-@command(app, "trim")
-def trim(
-    session: Session,
-    topic: Name,
-    before: Annotated[
-        str,
-        typer.Option(
-            "--before",
-            "-o",
-            metavar="OFFSET|end|-N|s@TIME",
-            help="Delete what is before this offset or time; -N keeps the last N records.",
-            show_default=False,
-        ),
-    ],
-    partitions: Annotated[
-        str | None,
-        typer.Option("--partitions", "-p", metavar="0,2-4", help="Only these.", show_default="all"),
-    ] = None,
-    yes: Yes = False,
-) -> ExitCode | None:
-    """Delete the oldest records of a topic."""
-    place = parse_start(before, SystemClock().wall_ms(), flag="--before")
-    chosen = parse_partitions(partitions)
-    confirm(f"Delete the records of {topic} before {before}?", yes)
-
-    async def work(client: ClusterClient) -> list[dict[str, object]]:
-        (found,) = await find_topics(client, [topic], timeout_s=session.timeout_s)
-        wanted = partitions_of(found, chosen)
-        bounds = await bounds_of(client, wanted, timeout_s=session.timeout_s)
-        offsets = await resolve(client, bounds, place, timeout_s=session.timeout_s)
-        done = values_of(await delete_records(client, offsets, timeout_s=session.timeout_s))
-        return [
-            {
-                "topic": each.topic,
-                "partition": each.partition,
-                "start_before": bounds[each][0],
-                "start_offset": done[each],
-                "end_offset": bounds[each][1],
-            }
-            for each in wanted
-        ]
-
-    facts = session.run(work)
-    headers = ("TOPIC", "PARTITION", "START-BEFORE", "START-NOW", "END")
-    session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
-    return None
+topic_removal.register(app)

@@ -219,7 +219,7 @@ _TYPE_WORDS: Final = {
     ConfigType.SHORT: "a whole number",
     ConfigType.LONG: "a whole number",
     ConfigType.DOUBLE: "a number",
-    ConfigType.LIST: "a list separated by commas",
+    ConfigType.LIST: "a comma-separated list",
     ConfigType.CLASS: "the name of a Java class",
     ConfigType.PASSWORD: "a secret",
 }

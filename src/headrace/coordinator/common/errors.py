@@ -1,10 +1,10 @@
-"""The error of every coordinator: what a shard raises in place of a turn."""
+"""The error of every coordinator: a shard raises it instead of returning a result."""
 
 from headrace.protocol.errors import ErrorCode
 
 
 class CoordinatorError(Exception):
-    """A request that is refused; nothing was written and no state has changed."""
+    """A refused request; nothing was written and no state has changed."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         super().__init__(message or code.name)

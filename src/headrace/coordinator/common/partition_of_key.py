@@ -1,4 +1,4 @@
-"""Which partition of an internal topic a group, a transactional id or a share key belongs to."""
+"""The partition of an internal topic that a group, a transactional id or a share key belongs to."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """As Kafka's `Utils.abs(key.hashCode()) % partitions`: every tool may compute the same."""
+    """As Kafka's `Utils.abs(key.hashCode()) % partitions`, so that every tool computes the same."""
     value = java_hash(key)
     positive = 0 if value == -_INT32_MAX - 1 else abs(value)
     return positive % partitions

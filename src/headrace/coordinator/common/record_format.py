@@ -1,8 +1,8 @@
-"""The records of an internal topic: Kafka's keys and values, read and written.
+"""The records of an internal topic: Kafka's keys and values, decoded and encoded.
 
-A key is a 16-bit record type and a struct of version 0; a value is a 16-bit version and a struct
-of that version; no value is a tombstone. A record type that this release does not know is left
-alone when it is loaded: a newer broker may have written it.
+A key is a 16-bit record type and a struct of version 0. A value is a 16-bit version and a struct of
+that version; a record without a value is a tombstone. Loading skips record types that this release
+does not know: a newer broker may have written them.
 """
 
 import struct
@@ -19,24 +19,24 @@ _KEY_VERSION: Final = 0
 
 
 class RecordChange(NamedTuple):
-    """One record: `value` is what `key` stands for from now on, None deletes it."""
+    """One record: `value` is the new value of `key`; None deletes it."""
 
     key: Struct
     value: Struct | None
 
 
 class RecordType(NamedTuple):
-    """One kind of record; `number` is the type in front of its keys."""
+    """One record type; `number` is its number, which precedes its keys."""
 
     number: int
     key: type[Struct]
     value: type[Struct]
     value_version: int
-    """The version that is written; every version that `value` declares is read."""
+    """The version to write; every version that `value` declares can be read."""
 
 
 class UnreadableRecord(Exception):
-    """A record of a known type that is not what Kafka's schema says."""
+    """A record of a known type that does not follow Kafka's schema."""
 
 
 class RecordFormat:
@@ -44,7 +44,7 @@ class RecordFormat:
 
     def __init__(self, types: Iterable[RecordType]) -> None:
         self._by_number: Mapping[int, RecordType] = {kind.number: kind for kind in types}
-        # By the class of the key: what stands before it, before the value, and its version.
+        # By the class of the key: the prefix of the key, the prefix of the value, and its version.
         self._written: Mapping[type[Struct], tuple[bytes, bytes, int]] = {
             kind.key: (
                 _INT16.pack(kind.number),
@@ -82,6 +82,6 @@ def _decode_value(kind: RecordType, value: Buffer | None) -> Struct | None:
     if value is None:
         return None
     (version,) = _INT16.unpack_from(value)
-    # A reader of an old version must not meet trailing bytes, a newer one may have tagged fields.
+    # An old version must not have trailing bytes; a newer one may have tagged fields.
     decoded, _ = kind.value.read(value, _INT16.size, len(value), version)
     return decoded

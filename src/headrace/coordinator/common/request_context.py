@@ -1,10 +1,10 @@
-"""What a shard may know about who sends a request."""
+"""What a shard may know about the sender of a request."""
 
 from typing import NamedTuple
 
 
 class RequestContext(NamedTuple):
-    """The caller: named in members' descriptions and in log lines, never trusted."""
+    """The client: shown in the descriptions of members and in log lines, never trusted."""
 
     version: int
     client_id: str = ""

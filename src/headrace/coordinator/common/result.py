@@ -1,9 +1,9 @@
 """What a shard decides in one step.
 
-A turn is all or nothing. The shell appends `changes` as one batch, replays them into the shard,
-sets the timers; when the batch is committed it gives the answers and starts the effects. If the
-batch cannot be appended, no answer and no effect happens, `undo` is called, and every answer is
-the error instead.
+A `CoordinatorResult` is all or nothing. The runner appends `changes` as one batch, replays them
+into the shard and sets the timers. When the batch is committed, it sends the responses and starts
+the effects. If the append fails, no response is sent and no effect starts; `undo` is
+called, and every waiting request gets the error instead.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -19,10 +19,10 @@ _MISSING: Final = object()
 
 
 class Deferred(Generic[R]):
-    """An answer that a later turn gives, e.g. to a member that waits for the others to join.
+    """A response that a later step gives, e.g. to a member that waits for the others to join.
 
-    A shard hands it out as a turn's answer and later names it in `CoordinatorResult.completions`. `abandoned`
-    is set by the shell when the caller has gone.
+    A shard returns it as the answer of a `CoordinatorResult` and lists it in `completions` of a
+    later result. The runner sets `abandoned` when the client has gone.
     """
 
     __slots__ = ("_listener", "_outcome", "abandoned")
@@ -37,14 +37,14 @@ class Deferred(Generic[R]):
         return self._outcome is not _MISSING
 
     def complete(self, outcome: R | CoordinatorError) -> None:
-        """For the shell, and for `unload`; the first outcome counts."""
+        """For the runner, and for `unload`; only the first outcome counts."""
         if self._outcome is _MISSING:
             self._outcome = outcome
             if self._listener is not None:
                 self._listener(outcome)
 
     def listen(self, listener: Callable[[R | CoordinatorError], None]) -> None:
-        """For the shell: called once, at once if the outcome is there."""
+        """For the runner: calls `listener` once, immediately if the outcome is there."""
         if self._outcome is not _MISSING:
             listener(cast("R | CoordinatorError", self._outcome))
         else:
@@ -52,7 +52,7 @@ class Deferred(Generic[R]):
 
 
 class Completion(NamedTuple):
-    """The outcome of an earlier turn's `Deferred`, to be given when this turn is committed."""
+    """The outcome of an earlier `Deferred`, to be delivered when this result is committed."""
 
     deferred: Deferred[Any]
     outcome: object  # the answer, or a CoordinatorError
@@ -73,15 +73,15 @@ class SetTimer(NamedTuple):
 
 
 class CancelTimer(NamedTuple):
-    """Forgets the timer of that key, if there is one."""
+    """Cancels the timer of that key, if there is one."""
 
     key: Hashable
 
 
 class PreparedRecords(Protocol):
-    """Records that are at hand as bytes, and what their replay comes to.
+    """Encoded records, and the effect of their replay.
 
-    Where many small turns must be cheap, this is a turn that has nothing to say but its records.
+    For paths where many small results must be cheap: a result that consists of records only.
     """
 
     @property
@@ -91,24 +91,24 @@ class PreparedRecords(Protocol):
 
     @property
     def payload(self) -> bytes:
-        """The records as `records.plain.plain_records` writes them."""
+        """The records in the encoding of `records.plain.plain_records`."""
         ...
 
     def replay(self, first_offset: int) -> None:
-        """The records were appended: does what the replay of each would do."""
+        """The records were appended: has the same effect as the replay of each."""
         ...
 
 
 class CoordinatorResult(NamedTuple, Generic[R]):
-    """Records, answers, timers and effects of one step."""
+    """Records, responses, timers and effects of one step."""
 
     answer: R | Deferred[R]
     changes: Sequence[RecordChange] = ()
     completions: Sequence[Completion] = ()
     timers: Sequence[SetTimer | CancelTimer] = ()
     effects: Sequence[object] = ()
-    """What the shell must do outside once the changes are committed, e.g. write markers. Each
-    kind of shard defines its own frozen dataclasses, and its shell knows them by type."""
+    """Actions for the broker once the changes are committed, e.g. write markers. Each kind of shard
+    defines its own frozen dataclasses, and the broker selects the action by type."""
     producer: ProducerIdentity | None = None
     undo: Callable[[CoordinatorError], None] | None = None
-    """Takes back soft state (waiting members, not records) if the append failed."""
+    """Undoes changes of soft state (waiting members, not records) if the append failed."""

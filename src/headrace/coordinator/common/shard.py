@@ -1,4 +1,4 @@
-"""What every shard offers its shell beside its own requests."""
+"""What every shard offers its runner besides its own requests."""
 
 from collections.abc import Container, Hashable
 from typing import Protocol
@@ -15,27 +15,30 @@ class Shard(Protocol):
     def format(self) -> RecordFormat: ...
 
     def replay(self, offset: int, change: RecordChange, producer: ProducerIdentity | None) -> None:
-        """Takes one record in. Called in log order, for new records and when loading; must not
-        fail for a record that any earlier release wrote."""
+        """Applies one record. Called in log order, for new records and when loading. Must not fail
+        for a record that any earlier release wrote."""
         ...
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """A marker in the log decides what `producer` wrote before it."""
+        """Ends a transaction: a marker in the log decides about the records that `producer` wrote
+        before."""
         ...
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """All records are replayed: sets the timers and starts the effects that they call for."""
+        """All records are replayed: sets the timers and starts the effects that follow from
+        them."""
         ...
 
     @property
     def expirations(self) -> Container[Hashable]:
-        """The timers after which things go because of their age, by the wall clock."""
+        """The timers that delete things because of their age, by the wall clock."""
         ...
 
     def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
-        """A timer that this shard has set has run out."""
+        """Called when a timer of this shard expires."""
         ...
 
     def unload(self, error: CoordinatorError) -> None:
-        """The shard moves away or its log failed: completes every open `Deferred` with `error`."""
+        """The shard moves to another broker or its log failed: completes every open `Deferred` with
+        `error`."""
         ...

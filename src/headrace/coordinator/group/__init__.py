@@ -1,5 +1,6 @@
 """The group coordinator: classic, consumer (KIP-848) and share groups, and committed offsets.
 
-`GroupShard` holds the groups of one partition of `__consumer_offsets`. All of it is pure, as
-`headrace.coordinator` says: decisions come in as requests and a time and go out as turns.
+`GroupShard` holds the groups of one partition of `__consumer_offsets`. It is pure, as
+`headrace.coordinator` describes: it takes requests and the time and returns what to write and to
+answer.
 """

@@ -1,4 +1,4 @@
-"""What every kind of group can say about itself: the questions of offsets, lists and deletion."""
+"""What every kind of group offers for offsets, lists and deletion."""
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -9,7 +9,7 @@ from headrace.coordinator.common.result import CancelTimer, SetTimer
 
 
 class GroupType(StrEnum):
-    """The kinds of groups, by the names that ListGroups has for them."""
+    """The kinds of groups, by their names in ListGroups."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -22,7 +22,7 @@ consumer group lets a member that is an epoch behind commit what it still owns. 
 
 
 class Group(Protocol):
-    """One group. Checks raise `CoordinatorError` with Kafka's code, or let pass."""
+    """One group. Checks raise `CoordinatorError` with Kafka's code."""
 
     @property
     def group_id(self) -> str: ...
@@ -41,7 +41,7 @@ class Group(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no member."""
+        """Whether it has no members."""
         ...
 
     def check_commit(
@@ -53,25 +53,26 @@ class Group(Protocol):
         transactional: bool,
         version: int,
     ) -> CommitCheck | None:
-        """Whether this member may commit; `generation` is its epoch in a consumer group. The
-        check that is returned, if any, must be asked for each partition as well."""
+        """Checks whether this member may commit; `generation` is its epoch in a consumer group. The
+        returned check, if any, must also be called for each partition."""
         ...
 
     def timers_after_commit(self, member_id: str) -> Sequence[SetTimer]:
-        """A commit that was let pass is a sign of life of a classic member: its session timer,
-        set anew."""
+        """The session timer to set after a commit: a commit keeps a classic member alive."""
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Whether offsets may be read; without a member id and with epoch -1 by anybody."""
+        """Checks whether offsets may be read; any client may without a member id and with epoch
+        -1."""
         ...
 
     def check_offset_delete(self) -> None:
-        """Whether single offsets may be deleted (of topics that it does not subscribe to)."""
+        """Checks whether single offsets may be deleted (of topics that it does not subscribe
+        to)."""
         ...
 
     def check_delete(self) -> None:
-        """Whether the group may be deleted: it has no member."""
+        """Checks whether the group may be deleted: it has no members."""
         ...
 
     def subscribes_to(self, topic: str) -> bool:
@@ -79,14 +80,14 @@ class Group(Protocol):
         ...
 
     def retention_start_ms(self, commit_ms: int) -> int | None:
-        """From when the retention of an offset counts that was committed at `commit_ms`; None
+        """The start of the retention time of an offset that was committed at `commit_ms`; None
         while the offsets of this group cannot expire."""
         ...
 
     def tombstones(self) -> Sequence[RecordChange]:
-        """The records that delete it; its offsets have their own."""
+        """The tombstones of the group; its offsets have their own."""
         ...
 
     def timers(self) -> Sequence[CancelTimer]:
-        """The timers that must go with it."""
+        """The timers to cancel with it."""
         ...

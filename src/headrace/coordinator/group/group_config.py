@@ -1,7 +1,7 @@
-"""The settings that groups live by: the broker's, and what a group has of its own.
+"""The settings of groups: the broker's, and the overrides of single groups.
 
-A group's own value that a later change of the broker's bounds has put outside them counts as the
-nearest bound, as in Kafka.
+If a change of the broker's bounds leaves an override outside them, the nearest bound counts, as in
+Kafka.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _MINUTE_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """What one group has to know. The defaults are Kafka's."""
+    """The settings of one group. The defaults are Kafka's."""
 
     protocols: frozenset[str] = frozenset({"classic", "consumer", "streams"})
 
@@ -50,9 +50,9 @@ class GroupConfig:
     share_record_lock_duration_ms: int = 30_000
     share_renew_acknowledge_enable: bool = True
     share_dead_letter_topic: str = ""
-    """Nothing for no dead letters."""
+    """Empty: no dead letters."""
     share_dead_letter_copies: bool = False
-    """Whether a dead letter has the key and the value of the record."""
+    """Whether a dead letter contains the key and the value of the record."""
 
     offset_metadata_max_chars: int = 4_096
     """`offset.metadata.max.bytes`; Kafka counts characters."""
@@ -60,13 +60,13 @@ class GroupConfig:
     offsets_retention_check_interval_ms: int = 600_000
 
     @classmethod
-    def of(cls, effective: EffectiveConfig, own: Mapping[str, str]) -> "GroupConfig":
-        """The settings of a group that has these values of its own."""
+    def from_overrides(cls, effective: EffectiveConfig, own: Mapping[str, str]) -> "GroupConfig":
+        """The settings of a group with these overrides."""
         return _Reader(effective, own).config()
 
 
 class GroupConfigs:
-    """Settings by group id, as the current image has them; groups without their own share one."""
+    """Settings by group id in the current image; groups without overrides share one object."""
 
     def __init__(self, static: Mapping[str, str], node_id: int) -> None:
         self._static = static
@@ -75,26 +75,26 @@ class GroupConfigs:
         self._default = GroupConfig()
         self._own: dict[str, GroupConfig] = {}
 
-    def of(self, image: MetadataImage, group_id: str) -> GroupConfig:
+    def for_group(self, image: MetadataImage, group_id: str) -> GroupConfig:
         if image is not self._image:
-            self._take(image)
+            self._refresh(image)
         return self._own.get(group_id, self._default)
 
-    def _take(self, image: MetadataImage) -> None:
+    def _refresh(self, image: MetadataImage) -> None:
         previous, self._image = self._image, image
         if previous is not None and previous.configs is image.configs:
             return
         effective = EffectiveConfig(self._static, self._node_id, image)
-        self._default = GroupConfig.of(effective, {})
+        self._default = GroupConfig.from_overrides(effective, {})
         self._own = {
-            resource.name: GroupConfig.of(effective, own)
+            resource.name: GroupConfig.from_overrides(effective, own)
             for resource, own in image.configs.items()
             if resource.type is ResourceType.GROUP
         }
 
 
 class _Reader:
-    """Finds values: the group's own within the broker's bounds, else the broker's."""
+    """Finds values: the group's override within the broker's bounds, else the broker's value."""
 
     def __init__(self, effective: EffectiveConfig, own: Mapping[str, str]) -> None:
         self._effective = effective
@@ -140,7 +140,7 @@ class _Reader:
         )
 
     def _own_value(self, name: str) -> ConfigValue | None:
-        """Of a setting that only groups have."""
+        """The value of a setting that only groups have."""
         definition = GROUP[name]
         text = self._own.get(name, definition.default)
         return None if text is None else definition.parse(text)

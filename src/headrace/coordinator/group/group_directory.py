@@ -1,4 +1,4 @@
-"""The directory of a shard's groups, whatever their kind: listed, described, deleted."""
+"""The directory of a shard's groups of every kind: lists, describes and deletes them."""
 
 from collections.abc import Collection, Mapping
 
@@ -14,7 +14,7 @@ from headrace.protocol.messages.list_groups import ListedGroup
 
 
 class Directory:
-    """Reads `groups`; a deletion is tombstones like any other change."""
+    """Reads `groups`; a deletion writes tombstones like any other change."""
 
     def __init__(self, groups: Mapping[str, Group], offsets: OffsetState) -> None:
         self._groups = groups
@@ -23,8 +23,8 @@ class Directory:
     def list(
         self, states: Collection[str], types: Collection[str], now_ms: int
     ) -> list[ListedGroup]:
-        """Groups in one of the states and of one of the types; no filter lets all pass, and a
-        name that nobody knows none. Case does not matter."""
+        """Groups in one of the states and of one of the types. An empty filter matches every group,
+        an unknown name none. Case does not matter."""
         wanted_states = {state.lower().strip() for state in states}
         wanted_types = {type_.lower() for type_ in types}
         listed = []
@@ -45,7 +45,7 @@ class Directory:
         return listed
 
     def describe(self, group_id: str) -> DescribeGroupsDescribedGroup:
-        """A classic group; the other kinds have requests of their own. Raises."""
+        """Describes a classic group; the other kinds have requests of their own. Raises."""
         group = self._groups.get(group_id)
         if not isinstance(group, ClassicGroup):
             problem = "not found" if group is None else "is not a classic group"

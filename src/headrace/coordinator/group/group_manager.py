@@ -1,4 +1,5 @@
-"""What a part of the group coordinator offers its shard: one per kind of group, and offsets."""
+"""What a part of the group coordinator offers its shard: one part per kind of group, and
+offsets."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
@@ -8,16 +9,16 @@ from headrace.coordinator.common.result import CoordinatorResult
 from headrace.protocol.struct import Struct
 
 Replay = Callable[[Any, Any], None]
-"""Takes the key and the value (None: a tombstone) of one record type in."""
+"""Applies the key and the value (None: a tombstone) of one record type."""
 
 
 class GroupManager(Protocol):
-    """A part sees only its own records and timers; timer keys are tuples that start with its
+    """A part sees only its own records and timers; its timer keys are tuples that start with its
     name."""
 
     @property
     def replays(self) -> Mapping[type[Struct], Replay]:
-        """By the class of the key."""
+        """The replay functions by the class of the key."""
         ...
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:

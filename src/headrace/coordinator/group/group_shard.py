@@ -1,8 +1,8 @@
 """The groups of one partition of `__consumer_offsets`.
 
-A group belongs to the part of its kind, `classic`, `consumer` or `share`; `offsets` keeps what they
-commit, `directory` lists and deletes groups of any kind. `groups` is the one table of all of
-them: parts add to it and take from it when they replay their records.
+A group belongs to the part of its kind, `classic`, `consumer` or `share`. `offsets` keeps committed
+offsets, `directory` lists and deletes groups of any kind. `groups` is the table of all groups:
+parts add and remove entries when they replay their records.
 """
 
 from collections.abc import Callable, Collection, Container, Hashable, Iterable
@@ -101,7 +101,7 @@ class GroupShard:
 
 
 def _merged(turns: Iterable[CoordinatorResult[None]]) -> CoordinatorResult[None]:
-    """Several turns that answer nobody, as one."""
+    """Merges results that have no response."""
     every = list(turns)
     undos = [turn.undo for turn in every if turn.undo is not None]
 

@@ -1,7 +1,7 @@
 """The records of `__share_group_state`, as Kafka 4.3 writes them.
 
-A snapshot holds the whole state of a share partition; updates after it hold what has changed.
-A snapshot without a value deletes.
+A snapshot holds the whole state of a share partition; the updates after it hold the changes. A
+snapshot without a value deletes the state.
 """
 
 from typing import Final
@@ -45,7 +45,7 @@ class ShareUpdateValue(Struct, versions=(0, 0), flexible_since=0):
     snapshot_epoch: int32 = 0
     leader_epoch: int32 = 0
     start_offset: int64 = 0
-    """-1 where it stays as it was."""
+    """-1 if it is unchanged."""
     delivery_complete_count: int32 = field(tag=0, ignorable=True, default=-1)
     state_batches: list[StoredBatch] = field(default_factory=list)
 

@@ -1,9 +1,10 @@
 """One partition of `__share_group_state`.
 
-Guarantees: a write of a leader that has been replaced, or of a state that was started anew since,
-is refused (FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH); state that nobody started cannot be read or
-written; the state of a deleted topic goes. Every so many updates the state is written whole, and
-one that has not changed for long is too, so that the log before the oldest snapshot can be pruned.
+Guarantees: a write of a replaced leader, or for an earlier initialization of the state, is refused
+(FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH); state that was not initialized cannot be read or written;
+the state of a deleted topic is deleted. After a number of updates the state is written whole, and
+so is a state that has not changed for long, so that the log before the oldest snapshot can be
+pruned.
 """
 
 from collections.abc import Callable, Collection, Container, Hashable, Sequence
@@ -51,7 +52,7 @@ class PruneLog(NamedTuple):
 
 
 class ReadState(NamedTuple):
-    """What the leader of a share partition starts from."""
+    """The state with which the leader of a share partition starts."""
 
     state_epoch: int
     start_offset: int
@@ -59,7 +60,7 @@ class ReadState(NamedTuple):
 
 
 class StateSummary(NamedTuple):
-    """What tools show."""
+    """The state as tools show it."""
 
     state_epoch: int = 0
     leader_epoch: int = 0
@@ -68,7 +69,7 @@ class StateSummary(NamedTuple):
 
 
 class StateChange(NamedTuple):
-    """What the leader of a share partition has decided."""
+    """A change by the leader of a share partition."""
 
     state_epoch: int
     leader_epoch: int
@@ -102,7 +103,8 @@ class ShareStateShard:
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int, now_ms: int
     ) -> CoordinatorResult[bool]:
-        """Starts the state, or starts it anew; with offset -1 the leader will choose the start."""
+        """Initializes the state, possibly again; with offset -1 the leader will choose the
+        start."""
         known = self._states.get(key)
         _check_partition(key)
         if known is not None and NO_EPOCH != state_epoch < known.state_epoch:
@@ -121,7 +123,7 @@ class ShareStateShard:
     def read(
         self, key: SharePartitionKey, leader_epoch: int, now_ms: int
     ) -> CoordinatorResult[ReadState]:
-        """The state, for a leader whose earlier ones are fenced from now on."""
+        """The state, for a new leader; earlier leaders are fenced from now on."""
         state = self._started(key, leader_epoch)
         self._check_topic(key)
         answer = ReadState(state.state_epoch, state.start_offset, state.batches)
@@ -154,7 +156,7 @@ class ShareStateShard:
         )
 
     def summary(self, key: SharePartitionKey) -> CoordinatorResult[StateSummary]:
-        """The state without its batches; a state that nobody started has no start offset."""
+        """The state without its batches; state that was not initialized has no start offset."""
         _check_partition(key)
         self._check_topic(key)
         state = self._states.get(key)
@@ -228,7 +230,9 @@ class ShareStateShard:
             if isinstance(value, ShareSnapshotValue):
                 known = self._states.get(partition)
                 state = self._states[partition] = StoredState(offset, value)
-                if known is not None:  # a state started anew knows no leader, but fences the old
+                if (
+                    known is not None
+                ):  # a state that was initialized again has no leader, but fences the old one
                     state.leader_epoch = max(state.leader_epoch, known.leader_epoch)
             else:
                 self._states.pop(partition, None)
@@ -239,12 +243,12 @@ class ShareStateShard:
                 updated.update(value)
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """Nothing here is written in a transaction."""
+        """This shard's records are never written in a transaction."""
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- loading and timers ---------------------------------------------------------------------
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Topics may have been deleted while nobody looked."""
+        """Topics may have been deleted while the shard was not loaded."""
         return CoordinatorResult(
             None,
             changes=self._orphans(),
@@ -255,7 +259,7 @@ class ShareStateShard:
         )
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """Some of these topics may be gone."""
+        """Some of these topics may be deleted."""
         return CoordinatorResult(None, changes=self._orphans())
 
     def _orphans(self) -> list[RecordChange]:
@@ -264,7 +268,7 @@ class ShareStateShard:
 
     @property
     def expirations(self) -> Container[Hashable]:
-        """Nothing goes because it is old."""
+        """Nothing is deleted because of its age."""
         return ()
 
     def timed_out(self, key: Hashable, now_ms: int) -> CoordinatorResult[None]:
@@ -282,7 +286,8 @@ class ShareStateShard:
         return CoordinatorResult(None, timers=[again], effects=[PruneLog(oldest)])
 
     def _cold(self, before_ms: int, now_ms: int) -> list[RecordChange]:
-        """Snapshots of what was not written for long. Where all are, there is nothing to gain."""
+        """Snapshots of states that were not written for long. If all are old, a snapshot gains
+        nothing."""
         if all(state.create_ms != state.write_ms for state in self._states.values()):
             return []
         return [
@@ -304,7 +309,7 @@ class ShareStateShard:
         ]
 
     def unload(self, error: CoordinatorError) -> None:
-        """Nobody waits here."""
+        """No request waits for this shard."""
 
 
 def _check_partition(key: SharePartitionKey) -> None:

@@ -1,7 +1,7 @@
-"""Batches of delivery states put together.
+"""Batches of delivery states, merged.
 
-Where batches overlap, the one that was delivered more often counts, and among equals the one in
-the later state, as in Kafka: that is the newer one, in whatever order they arrive.
+Where batches overlap, the one with the higher delivery count wins, and among equals the one in the
+later state, as in Kafka: that one is newer, in whatever order they arrive.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ def combine(batches: Iterable[StateBatch], start_offset: int) -> tuple[StateBatc
     """Sorted batches without overlaps, as few as possible, nothing before `start_offset`."""
     waiting = sorted(_from(batches, start_offset), reverse=True)
     points = sorted({point for batch in waiting for point in (batch.first, batch.last + 1)})
-    live: list[tuple[int, int, StateBatch]] = []  # a heap, the one that counts first
+    live: list[tuple[int, int, StateBatch]] = []  # a heap, the winning batch first
     combined: list[StateBatch] = []
     for point, following in pairwise(points):
         while waiting and waiting[-1].first <= point:

@@ -22,13 +22,13 @@ class SharePartitionKey(NamedTuple):
 
     @property
     def coordinator_key(self) -> str:
-        """What FindCoordinator and the choice of a shard go by."""
+        """The key that FindCoordinator and the choice of a shard use."""
         topic_id = urlsafe_b64encode(self.topic_id).decode().rstrip("=")
         return f"{self.group_id}:{topic_id}:{self.partition}"
 
 
 class StoredState:
-    """Changes only by its records. Batches are put together when somebody asks for them."""
+    """Changes only by its records. Batches are merged when they are read."""
 
     __slots__ = (
         "_batches",
@@ -46,7 +46,7 @@ class StoredState:
 
     def __init__(self, offset: int, snapshot: ShareSnapshotValue) -> None:
         self.offset = offset
-        """Of the snapshot in the log: nothing before it is needed for this state."""
+        """The offset of the snapshot in the log: this state needs nothing before it."""
         self.updates = 0
         self.snapshot_epoch = snapshot.snapshot_epoch
         self.state_epoch = snapshot.state_epoch
@@ -68,7 +68,7 @@ class StoredState:
 
     @property
     def batches(self) -> tuple[StateBatch, ...]:
-        """Sorted, without overlaps."""
+        """The batches, sorted and without overlaps."""
         if self._recent or (self._batches and self._batches[0].first < self.start_offset):
             self._batches = combine((*self._batches, *self._recent), self.start_offset)
             self._recent = []
@@ -76,7 +76,7 @@ class StoredState:
 
 
 def read_batches(stored: Iterable[StoredBatch]) -> tuple[StateBatch, ...]:
-    """Batches of a record."""
+    """Decodes the batches of a record."""
     return tuple(
         StateBatch(
             batch.first_offset,
@@ -89,7 +89,7 @@ def read_batches(stored: Iterable[StoredBatch]) -> tuple[StateBatch, ...]:
 
 
 def stored_batches(batches: Iterable[StateBatch]) -> list[StoredBatch]:
-    """Batches for a record."""
+    """Encodes batches for a record."""
     return [
         StoredBatch(
             first_offset=batch.first,

@@ -1,9 +1,11 @@
-"""The transaction coordinator: who may write in which transaction, and how it ends. Pure.
+"""The transaction coordinator: which producer may write in which transaction, and how it ends.
+Pure.
 
 A shard (`shard`) holds the transactional ids of one partition of `__transaction_state`. `records`
-is what it writes there, `transaction` the state of one id; `initialising` and `ending` say what a
-request makes of it, `directory` shows it to tools.
+has its records, `transaction` the state of one id. `initialising` and `ending` decide what a
+request changes, `directory` answers tools.
 
-A transaction whose end is decided will end, whatever happens: writing its markers is an effect of
-the turn that wrote the decision, and of loading a shard that finds a decision without an end.
+A transaction whose end is decided will end, whatever happens. Writing its markers is an effect of
+the result that wrote the decision, and also of loading a shard that finds a decision without an
+end.
 """

@@ -1,9 +1,9 @@
-"""EndTxn: which end a transaction may take, in both protocol versions.
+"""EndTxn: how a transaction may end, in both protocol versions.
 
 In version 1 the epoch stays, so a retried EndTxn is recognised by the state alone. In version 2
-(KIP-890) every end raises the epoch: no request of the ended transaction can be taken for one of
-the next, and a retry is one epoch behind. A producer of version 2 may also abort a transaction of
-which nothing arrived.
+(KIP-890) every end bumps the epoch: no request of the ended transaction can be mistaken for one of
+the next, and a retry is one epoch behind. A producer of version 2 may also abort a transaction that
+has no partitions.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from headrace.protocol.errors import ErrorCode
 def end_v1(
     transaction: Transaction, producer: ProducerIdentity, *, commit: bool, now_ms: int
 ) -> Transaction | None:
-    """The decided transaction, or None if it has ended just so already."""
+    """The decided transaction, or None if it has already ended in this way."""
     if transaction.producer_id != producer.producer_id:
         raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.epoch != producer.epoch:
@@ -57,8 +57,8 @@ def end_v2(
 ) -> Transaction | None:
     """As `end_v1`.
 
-    While markers are on their way the answer is always to try again, as in Kafka: it may be the
-    next transaction that ends, whose producer must not be told that it is fenced.
+    While markers are being written the answer is always CONCURRENT_TRANSACTIONS, as in Kafka: the
+    request may end the next transaction, whose producer must not get PRODUCER_FENCED.
     """
     if transaction.state.is_prepared:
         raise CoordinatorError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -84,7 +84,7 @@ def end_v2(
             | TransactionState.COMPLETE_COMMIT
             | TransactionState.COMPLETE_ABORT
         ) if not commit:
-            pass  # nothing was written; the epoch rises all the same
+            pass  # nothing was written, but the epoch is bumped
         case _:
             raise _not_now(transaction, commit=commit)
     return _decided_v2(transaction, new_producer_id, commit=commit, now_ms=now_ms)
@@ -93,8 +93,8 @@ def end_v2(
 def fenced(
     transaction: Transaction, version: int, new_producer_id: Callable[[], int], now_ms: int
 ) -> Transaction:
-    """The coordinator itself aborts an open transaction: its producer was silent for too long, or
-    another one takes over. The epoch rises, so the producer hears of it."""
+    """The coordinator aborts an open transaction: its producer exceeded the timeout, or another one
+    takes over. The epoch is bumped, so that the producer gets an error."""
     if version >= V2:
         return _decided_v2(transaction, new_producer_id, commit=False, now_ms=now_ms)
     return transaction.decided(

@@ -1,8 +1,9 @@
-"""InitProducerId: a producer takes its transactional id over.
+"""InitProducerId: a producer claims its transactional id.
 
-A new producer gets a higher epoch, which fences whoever had the id before. A producer that names
-the id and epoch it has wants to go on after an error (KIP-360): it gets the next epoch, or the one
-it was already given if the first answer was lost, unless another producer came between.
+A new producer gets a higher epoch, which fences the producer that had the id before. A producer
+that sends its producer id and epoch continues after an error (KIP-360): it gets the next epoch, or,
+if the response was lost, the epoch that it was already given. It is refused if another producer has
+claimed the id in between.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from headrace.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
 def timeout_of(request: InitProducerIdRequest, config: TransactionConfig) -> int:
-    """The timeout the producer's transactions will have; raises what Kafka refuses."""
+    """The timeout of the producer's transactions; raises the errors that Kafka has for it."""
     if not request.transactional_id:
         raise CoordinatorError(ErrorCode.INVALID_REQUEST)
     if request.enable2_pc and not config.two_phase_commit:
@@ -43,7 +44,7 @@ def timeout_of(request: InitProducerIdRequest, config: TransactionConfig) -> int
 
 
 def expected_of(request: InitProducerIdRequest) -> ProducerIdentity | None:
-    """The producer that the request says it goes on from."""
+    """The producer id and epoch that the request continues from."""
     unset = (request.producer_id == NO_PRODUCER_ID, request.producer_epoch == NO_EPOCH)
     if all(unset):
         return None
@@ -53,7 +54,7 @@ def expected_of(request: InitProducerIdRequest) -> ProducerIdentity | None:
 
 
 def check_expected(transaction: Transaction, expected: ProducerIdentity | None) -> None:
-    """Raises if another producer has the id now."""
+    """Raises if another producer has claimed the id."""
     if (
         expected is None
         or transaction.epoch == NO_EPOCH
@@ -74,12 +75,12 @@ def renewed(
     new_producer_id: Callable[[], int],
     now_ms: int,
 ) -> Transaction:
-    """The id without a transaction and with the producer's next epoch."""
+    """The transactional id without a transaction and with the producer's next epoch."""
     epoch = transaction.epoch
     if expected is not None and epoch not in (NO_EPOCH, expected.epoch):
         if expected.epoch != transaction.last_epoch:
             raise CoordinatorError(ErrorCode.PRODUCER_FENCED)
-        # It asks again: nobody else was let in, or `last_epoch` would be gone.
+        # A retry: no other producer was let in, or `last_epoch` would be gone.
         return transaction.renewed(
             transaction.producer_id, epoch, transaction.last_epoch, timeout_ms, now_ms
         )

@@ -1,4 +1,4 @@
-"""What a decided transaction asks of the broker."""
+"""What the broker must do for a decided transaction."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from headrace.coordinator.transaction.transaction import Partition, Transaction
 
 @dataclass(frozen=True, slots=True)
 class WriteMarkers:
-    """Writes a marker into each partition, then tells the shard with `TransactionShard.complete`.
+    """Writes a marker into each partition, then calls `TransactionShard.complete`.
 
-    It may be asked for again, by a shard that was loaded anew: writing a marker twice is harmless.
+    A shard that was loaded again may request it again: writing a marker twice is harmless.
     """
 
     transactional_id: str
@@ -18,10 +18,10 @@ class WriteMarkers:
     commit: bool
     partitions: frozenset[Partition]
     version: int
-    """The protocol version by which the transaction ends: with 2, the epoch is a new one."""
+    """The protocol version of the end; with 2, the epoch is a new one."""
 
     @classmethod
-    def of(cls, decided: Transaction) -> "WriteMarkers":
+    def for_transaction(cls, decided: Transaction) -> "WriteMarkers":
         return cls(
             decided.transactional_id,
             decided.producer_id,

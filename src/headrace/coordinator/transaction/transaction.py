@@ -1,4 +1,4 @@
-"""One transactional id: its producer, and the transaction it is in."""
+"""One transactional id: its producer and its current transaction."""
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -16,15 +16,15 @@ NO_PRODUCER_ID: Final = -1
 NO_TIME: Final = -1
 MAX_EPOCH: Final = 32767
 LAST_CLIENT_EPOCH: Final = MAX_EPOCH - 1
-"""No client gets the largest epoch: the coordinator must always be able to fence it."""
+"""No client gets the largest epoch, so that the coordinator can always fence the last one."""
 
 V1: Final = 0
 """The protocol version of a client that adds partitions itself. Kafka records it as 0."""
 V2: Final = 2
-"""A client whose epoch rises with every transaction (KIP-890)."""
+"""A client whose epoch is bumped with every transaction (KIP-890)."""
 
 NEVER_MS: Final = 2**31 - 1
-"""The timeout of a transaction that an outside coordinator ends (KIP-939)."""
+"""The timeout of a transaction that an external coordinator ends (KIP-939)."""
 
 Partition = tuple[str, int]
 NO_PARTITIONS: Final[frozenset[Partition]] = frozenset()
@@ -67,7 +67,7 @@ _TITLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What the coordinator knows of one transactional id. Each change makes a new one."""
+    """The state of one transactional id. Immutable: each change makes a new one."""
 
     transactional_id: str
     producer_id: int
@@ -79,15 +79,16 @@ class Transaction:
     started_ms: int = NO_TIME
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID
-    """The id that takes over when the markers are written, because epochs are used up."""
+    """The producer id that replaces this one when the markers are written, because its epochs are
+    used up."""
     client_version: int = V1
     last_epoch: int = NO_EPOCH
-    """The epoch before this one, if the same producer had it: it may ask again. As in Kafka, this
-    is not in the log."""
+    """The previous epoch, if the same producer had it and may retry. Not in the log, as in
+    Kafka."""
 
     @property
     def is_exhausted(self) -> bool:
-        """No further epoch of this producer id may be given to a client."""
+        """Whether no further epoch of this producer id may be given to a client."""
         return self.epoch >= LAST_CLIENT_EPOCH
 
     @property
@@ -116,7 +117,7 @@ class Transaction:
     def with_partitions(
         self, added: frozenset[Partition], client_version: int, now_ms: int
     ) -> "Transaction":
-        """With more partitions; the first ones begin the transaction."""
+        """The transaction with more partitions; the first ones begin it."""
         begins = self.state is not TransactionState.ONGOING
         return replace(
             self,
@@ -138,7 +139,7 @@ class Transaction:
         now_ms: int,
         next_producer_id: int = NO_PRODUCER_ID,
     ) -> "Transaction":
-        """The end is decided; it is real when every partition has its marker."""
+        """The decision is made; the transaction is complete when every partition has its marker."""
         return replace(
             self,
             previous_producer_id=self.producer_id,
@@ -191,7 +192,7 @@ class Transaction:
 def from_record(
     transactional_id: str, value: TransactionLogValue, last_epoch: int = NO_EPOCH
 ) -> Transaction:
-    """What a record says of its transactional id."""
+    """Decodes the record of a transactional id."""
     return Transaction(
         transactional_id,
         value.producer_id,

@@ -1,4 +1,4 @@
-"""The settings that the transaction coordinator obeys."""
+"""The settings of the transaction coordinator."""
 
 from typing import NamedTuple
 

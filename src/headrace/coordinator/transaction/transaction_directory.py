@@ -1,4 +1,4 @@
-"""What tools may ask about transactions: ListTransactions and DescribeTransactions."""
+"""Requests of tools about transactions: ListTransactions and DescribeTransactions."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
@@ -78,7 +78,7 @@ def _matcher(pattern: str | None) -> Callable[[str], object]:
     """RE2, as in Kafka: safe on hostile patterns. The whole id must match."""
     if not pattern:
         return lambda transactional_id: True
-    import re2  # heavy, and rarely asked for
+    import re2  # slow to import, and rarely needed
 
     options = re2.Options()
     options.log_errors = False

@@ -1,8 +1,9 @@
 """The transactional ids of one partition of `__transaction_state`.
 
-Guarantees: an id's epoch never goes back; a decision to commit or abort is in the log before anyone
-hears of it, and is never changed; while one is decided and not complete, the id accepts nothing
-else (CONCURRENT_TRANSACTIONS); a transaction that is open for longer than its timeout is aborted.
+Guarantees: an id's epoch never goes back; a decision to commit or abort is in the log before any
+client sees it, and is never changed; while a transaction is decided and not complete, the id
+accepts nothing else (CONCURRENT_TRANSACTIONS); a transaction that is open for longer than its
+timeout is aborted.
 """
 
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
@@ -36,7 +37,7 @@ R = TypeVar("R")
 ABORT_TIMER: Final = "abort"
 EXPIRATION_TIMER: Final = "expiration"
 IDS_PER_TURN: Final = 500
-"""A turn is one batch: more timed out or expired ids wait for the next turn."""
+"""A result is one batch: further timed out or expired ids wait for the next one."""
 AGAIN_MS: Final = 10
 
 FIRST_END_VERSION_OF_V2: Final = 5
@@ -50,7 +51,7 @@ _EXPIRABLE: Final = (
 class TransactionShard:
     """Implements `coordinator.shard.Shard`.
 
-    `new_producer_id` gives an id that nobody had, or raises CoordinatorError while there is none;
+    `new_producer_id` returns an unused id, or raises CoordinatorError while there is none.
     `version` is the finalised level of the feature `transaction.version`.
     """
 
@@ -80,8 +81,8 @@ class TransactionShard:
     def init_producer_id(
         self, request: InitProducerIdRequest, now_ms: int
     ) -> CoordinatorResult[InitProducerIdResponse]:
-        """The producer's id and epoch. If a transaction is open it is aborted first, and the
-        producer is told to ask again."""
+        """The producer's id and epoch. An open transaction is aborted first, and the producer must
+        retry."""
         expected = init_producer_id.expected_of(request)
         timeout_ms = init_producer_id.timeout_of(request, self._config)
         transactional_id = request.transactional_id or ""
@@ -118,7 +119,7 @@ class TransactionShard:
         answer: R,
         now_ms: int,
     ) -> CoordinatorResult[R]:
-        """`answer`, when the partitions are in the producer's transaction, which begins if it has
+        """`answer`, once the partitions are in the producer's transaction, which begins if there is
         none."""
         transaction = self._current(transactional_id, producer)
         if transaction.state is TransactionState.ONGOING and partitions <= transaction.partitions:
@@ -143,10 +144,10 @@ class TransactionShard:
     def end(
         self, version: int, request: EndTxnRequest, now_ms: int
     ) -> CoordinatorResult[EndTxnResponse]:
-        """Decides the end of a transaction; its markers follow."""
+        """Decides the end of a transaction; the markers are written afterwards."""
         if not request.transactional_id:
             raise CoordinatorError(ErrorCode.INVALID_REQUEST)
-        transaction = self._known(request.transactional_id)
+        transaction = self._existing_transaction(request.transactional_id)
         producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         commit = request.committed
         if version < FIRST_END_VERSION_OF_V2:
@@ -185,7 +186,7 @@ class TransactionShard:
 
     # --- inside a request -----------------------------------------------------------------------
 
-    def _known(self, transactional_id: str) -> Transaction:
+    def _existing_transaction(self, transactional_id: str) -> Transaction:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -195,7 +196,7 @@ class TransactionShard:
         """The transaction, if it is this producer's and can still grow."""
         if not transactional_id:
             raise CoordinatorError(ErrorCode.INVALID_REQUEST)
-        transaction = self._known(transactional_id)
+        transaction = self._existing_transaction(transactional_id)
         if transaction.producer_id != producer.producer_id:
             raise CoordinatorError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if transaction.epoch != producer.epoch:
@@ -217,7 +218,7 @@ class TransactionShard:
             answer,
             changes=[one.to_change() for one in changed],
             timers=timers,
-            effects=[WriteMarkers.of(one) for one in changed if one.state.is_prepared],
+            effects=[WriteMarkers.for_transaction(one) for one in changed if one.state.is_prepared],
             undo=self._undo,
         )
 
@@ -243,7 +244,7 @@ class TransactionShard:
             self._ongoing[transactional_id] = None
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """Nothing here is written in a transaction."""
+        """This shard's records are never written in a transaction."""
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
         return CoordinatorResult(
@@ -253,12 +254,14 @@ class TransactionShard:
                 SetTimer(EXPIRATION_TIMER, self._config.expiration_interval_ms),
             ],
             effects=[
-                WriteMarkers.of(one) for one in self.transactions.values() if one.state.is_prepared
+                WriteMarkers.for_transaction(one)
+                for one in self.transactions.values()
+                if one.state.is_prepared
             ],
         )
 
     def unload(self, error: CoordinatorError) -> None:
-        """Nobody waits here."""
+        """No request waits for this shard."""
 
     # --- time -----------------------------------------------------------------------------------
 
@@ -276,7 +279,7 @@ class TransactionShard:
             one = self.transactions[transactional_id]
             started_ms = one.started_ms
             if started_ms > now_ms:
-                # By a clock that was ahead: its time begins when that is noticed.
+                # The clock was ahead: the timeout begins when that is noticed.
                 started_ms = self._noticed_ms.setdefault(transactional_id, now_ms)
             if one.timeout_ms == NEVER_MS or started_ms + one.timeout_ms >= now_ms:
                 continue
@@ -286,7 +289,7 @@ class TransactionShard:
             try:
                 aborted.append(end_txn.fenced(one, self._version(), self._new_producer_id, now_ms))
             except CoordinatorError:
-                continue  # no producer id at the moment; the next look may have one
+                continue  # no producer id at the moment; the next check may have one
         return self._turn(None, aborted, [SetTimer(ABORT_TIMER, interval_ms)])
 
     def _expire(self, now_ms: int) -> CoordinatorResult[None]:

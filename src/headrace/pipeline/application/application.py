@@ -13,8 +13,10 @@ from headrace.pipeline.application.history import RunHistory
 from headrace.pipeline.batch.checkpoint import Checkpoint
 from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.failures import failure_of
+from headrace.pipeline.runner.first_connection import check_connection
 from headrace.pipeline.runner.flow_context import open_parts
 from headrace.pipeline.runner.flow_loop import MAX_RETRIES, FlowFailed, FlowLoop
+from headrace.pipeline.runner.sole_writer import check_sole_writer
 from headrace.pipeline.spark.session import open_session
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.pipeline import PipelineSpec
@@ -81,6 +83,9 @@ class Application:
             checkpoints = [Checkpoint(flow.checkpoint) for flow in flows]
             for checkpoint, flow in zip(checkpoints, flows, strict=True):
                 held.enter_context(checkpoint.locked(flow.id))
+            flows = tuple(flow for flow in flows if self._can_connect(flow))
+            if not flows or self._stop.is_set():
+                return list(self._failed)
             spark = self._spark or self._session(held, checkpoints[0])
             with self._signals():
                 threads = [
@@ -93,6 +98,25 @@ class Application:
                     while thread.is_alive():
                         thread.join(LOOK_S)  # short, so that signals are seen
         return list(self._failed)
+
+    def _can_connect(self, flow: Flow) -> bool:
+        """Whether a broker answers now. Reports and records the flow's failure otherwise."""
+        try:
+            check_connection(flow, self._settings.kafka)
+        except Exception as error:
+            failed = FlowFailed(flow.id, failure_of(error))
+            with RunHistory(Checkpoint(flow.checkpoint).history) as history:
+                self._report_to(history)(Event(flow.id, EventKind.FAILED, message=str(failed)))
+            self._end(flow, failed)
+            return False
+        return True
+
+    def _report_to(self, history: RunHistory) -> Report:
+        def report(event: Event) -> None:
+            history.add(event)
+            self._tell(event)
+
+        return report
 
     def _session(self, held: ExitStack, checkpoint: Checkpoint) -> "SparkSession":
         """A session of its own, stopped with the run; one that is there already is borrowed."""
@@ -113,11 +137,7 @@ class Application:
         """A thread's work: whatever goes wrong, it is known afterwards."""
         try:
             with RunHistory(Checkpoint(flow.checkpoint).history) as history:
-
-                def report(event: Event) -> None:
-                    history.add(event)
-                    self._tell(event)
-
+                report = self._report_to(history)
                 try:
                     self._run_flow(flow, spark, report)
                 except FlowFailed:
@@ -146,6 +166,10 @@ class Application:
             )
             return
         with closing(open_parts(flow, settings.kafka, settings.ends)) as parts:
+            siblings = [each.id for each in self._spec.resolved()]
+            shared = check_sole_writer(flow, parts.sink, siblings)
+            if shared is not None:
+                report(Event(flow.id, EventKind.WARNING, message=shared))
             loop = FlowLoop(
                 parts,
                 spark,

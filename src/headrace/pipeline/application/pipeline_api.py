@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PipelineFailed(Exception):
-    """A flow could not go on; `summary` has what was done before."""
+    """A flow failed. `summary` describes what was done before."""
 
     def __init__(self, message: str, summary: RunSummary) -> None:
         super().__init__(message)
@@ -28,17 +28,20 @@ class PipelineFailed(Exception):
 
 
 class Pipeline(PipelineSpec):
-    """A whole pipeline. What it is made of is checked at once; relative paths start here."""
+    """A pipeline. The constructor checks the spec and raises pydantic's `ValidationError`.
+
+    Relative paths start at the current directory.
+    """
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """From a YAML file; raises `SpecErrors`. Relative paths start at the file."""
+        """Reads a YAML file; raises `SpecErrors`. Relative paths start at the file's directory."""
         spec = load_spec(path)
         checked = {name: getattr(spec, name) for name in type(spec).model_fields}
         return cls.model_construct(_fields_set=set(spec.model_fields_set), **checked)
 
     def validate(self) -> None:  # type: ignore[override]
-        """Reads the schemas too and compares columns with them; raises `SpecErrors`."""
+        """Also reads the schema files and compares columns with them; raises `SpecErrors`."""
         problems = schema_problems(self)
         if problems:
             raise SpecErrors([SpecError(0, 0, *each) for each in problems])
@@ -53,14 +56,21 @@ class Pipeline(PipelineSpec):
         kafka: Mapping[str, str] | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> RunSummary:
-        """Runs every flow until all has landed or, without `until_caught_up`, until it is stopped.
+        """Runs every flow until it is stopped or, with `until_caught_up`, has caught up.
 
-        `bootstrap` and `kafka` (client settings by Kafka's names) win over the spec. With `spark`
-        the pipeline runs in that session, which stays open; else in one of its own, on `master`.
-        SIGTERM and Ctrl-C, a notebook's stop button too, finish the batch and return. `on_event`
-        is told of each batch as it lands, from a thread of the run.
+        SIGTERM and Ctrl-C (also the stop button of a notebook) finish the batch and return.
 
-        Raises `PipelineFailed` if a flow cannot go on, `NoSpark` if Spark cannot be started.
+        Args:
+            bootstrap: The brokers; overrides the spec.
+            until_caught_up: Whether to stop after the records that exist at the start.
+            master: The Spark master of a session that this call opens and closes.
+            spark: A session to use instead; it stays open.
+            kafka: Client settings by Kafka's names; they override the spec.
+            on_event: Called for each batch, in a thread of the run.
+
+        Raises:
+            PipelineFailed: A flow failed.
+            NoSpark: Spark cannot be started.
         """
         from headrace.pipeline.application.application import Application, RunSettings
 

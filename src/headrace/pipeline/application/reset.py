@@ -9,6 +9,7 @@ from headrace.pipeline.batch.checkpoint import Checkpoint
 from headrace.pipeline.batch.planner import NO_BATCH, StartPosition
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.runner.flow_context import FlowContext
+from headrace.pipeline.runner.sole_writer import BACKFILL
 from headrace.pipeline.sinks.table_sink import BatchInfo, CommittedBatch
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.sources import StartOffsets, TopicSource
@@ -67,7 +68,7 @@ def backfill_flow(flow: Flow, name: str, starts: Mapping[TopicPartition, int]) -
         shutil.copytree(pinned, folder / "schemas")
     return flow.model_copy(
         update={
-            "id": f"{flow.id}.backfill-{name}",
+            "id": f"{flow.id}{BACKFILL}{name}",
             "checkpoint": str(folder),
             "source": source.model_copy(update={"start": StartOffsets(offsets=offsets)}),
         }

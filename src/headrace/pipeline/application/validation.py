@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.batch.batch_job import output_schema
-from headrace.pipeline.batch.transform import TransformError, load_function, run_step
+from headrace.pipeline.batch.transform import CrossRowStep, TransformError, load_function, run_step
 from headrace.pipeline.core.columns import OWN
 from headrace.pipeline.core.partition_types import problems
 from headrace.pipeline.formats import pinned_schemas
@@ -96,6 +96,8 @@ def _of_flow(at: Path, flow: Flow, spark: "SparkSession") -> Iterator[Problem]:
 def _tried(work: Callable[[], "DataFrame"], at: Path) -> "DataFrame | Problem":
     try:
         return work()
+    except CrossRowStep as error:
+        return Problem(at, error.reason, error.fix)
     except TransformError as error:
         return Problem(at, str(error))
     except Exception as error:  # whatever Spark or the person's function says

@@ -83,7 +83,8 @@ class Checkpoint:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CheckpointError(f"{folder} cannot be made: {error.strerror}") from error
+            reason = (error.strerror or str(error)).lower()
+            raise CheckpointError(f"cannot create {folder}: {reason}") from error
 
     # --- the beginning --------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from headrace.client.results import TopicPartition
 from headrace.pipeline.core.columns import RECORD, RECORD_TYPE, REPORT, SIMPLE, simple_field
 from headrace.pipeline.core.offsets import OffsetRange
+from headrace.pipeline.formats.new_fields import FieldWatch
 from headrace.pipeline.formats.prepared_format import PreparedFormat, Schemas
 from headrace.pipeline.formats.schema import Primitive, StructOf, leaf_types, type_text
 from headrace.pipeline.formats.simple_json.layout import Unsupported, layout
@@ -83,8 +84,9 @@ def simple_form(prepared: PreparedFormat, limit_bytes: int, timezone: str) -> Si
         prepared.columns,
         limit_bytes,
         zoneless=timezone == UTC,
-        # To know whether a key is there twice, one has to know it.
-        unknown_names=given.duplicate_keys != "error",
+        # To know whether a key is there twice, one has to know it. Where the schema is inferred,
+        # other names may be new columns.
+        unknown_names=given.duplicate_keys != "error" and given.schema_ is not None,
     )
 
 
@@ -108,14 +110,16 @@ def read_and_parse(
     form: SimpleForm,
     write: FileTask | None = None,
     bound: ByteLimit | None = None,
+    watch: FieldWatch | None = None,
 ) -> "DataFrame":
     """The records of the options' ranges.
 
     With `write`, the simple ones are in its files, and there are rows with a `_report` of them;
-    without, all are here, the simple ones with their columns, and they keep to `bound`.
+    without, all are here, the simple ones with their columns, and they keep to `bound`. `watch`
+    finds fields that the columns lack.
     """
     planned = tasks(options.ranges, options)
-    task = ReadTask(tuple(planned), options, form, write, bound)
+    task = ReadTask(tuple(planned), options, form, write, bound, watch)
     count = max(1, len(planned))
     return spark.range(0, count, 1, count).mapInArrow(task, task.ddl)
 
@@ -130,6 +134,7 @@ class ReadTask:
     form: SimpleForm
     write: FileTask | None
     bound: ByteLimit | None = None
+    watch: FieldWatch | None = None
 
     @property
     def ddl(self) -> str:
@@ -165,6 +170,7 @@ class ReadTask:
     def _with_columns(self, wanted: tuple[OffsetRange, ...]) -> Iterator[pa.RecordBatch]:
         reader, read = self.form.reader(), self.options.read
         watch = None if self.bound is None else ByteLimitWatch(self.bound)
+        fields = None if self.watch is None else self.watch.open()
         names = [RECORD, *([rows.DAMAGE_COLUMN] if read.with_damage else []), SIMPLE]
         for each, records in records_of(wanted, self.options):
             if watch is not None:
@@ -173,6 +179,8 @@ class ReadTask:
             parsed, simple = _parsed(reader, records)
             columns, mask = parsed.columns, None
             if not simple.all():
+                if fields is not None:
+                    fields.look(records.value.filter(pa.array(~simple)))
                 places = np.cumsum(simple) - 1
                 taken = pa.array(places, pa.int64(), mask=~simple)
                 columns = [column.take(taken) for column in columns]
@@ -181,11 +189,14 @@ class ReadTask:
             made = pa.StructArray.from_arrays(columns, names=named, mask=mask)
             damage = [batch.column(rows.DAMAGE_COLUMN)] if read.with_damage else []
             yield pa.RecordBatch.from_arrays([rows.as_structs(batch), *damage, made], names=names)
+        if fields is not None:
+            fields.close()
 
     def _written(
         self, wanted: tuple[OffsetRange, ...], write: FileTask, writing: Writing
     ) -> Iterator[pa.RecordBatch]:
         reader = self.form.reader()
+        fields = None if self.watch is None else self.watch.open()
         count = size_bytes = 0
         for each, records in records_of(wanted, self.options):
             parsed, simple = _fitting(*_parsed(reader, records), write.partition_by)
@@ -193,9 +204,13 @@ class ReadTask:
             count += len(records)
             size_bytes += records.key_bytes + records.value_bytes
             if not simple.all():
+                if fields is not None:
+                    fields.look(records.value.filter(pa.array(~simple)))
                 rest = self._batch(records, each).filter(pa.array(~simple))
                 yield rest.append_column(REPORT, pa.nulls(rest.num_rows, pa.string()))
         writing.close()
+        if fields is not None:
+            fields.close()
         reports = [
             {**described, "kind": FILE} for described in describe(writing.written).to_pylist()
         ]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from headrace.pipeline.batch.expectations import expect
 from headrace.pipeline.batch.partition_rules import fitting
+from headrace.pipeline.batch.plan_scope import crosses_rows
 from headrace.pipeline.core.columns import (
     DELETED,
     ERROR,
@@ -30,6 +31,7 @@ from headrace.pipeline.formats.schema import quoted
 from headrace.pipeline.spec.flow import Flow, PythonStep, SqlStep
 from headrace.pipeline.spec.select import read_select
 from headrace.pipeline.spec.sinks import TableSink, Topic
+from headrace.pipeline.spec.spec_rules import PER_BATCH_FIX, per_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -42,6 +44,15 @@ LARGE_BYTES: Final = 16 << 10
 
 class TransformError(ValueError):
     """A step that cannot be run: which one, why, and what to change."""
+
+
+class CrossRowStep(TransformError):
+    """A step with `scope: row` whose plan looks at several rows."""
+
+    def __init__(self, number: int, what: str) -> None:
+        super().__init__(f"transform[{number}]: {per_batch(what)}. To fix it: {PER_BATCH_FIX}")
+        self.reason = per_batch(what)
+        self.fix = PER_BATCH_FIX
 
 
 def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
@@ -65,9 +76,10 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
 def run_step(rows: "DataFrame", flow: Flow, number: int) -> "DataFrame":
     """One of the flow's steps; the tool's own columns are there afterwards too."""
     step = flow.transform[number]
+    view = "headrace_" + re.sub(r"\W", "_", f"{flow.id}_{number}")
     if isinstance(step, SqlStep):
-        return _sql(rows, step, f"{flow.id}_{number}", number)
-    return _python(rows, step, number)
+        return _sql(rows, step, view, number)
+    return _python(rows, step, view, number)
 
 
 def _kept_record(flow: Flow) -> str:
@@ -79,27 +91,42 @@ def _kept_record(flow: Flow) -> str:
     return f"CASE WHEN {wanted} THEN {RECORD} END AS {RECORD}"
 
 
-def _sql(rows: "DataFrame", step: SqlStep, name: str, number: int) -> "DataFrame":
-    view = "headrace_" + re.sub(r"\W", "_", name)
+def _sql(rows: "DataFrame", step: SqlStep, view: str, number: int) -> "DataFrame":
     select = read_select(step.sql)
-    if select.loses or select.generates:
-        good, bad = _parted(rows)
-        good.createOrReplaceTempView(view)
-        text = select.over(view) if select.loses else select.carrying(view, "false", ", ".join(OWN))
-        return _joined(rows.sparkSession.sql(text), bad, number)
-    rows.createOrReplaceTempView(view)
-    return rows.sparkSession.sql(select.carrying(view, _KEPT, ", ".join(OWN)))
+    carried = ", ".join(OWN)
+    if not select.untraceable and not select.generates:
+        rows.createOrReplaceTempView(view)
+        return rows.sparkSession.sql(select.carrying(view, _KEPT, carried))
+    good, bad = _parted(rows)
+    good.createOrReplaceTempView(view)
+    if not select.untraceable:
+        made = rows.sparkSession.sql(select.carrying(view, "false", carried))
+    else:
+        made = rows.sparkSession.sql(select.over(view))
+        _check_scope(made, step, view, number)
+    return _joined(made, bad, number)
 
 
-def _python(rows: "DataFrame", step: PythonStep, number: int) -> "DataFrame":
+def _python(rows: "DataFrame", step: PythonStep, view: str, number: int) -> "DataFrame":
     module, function = _loaded(step.python)
     _ship(module)
     good, bad = _parted(rows)
-    made = function(good)
+    made = function(good.alias(view))
     if not hasattr(made, "selectExpr"):
         kind = type(made).__name__
         raise TransformError(f"transform[{number}]: {step.python} gave {kind}, not a DataFrame")
+    _check_scope(made, step, view, number)
     return _joined(made, bad, number)
+
+
+def _check_scope(made: "DataFrame", step: SqlStep | PythonStep, view: str, number: int) -> None:
+    """Raises `CrossRowStep`. A SELECT that carries the record needs no check.
+
+    Spark refuses an aggregate beside a column that is not grouped, as `_record` is.
+    """
+    what = crosses_rows(made, view) if step.scope == "row" else ""
+    if what:
+        raise CrossRowStep(number, what)
 
 
 def _parted(rows: "DataFrame") -> tuple["DataFrame", "DataFrame"]:

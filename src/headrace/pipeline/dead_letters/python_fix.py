@@ -57,7 +57,7 @@ def unchanged(letters: Sequence[Letter]) -> Sequence[DraftRecord | NotFixed]:
 
 
 class PythonFix:
-    """A function that gets a `DraftRecord` and returns it, or None to leave the letter where it is."""
+    """A function that takes a `DraftRecord` and returns it, or None to skip the dead letter."""
 
     def __init__(self, name: str) -> None:
         function: Callable[[DraftRecord], object] = load_function(name)  # type: ignore[assignment]

@@ -31,8 +31,8 @@ class SqlFix:
 
     def __init__(self, sql: str, spark: "SparkSession | None" = None) -> None:
         self._select = read_select(sql)
-        if self._select.loses or self._select.generates:
-            why = self._select.loses or "making several rows of one"
+        if self._select.untraceable or self._select.generates:
+            why = self._select.untraceable or "making several rows of one"
             raise NotASelect(f"a fix changes letters one by one, so it can have no {why}")
         self._words = _WORD.findall(sql)
         self._spark = spark

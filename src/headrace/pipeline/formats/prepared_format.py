@@ -43,6 +43,10 @@ class PreparedFormat(NamedTuple):
         return self.columns if isinstance(self.format, Json) else None
 
     @property
+    def is_inferred(self) -> bool:
+        return isinstance(self.format, Json) and self.format.schema_ is None
+
+    @property
     def has_own_times(self) -> bool:
         """Whether the spec says how times are written."""
         given = self.format
@@ -132,6 +136,13 @@ def _inferred(
         check_names(found)
         pinned = pinned_schemas.pin(flow.checkpoint, side, given.format, to_ddl_with_rules(found))
     return PreparedFormat(given, parse_ddl(pinned.text), ""), pinned.version
+
+
+def grow(flow: Flow, schemas: Schemas, columns: StructOf) -> Schemas:
+    """The schemas with other columns of the value, pinned as a new version."""
+    given = schemas.value.format
+    pinned = pinned_schemas.pin(flow.checkpoint, "value", given.format, to_ddl_with_rules(columns))
+    return Schemas(schemas.value._replace(columns=columns), schemas.key, pinned.version)
 
 
 def infer(records: "DataFrame", side: Side, count: int) -> StructOf | None:

@@ -45,19 +45,28 @@ class _Parser:
     def __init__(self, text: str, name: str) -> None:
         self._name = name
         self._tokens: list[str] = []
-        position = 0
+        self._lines: list[int] = []
+        self._at = 0
+        self._proto3 = False
+        position, line = 0, 1
         while position < len(text):
             match = _TOKEN.match(text, position)
             if match is None:
-                self._fail(f"line {text[:position].count(chr(10)) + 1}: {text[position]!r}")
+                self._at = len(self._lines) + 1
+                self._lines.append(line)
+                self._fail(repr(text[position]))
             if match.lastgroup:
                 self._tokens.append(match[0])
+                self._lines.append(line)
+            line += match[0].count("\n")
             position = match.end()
-        self._at = 0
-        self._proto3 = False
 
     def _fail(self, reason: str) -> NoReturn:
-        raise FormatError(f"the schema {self._name} is no .proto file: {reason} is unexpected")
+        """At the token that was read last."""
+        line = self._lines[self._at - 1] if self._at else 1
+        raise FormatError(
+            f"the schema {self._name} is not a .proto file: line {line}: {reason} is unexpected"
+        )
 
     def _peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""

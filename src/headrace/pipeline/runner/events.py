@@ -20,6 +20,8 @@ class EventKind(StrEnum):
     IDLE = "idle"
     RETRY = "retry"
     WARNING = "warning"
+    SCHEMA = "schema"
+    """An inferred schema has grown: the batch is read again with the new columns."""
     UPKEEP = "upkeep"
     FAILED = "failed"
     STOPPING = "stopping"

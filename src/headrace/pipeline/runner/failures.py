@@ -55,7 +55,7 @@ _REACHING: Final = frozenset(
 )
 """What a task raises when something that it asks does not answer."""
 _NOISE: Final = ("org.apache.spark", "java.", "py4j", "pyspark", "scala.", "Caused by")
-_FULL: Final = ("No space left on device", "database or disk is full", "Disk quota exceeded")
+_FULL: Final = ("no space left on device", "database or disk is full", "disk quota exceeded")
 FREE_SPACE: Final = (
     "The disk is full: free some of it, or make it larger, and start again; the batch that could "
     "not be written is done anew, and no row is lost or doubled"
@@ -74,7 +74,7 @@ class BatchFailure(NamedTuple):
 def failure_of(error: BaseException) -> BatchFailure:
     """How an error of a batch is to be taken."""
     found = _failure(error)
-    if any(sign in str(error) for sign in _FULL):
+    if any(sign in str(error).lower() for sign in _FULL):
         return BatchFailure(f"{found.message[:MAX_MESSAGE]}. {FREE_SPACE}")
     return found
 

@@ -44,8 +44,10 @@ from headrace.pipeline.batch.read_task import (
     writes_while_reading,
 )
 from headrace.pipeline.core.offsets import limited
-from headrace.pipeline.formats.prepared_format import Schemas
+from headrace.pipeline.formats.new_fields import FieldWatch, NewFields, found_in
+from headrace.pipeline.formats.prepared_format import Schemas, grow
 from headrace.pipeline.formats.prepared_format import prepare as prepare_formats
+from headrace.pipeline.formats.schema import type_text
 from headrace.pipeline.runner.events import Event, EventKind, Report
 from headrace.pipeline.runner.failures import BatchFailure, failure_of
 from headrace.pipeline.runner.flow_context import FlowContext
@@ -69,6 +71,10 @@ UNKNOWN_SIZE_RECORDS: Final = 10_000
 """Where bytes are limited and no batch has told yet how large records are."""
 TRANSACTION_BYTES: Final = 256 << 20
 """Of a batch that goes to a topic, unless the spec says otherwise: readers see it when it ends."""
+
+NOT_WATCHED: Final = (
+    "new fields of the values are not noticed with this key format: give the values a schema"
+)
 
 
 class FlowFailed(Exception):
@@ -218,6 +224,8 @@ class FlowLoop:
                 message=f"{each.of}: offsets {each.start} to {each.end} are gone, unread",
             )
         committed = self._run_batch(plan, log, phases)
+        if committed is None:
+            return LoopStep.MORE
         self._keep_up()
         behind = any(lag for lag in _lag(log, committed.offsets).values())
         return LoopStep.MORE if behind else LoopStep.BATCH
@@ -266,10 +274,17 @@ class FlowLoop:
         self._parts.checkpoint.save_beginning(beginning)
         return beginning
 
-    def _run_batch(self, plan: BatchPlan, log: SourcePartition, phases: Phases) -> CommittedBatch:
+    def _run_batch(
+        self, plan: BatchPlan, log: SourcePartition, phases: Phases
+    ) -> CommittedBatch | None:
+        """None if the schema has grown: nothing is committed, and the batch is to be read again."""
         flow, parts = self._flow, self._parts
         offsets = sum(each.size for each in plan.ranges)
-        self._report(Event(flow.id, EventKind.BEGUN, batch_id=plan.batch_id, offsets_read=offsets))
+        lag = {each.of: log.bounds[each.of][1] - each.start for each in plan.ranges}
+        begun = Event(
+            flow.id, EventKind.BEGUN, batch_id=plan.batch_id, offsets_read=offsets, lag=lag
+        )
+        self._report(begun)
         with phases("prepare"):
             staging = parts.checkpoint.fresh_staging(plan.batch_id)
             schemas = self._prepared(plan)
@@ -288,6 +303,9 @@ class FlowLoop:
                 told = result.record_bytes or (job.average_bytes and job.average_bytes())
                 told = told or parts.log.record_bytes(plan.ranges)
                 self._record_bytes = told or self._record_bytes
+        fields = found_in(staging)
+        if fields is not None and self._schema_grows(plan, fields):
+            return None
         if result.failed is not None:
             raise BadRecordFound(
                 f"{result.failed}. Correct the records' producer or the spec; on_error: "
@@ -304,6 +322,8 @@ class FlowLoop:
         parts.checkpoint.clear_staging()
         for each in result.damaged:
             self._tell(EventKind.WARNING, message=each)
+        if fields is not None:
+            self._tell(EventKind.WARNING, message=fields.unread())
         self._landed(plan, result, committed, log, phases)
         return committed
 
@@ -312,15 +332,46 @@ class FlowLoop:
         spark, kafka = self._spark, self._parts.kafka
         if self._schemas is None:
             few = limited(plan.ranges, INFERENCE_RECORDS)
-            self._schemas = prepare_formats(
+            schemas = prepare_formats(
                 self._flow, lambda: read_records(spark, self._flow, few, kafka)
             )
-            zone = spark.conf.get("spark.sql.session.timeZone") or ""
-            limit = self._parts.source.max_record_bytes
-            self._form = form_of(self._schemas, limit, zone)
+            self._use_schemas(schemas)
+            if schemas.value.is_inferred and self._form is None:
+                self._tell(EventKind.WARNING, message=NOT_WATCHED)
             if self._form is not None and can_be_quick(self._flow):
                 self._quick = quick_session(spark)
+        assert self._schemas is not None
         return self._schemas
+
+    def _schema_grows(self, plan: BatchPlan, fields: NewFields) -> bool:
+        """Whether new fields become columns, for this batch and those behind it.
+
+        Not if the batch's dead letters are written: they were chosen by the columns that there are.
+        """
+        schemas = self._schemas
+        assert schemas is not None, "records were read by it"
+        columns = schemas.value.columns
+        grown = fields.grown(columns)
+        if plan.dead_letters_done or grown == columns:
+            return False
+        self._use_schemas(grow(self._flow, schemas, grown))
+        self._sink_ready = False
+        new = ", ".join(
+            f"{each.name} {type_text(each.type)}" for each in grown.columns[len(columns.columns) :]
+        )
+        self._tell(EventKind.SCHEMA, message=f"new fields become columns: {new}")
+        return True
+
+    def _use_schemas(self, schemas: Schemas) -> None:
+        spark = self._spark
+        zone = spark.conf.get("spark.sql.session.timeZone") or ""
+        self._schemas = schemas
+        self._form = form_of(schemas, self._parts.source.max_record_bytes, zone)
+
+    def _field_watch(self, schemas: Schemas, plan: BatchPlan) -> FieldWatch | None:
+        if not schemas.value.is_inferred:
+            return None
+        return FieldWatch(schemas.value.columns, str(self._parts.checkpoint.staging(plan.batch_id)))
 
     def _job(self, plan: BatchPlan, batch: BatchInfo, schemas: Schemas) -> "_Job":
         flow, kafka, sink = self._flow, self._parts.kafka, self._parts.sink
@@ -328,14 +379,15 @@ class FlowLoop:
             records = read_records(self._spark, flow, plan.ranges, kafka)
         else:
             options = read_options(source_options(flow, plan.ranges, kafka), streaming=False)
+            watch = self._field_watch(schemas, plan)
             if writes_while_reading(flow, schemas):
                 self._ready_sink(lambda: columns_schema(schemas.value.columns))
                 write = sink.write_task(batch)
                 assert isinstance(write, FileTask), "tables get files"
-                records = read_and_parse(self._spark, options, self._form, write)
+                records = read_and_parse(self._spark, options, self._form, write, watch=watch)
                 return _Job(output_rows(records, flow, schemas), write)
             spark, bound = self._quick or (self._spark, None)
-            records = read_and_parse(spark, options, self._form, bound=bound)
+            records = read_and_parse(spark, options, self._form, bound=bound, watch=watch)
         average = None
         if self._max_bytes is not None:
             records, average = observed(records)

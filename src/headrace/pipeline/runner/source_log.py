@@ -64,8 +64,8 @@ class SourceLog:
         for name in self._source.topics:
             if name not in log.topic_ids:
                 close = get_close_matches(name, self._admin.topics(lambda _: True), n=1)
-                hint = f"; did you mean {close[0]}?" if close else ""
-                raise PlanError(f"there is no topic {name}{hint}. Create it, or correct the name")
+                hint = f"Did you mean {close[0]!r}?" if close else "Create it, or correct the name"
+                raise PlanError(f"no topic {name!r}. {hint}")
         return StartPosition(log.topic_ids, self._starts(log))
 
     def _starts(self, log: SourcePartition) -> dict[TopicPartition, int]:

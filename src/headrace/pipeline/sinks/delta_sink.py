@@ -7,6 +7,8 @@ up, and refuses two commits of one application transaction that know nothing of 
 
 import json
 import math
+import os
+import re
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -21,6 +23,7 @@ from headrace.client.results import TopicPartition
 from headrace.pipeline.core.columns import DELETED
 from headrace.pipeline.core.offsets import offsets_to_json
 from headrace.pipeline.sinks.data_files import FileTask
+from headrace.pipeline.sinks.delta_writers import delta_writers
 from headrace.pipeline.sinks.file_stores import delta_options, open_store
 from headrace.pipeline.sinks.orphan_files import OrphanFiles, task_prefix
 from headrace.pipeline.sinks.partitions import check_types
@@ -40,6 +43,7 @@ from headrace.pipeline.sinks.table_sink import (
 COMMIT_TRIES: Final = 20
 STAGING: Final = "_headrace"
 """Readers and vacuum leave alone what begins with an underscore."""
+_OS_ERROR: Final = re.compile(r"\bOs \{ code: (\d+),")
 
 
 def batch_app(pipeline: str) -> str:
@@ -69,7 +73,7 @@ class DeltaSink:
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:
-            raise SinkError(f"{settings.location} cannot be opened: {error}") from error
+            raise SinkError(f"cannot open {settings.location}: {_reason(error)}") from error
 
     def _existing(self) -> DeltaTable:
         table = self._table()
@@ -84,6 +88,10 @@ class DeltaSink:
     ) -> CommittedBatch | None:
         table = self._table()
         return None if table is None else _committed(table, pipeline, partitions)
+
+    def writers(self) -> dict[str, set[str]]:
+        store, base = open_store(self._settings.location, self._settings.storage_options)
+        return delta_writers(store, base)
 
     # --- schema ---------------------------------------------------------------------------------
 
@@ -128,7 +136,7 @@ class DeltaSink:
                 storage_options=delta_options(settings.location, settings.storage_options),
             )
         except (DeltaError, OSError) as error:
-            raise SinkError(f"{settings.location} cannot be made: {error}") from error
+            raise SinkError(f"cannot create {settings.location}: {_reason(error)}") from error
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -171,7 +179,8 @@ class DeltaSink:
             except CommitFailedError as error:
                 failure = error
             except (DeltaError, OSError) as error:
-                raise SinkError(f"{self._settings.location} cannot be written: {error}") from error
+                where = self._settings.location
+                raise SinkError(f"cannot write to {where}: {_reason(error)}") from error
             else:
                 after = _committed(self._existing(), batch.pipeline, partitions)
                 assert after is not None
@@ -276,6 +285,12 @@ class DeltaSink:
             gone += 1
             size += info.size
         return MaintenanceReport(files_removed=gone, bytes_removed=size)
+
+
+def _reason(error: Exception) -> str:
+    """The operating system's words where deltalake prints its own structs."""
+    found = _OS_ERROR.search(str(error))
+    return str(error) if found is None else os.strerror(int(found[1])).lower()
 
 
 def _quoted(name: str) -> str:

@@ -100,6 +100,18 @@ class IcebergSink:
         table = self._table()
         return None if table is None else _committed(table, pipeline)
 
+    def writers(self) -> dict[str, set[str]]:
+        table = self._table()
+        if table is None:
+            return {}
+        names = [key.removeprefix(PROPERTY) for key in table.properties if key.startswith(PROPERTY)]
+        commits = {name: _committed(table, name) for name in names}
+        return {
+            name: {each.topic for each in commit.offsets}
+            for name, commit in commits.items()
+            if commit is not None
+        }
+
     # --- schema ---------------------------------------------------------------------------------
 
     def prepare(self, schema: pa.Schema) -> None:

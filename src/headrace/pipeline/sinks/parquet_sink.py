@@ -67,6 +67,13 @@ class ParquetSink:
     ) -> CommittedBatch | None:
         return _last_of(self._manifests.read(), pipeline)
 
+    def writers(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for manifest in self._manifests.read():
+            topics = found.setdefault(manifest.pipeline, set())
+            topics.update(each.topic for each in manifest.offsets)
+        return found
+
     def prepare(self, schema: pa.Schema) -> None:
         """New columns are simply in new files; a column of another type is refused.
 

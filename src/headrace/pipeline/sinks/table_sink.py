@@ -5,7 +5,7 @@ at once: after a crash the table itself says what it holds, and a batch that is 
 recognised and skipped.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -101,6 +101,10 @@ class TableSink(Protocol):
         self, pipeline: str, partitions: Sequence[TopicPartition]
     ) -> CommittedBatch | None:
         """What the table holds of these partitions; None if the pipeline never wrote to it."""
+        ...
+
+    def writers(self) -> Mapping[str, Set[str]]:
+        """The pipelines that have written to the table, each with the topics that it read."""
         ...
 
     def prepare(self, schema: pa.Schema) -> None:

@@ -105,6 +105,10 @@ class TopicSink:
         marker = last_marked(group, self._producer.offsets(group, wanted))
         return settled(marker, known, self._was_committed)
 
+    def writers(self) -> dict[str, set[str]]:
+        """Not known: the group of a pipeline does not say which topic it wrote to."""
+        return {}
+
     def prepare(self, schema: pa.Schema) -> None:
         """Checks that rows can become records."""
         self._settings.encoding.check(schema)

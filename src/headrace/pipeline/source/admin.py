@@ -37,6 +37,14 @@ class LogAdmin:
     def __init__(self, settings: ReadSettings) -> None:
         self._settings = settings
 
+    def check_connection(self) -> None:
+        """Asks any broker for the cluster's brokers."""
+
+        async def ask(client: ClusterClient) -> None:
+            await client.refresh([], timeout_s=self._settings.api_timeout_s)
+
+        self._ask(ask)
+
     def topics(self, chosen: Callable[[str], bool]) -> dict[str, TopicLayout]:
         """The topics whose names are chosen, without internal ones."""
 

@@ -27,8 +27,8 @@ def find_partitions(admin: LogAdmin, options: SourceOptions) -> Sequence[TopicPa
     for name in options.topics:
         if name not in everything:
             close = get_close_matches(name, everything, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            raise ReadFailed(f"there is no topic {name}{hint}. Create it, or correct the name")
+            hint = f"Did you mean {close[0]!r}?" if close else "Create it, or correct the name"
+            raise ReadFailed(f"no topic {name!r}. {hint}")
     return all_partitions({name: everything[name] for name in options.topics})
 
 

@@ -4,13 +4,14 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headrace.pipeline.spark.socket_directory import has_unix_sockets, socket_home
 from headrace.pipeline.spark.spark_home import one_thread_for_algebra, own_spark_home
@@ -51,7 +52,7 @@ LOCAL_CONF: Final[Mapping[str, str]] = {
 
 
 class NoSpark(Exception):
-    """Spark cannot be started: why, and what to do about it."""
+    """Spark cannot be started. The message gives the reason and what to do."""
 
 
 def open_session(
@@ -61,10 +62,13 @@ def open_session(
     conf: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> "SparkSession":
-    """A session for `name`; `master` may be a Connect URL (`sc://host:port`).
+    """Opens a Spark session with the settings of pipelines.
 
-    What `conf` says wins over the settings that pipelines are run with. What Spark's own processes
-    write goes to `log`, so that a terminal stays readable.
+    Args:
+        name: The name of the Spark application.
+        master: The Spark master; a Connect URL (`sc://host:port`) is possible.
+        conf: Spark settings; they take precedence.
+        log: The file for the output of Spark's processes, so that a terminal stays readable.
     """
     target = master or (conf or {}).get("spark.master") or LOCAL
     if target.startswith(CONNECT):
@@ -93,7 +97,7 @@ def open_session(
             own_spark_home(target),
             one_thread_for_algebra(),
             _stderr_to(log),
-            _out_of_reach_of_ctrl_c(),
+            _owned_processes(),
         ):
             session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
@@ -186,21 +190,54 @@ def _first_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _out_of_reach_of_ctrl_c() -> Iterator[None]:
-    """Spark's processes are started in a group of their own.
+def _owned_processes() -> Iterator[None]:
+    """Spark's processes start in a process group of their own, and end if the start is interrupted.
 
-    A terminal sends Ctrl-C to the whole group, and Python workers die of it: the batch that was to
-    be finished would fail. They still end with this process, which holds the other end of a pipe.
+    A terminal sends Ctrl-C to the whole foreground group, and Python workers die of it: the batch
+    that was to be finished would fail. Once Spark runs, its JVM ends with this process, which holds
+    the other end of the JVM's stdin. That is not enough while Spark starts: an exception removes
+    the directory in which the JVM reports its port, and a JVM that fails to report stays for good.
+    So any exception kills the group.
     """
     from pyspark import java_gateway
 
     name = "Popen"  # PySpark has no setting for it
     usual = getattr(java_gateway, name)
-    setattr(java_gateway, name, partial(subprocess.Popen, process_group=0))
+    started: list[_SparkProcess] = []
+    setattr(java_gateway, name, partial(_SparkProcess, started))
     try:
         yield
+    except BaseException:
+        for process in started:
+            process.kill_group()
+        if started:
+            _forget_gateway()
+        raise
     finally:
         setattr(java_gateway, name, usual)
+
+
+class _SparkProcess(subprocess.Popen[bytes]):
+    """A process that leads its own group. `started` lists it before it is forked."""
+
+    def __init__(self, started: "list[_SparkProcess]", command: Sequence[str], **how: Any) -> None:  # noqa: ANN401
+        started.append(self)
+        super().__init__(command, process_group=0, **how)
+
+    def kill_group(self) -> None:
+        if getattr(self, "pid", None) is None:
+            return  # interrupted before the fork
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self.wait()
+
+
+def _forget_gateway() -> None:
+    """PySpark would use the connection to the killed JVM for the next session."""
+    from pyspark import SparkContext
+
+    SparkContext._gateway = None
+    SparkContext._jvm = None
 
 
 @contextmanager

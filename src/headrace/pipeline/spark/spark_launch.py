@@ -1,8 +1,9 @@
 """Settings with which Spark starts fewer programs of the operating system, and starts them sooner.
 
-Hadoop's file systems call libraries of their own for permissions and links, which PySpark does not
-bring along. Without them they start `chmod` for each file that they make and `readlink` for each
-that they rename: 33 programs for a streaming query of one batch, one after the other.
+Hadoop's file systems call native libraries for permissions and links, and PySpark does not include
+them. Without them Hadoop starts `chmod` for each file that it creates and `readlink` for each file
+that it renames: 33 programs for a streaming query of one batch, one after the other. A streaming
+query of 1,000 records takes 0.1 to 0.2 s longer without these settings (docs/adr/0024).
 """
 
 import sys

@@ -45,7 +45,7 @@ def can_be_quick(flow: Flow) -> bool:
         isinstance(flow.sink, TableSink)
         and flow.sink.mode == "append"
         and len(sql) == len(flow.transform)
-        and not any(each.loses or each.generates for each in sql)
+        and not any(each.untraceable or each.generates for each in sql)
     )
 
 

@@ -17,12 +17,23 @@ from headrace.pipeline.spec.spec_values import (
 Name = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,200}$")]
 Action = Literal["drop", "fail", "dead_letter"]
 OnError = Literal["fail", "skip", "dead_letter"]
+Scope = Annotated[
+    Literal["row", "batch"],
+    Field(
+        description="What the step may look at: one row at a time (row), or all rows of a batch "
+        "(batch). A step that groups, deduplicates, ranks, sorts or limits rows needs batch, and "
+        "its result is then that of each batch by itself."
+    ),
+]
 
 
 class SqlStep(TemplatePart):
     """A SELECT over `source`."""
 
     sql: str = Field(min_length=1)
+    """The statement."""
+    scope: Scope = "row"
+    """`row` refuses SQL that combines several rows; `batch` allows it within one batch."""
 
 
 class PythonStep(TemplatePart):
@@ -30,6 +41,7 @@ class PythonStep(TemplatePart):
 
     python: PythonName = Field(pattern=r"^.+:[A-Za-z_][A-Za-z0-9_]*$")
     """`module:function` or `file.py:function`."""
+    scope: Scope = "row"
 
 
 def _step_of(value: object) -> str | None:
@@ -50,17 +62,22 @@ Step = Annotated[
 
 
 class Expectation(TemplatePart):
-    """A rule that every row must meet; a row for which it is not true fails it, so null does."""
+    """A rule that every row must meet. A row for which it is false or null fails the rule."""
 
     name: Name
+    """The rule's name in dead letters, metrics and messages."""
     sql: str = Field(min_length=1)
+    """A condition over the columns of a row."""
     on_fail: Action = "fail"
+    """What happens to a row that fails: it is dropped, it stops the run, or its record is
+    dead-lettered."""
 
 
 class DeadLetter(TemplatePart):
     """Where bad records go."""
 
     topic: TopicName
+    """The dead-letter topic. It is created if it does not exist."""
 
 
 class Flow(TemplatePart):
@@ -91,13 +108,21 @@ class Flow(TemplatePart):
 
 
 class FlowSpec(TemplatePart):
-    """A flow as it is written in a spec."""
+    """One of several flows of a pipeline. What it leaves out, it inherits from the pipeline."""
 
     name: Name
+    """The flow's name, unique in the pipeline."""
     source: Source
+    """Where records come from."""
     transform: tuple[Step, ...] = ()
+    """The steps between source and sink, in order."""
     expect: tuple[Expectation, ...] = ()
+    """Rules that every row must meet."""
     sink: Sink
+    """Where rows go."""
     dead_letter: DeadLetter | None = None
+    """Where bad records go."""
     on_error: OnError | None = None
+    """What happens to a record that cannot be read."""
     trigger: Trigger | None = None
+    """The time between two batches."""

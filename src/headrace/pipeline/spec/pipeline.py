@@ -21,24 +21,36 @@ from headrace.pipeline.spec.spec_values import Location, Settings, TemplatePart,
 
 
 class PipelineSpec(TemplatePart):
-    """Topics into tables, or files into topics: what `headrace pipeline run` is given."""
+    """The file that `headrace pipeline run` reads: one flow (`source` and `sink`) or several
+    (`flows`)."""
 
     version: Literal[1] = 1
+    """The version of the spec's format."""
     pipeline: Name
+    """The pipeline's name. The consumer group and the table commits carry it."""
     kafka: Settings = Settings()
     """Client settings by Kafka's names: `bootstrap.servers`, `security.protocol`, ..."""
     source: Source | None = None
+    """Where records come from."""
     transform: tuple[Step, ...] = ()
+    """The steps between source and sink, in order."""
     expect: tuple[Expectation, ...] = ()
+    """Rules that every row must meet."""
     sink: Sink | None = None
+    """Where rows go."""
     dead_letter: DeadLetter | None = None
+    """Where bad records go."""
     on_error: OnError | None = None
+    """What happens to a record that cannot be read. The default is `dead_letter` if there is a
+    dead-letter topic, else `fail`."""
     trigger: Trigger = "10s"
+    """The time between two batches, such as `10s` or `1h`; `once` runs one round and ends."""
     checkpoint: Location = Field(default="checkpoints", validate_default=True)
-    """A directory for pinned schemas, staged files and the run history."""
+    """The directory for pinned schemas, staged files and the run history. One pipeline owns it."""
     spark: Settings = Settings()
     """Spark's configuration."""
     flows: tuple[FlowSpec, ...] = ()
+    """Several flows in one Spark application, instead of `source` and `sink`."""
 
     @model_validator(mode="after")
     def _follows_the_rules(self) -> Self:

@@ -1,89 +1,40 @@
-"""A SELECT over `source`, read just far enough to know whether it is row by row. Pure.
+"""A step's SELECT over `source`: which rows it looks at, and how to carry the record along. Pure.
 
-A bad row can be led back to its record only where each row comes from one record. So a plain
-`SELECT ... FROM source [WHERE ...]` is rewritten to carry the record along; what joins rows or
-picks among them (GROUP BY, DISTINCT, LIMIT, JOIN, UNION, aggregates, windows, WITH) runs as it is
-written and loses it.
+A bad row can be traced to its record only where each row comes from one record. So a plain
+`SELECT ... FROM source [WHERE ...]` is rewritten to carry the record along. Every other query runs
+as it is written and loses the record.
+
+The text is spliced, not printed from sqlglot's tree: Spark runs exactly what the spec says.
 """
 
 import re
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-_TOKEN: Final = re.compile(
-    r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)
-      | (?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.)*")
-      | (?P<quoted>`(?:[^`]|``)*`)
-      | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<number>\d[\d.eE]*)
-      | (?P<other>.)""",
-    re.VERBOSE | re.DOTALL,
-)
-_LOSES: Final = {
-    "DISTINCT": "DISTINCT",
-    "GROUP": "GROUP BY",
-    "HAVING": "HAVING",
-    "LIMIT": "LIMIT",
-    "OFFSET": "OFFSET",
-    "JOIN": "JOIN",
-    "UNION": "UNION",
-    "INTERSECT": "INTERSECT",
-    "EXCEPT": "EXCEPT",
-    "MINUS": "MINUS",
-    "WITH": "WITH",
-    "ORDER": "ORDER BY",
-    "SORT": "SORT BY",
-    "CLUSTER": "CLUSTER BY",
-    "DISTRIBUTE": "DISTRIBUTE BY",
-    "TABLESAMPLE": "TABLESAMPLE",
-    "QUALIFY": "QUALIFY",
-    "PIVOT": "PIVOT",
-    "UNPIVOT": "UNPIVOT",
-}
-_GENERATORS: Final = re.compile(
-    r"(explode|explode_outer|posexplode|posexplode_outer|inline|inline_outer|stack|json_tuple"
-    r"|variant_explode|variant_explode_outer)",
-    re.IGNORECASE,
-)
-_AFTER_FROM: Final = frozenset({"WHERE", "SELECT", "ON", "USING", "LATERAL", *_LOSES} - {"JOIN"})
-_JOINS: Final = frozenset(
-    {"JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "SEMI", "ANTI", "NATURAL"}
-)
-_AGGREGATES: Final = re.compile(
-    r"(any|any_value|approx_\w+|array_agg|avg|bit_and|bit_or|bit_xor|bool_and|bool_or|collect_\w+"
-    r"|corr|count|count_\w+|covar_\w+|every|first|first_value|grouping|grouping_id|hll_\w+"
-    r"|histogram_numeric|kurtosis|last|last_value|listagg|max|max_by|mean|median|min|min_by|mode"
-    r"|percentile|percentile_\w+|regr_\w+|skewness|some|std|stddev|stddev_\w+|string_agg|sum"
-    r"|try_avg|try_sum|var_pop|var_samp|variance)",
-    re.IGNORECASE,
-)
+if TYPE_CHECKING:
+    from sqlglot import exp
 
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-    start: int
-    end: int
-    depth: int
-
-    @property
-    def word(self) -> str:
-        return self.text.upper() if self.kind == "word" else ""
+ONLY_SPARK: Final = "SQL that only Spark can read"
+_FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*(\w*)", re.DOTALL)
+_NAMES_SOURCE: Final = re.compile(r"\bsource\b", re.IGNORECASE)
+_CACHED_TEXTS: Final = 256
+"""More than one spec has steps; a batch reads its steps' texts again."""
 
 
 class Select(NamedTuple):
-    """What the rewriting needs: where things stand in the text."""
+    """A SELECT, and the positions in its text that the rewriting needs."""
 
     sql: str
-    loses: str
-    """Why a row cannot be led back to its record; empty = it can."""
-    columns_end: int
-    source_start: int
-    source_end: int
-    alias: str
-    where_start: int
+    untraceable: str = ""
+    """Why a row cannot be traced to its record; empty = it can."""
+    crosses_rows: str = ""
+    """What looks at several rows; empty = nothing that can be seen in the text."""
+    columns_end: int = 0
+    source_end: int = 0
+    alias: str = ""
+    where_start: int = -1
     """Of the condition; -1 = there is none."""
-    takes_all: bool
+    takes_all: bool = False
     """Whether `*` is selected, and with it the tool's own columns."""
     generates: bool = False
     """Whether it makes several rows of one, or none (explode): bad rows must go around it."""
@@ -100,155 +51,124 @@ class Select(NamedTuple):
         return f"{before}{between} ({kept}) OR ({self.sql[self.where_start :]}\n)"
 
     def over(self, view: str) -> str:
-        """The text as it is written, reading `view` in place of source."""
-        parts: list[str] = []
-        position, previous, in_from = 0, "", False
-        tokens = list(_tokens(self.sql))
-        for each, following in zip(tokens, [*tokens[1:], None], strict=True):
-            named = each.word == "SOURCE" or each.text.lower() == "`source`"
-            in_from = each.word == "FROM" or (in_from and each.word not in _AFTER_FROM)
-            if named and (previous in ("FROM", "JOIN") or (in_from and previous == ",")):
-                renamed = following is not None and _is_alias(following)
-                parts += [self.sql[position : each.start], view if renamed else f"{view} AS source"]
-                position = each.end
-            previous = each.word or each.text
-        return "".join([*parts, self.sql[position:]])
-
-
-def _is_alias(token: _Token) -> bool:
-    """What follows a table's name: another name for it, or the next clause."""
-    if token.kind == "quoted" or token.word == "AS":
-        return True
-    return token.kind == "word" and token.word not in _AFTER_FROM | _JOINS
+        """The text as it is written, with `source` as a name of `view`."""
+        return f"WITH source AS (SELECT * FROM {view}) ({self.sql}\n)"  # noqa: S608
 
 
 class NotASelect(ValueError):
-    """The text is no SELECT over `source`."""
+    """The text is not a SELECT over `source`."""
 
 
+@lru_cache(maxsize=_CACHED_TEXTS)
 def read_select(sql: str) -> Select:
     """Raises `NotASelect`."""
+    from headrace.pipeline.spec.row_scope import NotReadable, parse_query, row_scope
+
     text = sql.strip().rstrip(";").rstrip()
-    tokens = list(_tokens(text))
-    first = tokens[0].word if tokens else ""
-    if first not in ("SELECT", "WITH"):
+    first = _FIRST_WORD.match(text)
+    if first is None or first[1].upper() not in ("SELECT", "WITH"):
         raise NotASelect("a step is one SELECT over source")
-    if not any(each.word == "SOURCE" or each.text == "`source`" for each in tokens):
+    try:
+        query = parse_query(text)
+    except NotReadable:
+        if _NAMES_SOURCE.search(text) is None:
+            raise NotASelect("the SELECT does not read from source") from None
+        return Select(text, untraceable=ONLY_SPARK)
+    scope = row_scope(query)
+    if not scope.reads_source:
         raise NotASelect("the SELECT does not read from source")
-    loses = _why_lost(tokens)
-    if loses:
-        return Select(text, loses, 0, 0, 0, "", -1, takes_all=False)
-    return _plain(text, tokens)
+    why = scope.crosses_rows or _why_untraceable(query)
+    if why:
+        return Select(text, untraceable=why, crosses_rows=scope.crosses_rows)
+    return _plain(text, query)
 
 
-def _plain(text: str, tokens: list[_Token]) -> Select:
-    top = [each for each in tokens if each.depth == 0]
-    at = next((i for i, each in enumerate(top) if _is_from(top, i)), -1)
-    following = top[at + 1 :] if at >= 0 else []
-    if not following or following[0].text.strip("`").lower() != "source":
-        return Select(text, "a FROM that is not source itself", 0, 0, 0, "", -1, takes_all=False)
-    end, alias, rest = following[0].end, "source", following[1:]
-    if rest and rest[0].text == ".":
-        raise NotASelect("the SELECT does not read from source")
-    if rest and rest[0].text == ",":
-        return Select(text, "a join (FROM a, b)", 0, 0, 0, "", -1, takes_all=False)
-    if rest and rest[0].word == "AS":
-        rest = rest[1:]
-    if rest and (rest[0].kind == "quoted" or rest[0].word not in ("", "WHERE", "LATERAL")):
-        alias, end, rest = rest[0].text, rest[0].end, rest[1:]
-    where = next((each.end for each in rest if each.word == "WHERE"), -1)
-    columns_start = top[0].end
-    columns_end = top[at].start
-    return Select(
-        text,
-        "",
-        columns_end,
-        following[0].start,
-        end,
-        alias,
-        where,
-        _takes_all([each for each in top if columns_start <= each.start < columns_end], alias),
-        any(each.word == "LATERAL" or _GENERATORS.fullmatch(each.text) for each in tokens),
-    )
+_ROW_BY_ROW: Final = {
+    "with_": "WITH",
+    "joins": "a JOIN",
+    "sort": "SORT BY",
+    "cluster": "CLUSTER BY",
+    "distribute": "DISTRIBUTE BY",
+    "windows": "WINDOW",
+    "limit": "LIMIT ALL",
+}
+"""Clauses that keep rows apart, but after which the text cannot be spliced."""
 
 
-def _is_from(tokens: list[_Token], at: int) -> bool:
-    """And not that of `a IS DISTINCT FROM b`."""
-    return tokens[at].word == "FROM" and (at == 0 or tokens[at - 1].word != "DISTINCT")
+def _why_untraceable(query: "exp.Query") -> str:
+    from sqlglot import exp
 
-
-def _takes_all(columns: list[_Token], alias: str) -> bool:
-    """`*`, or `s.*` of the source itself: no star that multiplies, nor the fields of a struct."""
-    before, previous = ",", ","
-    name = _bare(alias)
-    for at, each in enumerate(columns):
-        if each.text == "*":
-            starts = at < 3 or columns[at - 3].text == ","
-            if previous == "," or (previous == "." and starts and _bare(before) == name):
-                return True
-        before, previous = previous, each.text
-    return False
-
-
-def _bare(name: str) -> str:
-    return name.strip("`").lower()
-
-
-def _why_lost(tokens: list[_Token]) -> str:
-    for i, each in enumerate(tokens):
-        following = tokens[i + 1] if i + 1 < len(tokens) else None
-        called = following is not None and following.text == "("
-        if each.depth == 0 and each.word in _LOSES and _is_clause(tokens, i):
-            return _LOSES[each.word]
-        if each.word == "OVER" and called:
-            return "a window (OVER)"
-        if called and _AGGREGATES.fullmatch(each.text) and not _in_subquery(tokens, i):
-            return f"the aggregate {each.text}()"
+    if not isinstance(query, exp.Select):
+        return query.key.upper()
+    for name, shown in _ROW_BY_ROW.items():
+        if query.args.get(name):
+            return shown
+    if any(isinstance(each, exp.QueryTransform) for each in query.expressions):
+        return "TRANSFORM"
+    table = query.args["from_"].this
+    if not isinstance(table, exp.Table):
+        return "a FROM that is not source itself"
+    alias = table.args.get("alias")
+    if table.args.get("pivots") or (alias is not None and alias.columns):
+        return "UNPIVOT" if table.args.get("pivots") else "columns that FROM renames"
     return ""
 
 
-def _is_clause(tokens: list[_Token], at: int) -> bool:
-    """And not `* EXCEPT (a)`, nor a column that happens to have such a name."""
-    previous = tokens[at - 1].text if at else ""
-    following = tokens[at + 1] if at + 1 < len(tokens) else None
-    match tokens[at].word:
-        case "EXCEPT":
-            return previous != "*"
-        case "DISTINCT":
-            return previous.upper() not in ("IS", "NOT")
-        case "GROUP" | "ORDER" | "SORT" | "CLUSTER" | "DISTRIBUTE":
-            return following is not None and following.word == "BY"
-        case "OFFSET" | "LIMIT":
-            return (
-                following is not None
-                and following.kind in ("number", "word")
-                and (previous != "," and following.word not in ("AS", "FROM"))
-                and tokens[at - 1].word != "SELECT"
-                and previous != "."
-            )
-        case _:
-            return previous != "."
+def _plain(text: str, query: "exp.Query") -> Select:
+    import sqlglot
+    from sqlglot import TokenType
+
+    from headrace.pipeline.spec.row_scope import DIALECT
+
+    table = query.args["from_"].this
+    tokens = sqlglot.tokenize(text, dialect=DIALECT)
+    at = next(i for i, each in enumerate(tokens) if each.start == table.this.meta["start"])
+    alias = table.args.get("alias")
+    last = table.this if alias is None else alias.this
+    depth, where = 0, -1
+    for token in tokens[at:]:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 0 and token.token_type == TokenType.WHERE:
+            where = token.end + 1
+            break
+    return Select(
+        text,
+        columns_end=tokens[at - 1].start,
+        source_end=last.meta["end"] + 1,
+        alias="source" if alias is None else text[last.meta["start"] : last.meta["end"] + 1],
+        where_start=where,
+        takes_all=_takes_all(query, last.name),
+        generates=_generates(query),
+    )
 
 
-def _in_subquery(tokens: list[_Token], at: int) -> bool:
-    """Whether a SELECT stands between the token and the bracket that holds it."""
-    depth = tokens[at].depth
-    for each in reversed(tokens[:at]):
-        if each.depth < depth:
-            depth = each.depth
-        if each.word == "SELECT" and 0 < each.depth <= tokens[at].depth and each.depth >= depth:
+def _takes_all(query: "exp.Query", alias: str) -> bool:
+    """`*`, or `s.*` of the source itself: not a product, nor the fields of a struct."""
+    from sqlglot import exp
+
+    for each in query.expressions:
+        if isinstance(each, exp.Star):
             return True
+        if isinstance(each, exp.Column) and isinstance(each.this, exp.Star):
+            named = each.table.lower() == alias.lower() and not each.db
+            if named:
+                return True
     return False
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    depth = 0
-    for match in _TOKEN.finditer(text):
-        kind = match.lastgroup or "other"
-        if kind == "space":
-            continue
-        if match[0] == ")":
-            depth -= 1
-        yield _Token(kind, match[0], match.start(), match.end(), depth)
-        if match[0] == "(":
-            depth += 1
+_GENERATORS: Final = re.compile(r"json_tuple|variant_explode(_outer)?|inline_outer", re.IGNORECASE)
+"""Functions that make rows and that sqlglot does not know as such."""
+
+
+def _generates(query: "exp.Query") -> bool:
+    from sqlglot import exp
+
+    from headrace.pipeline.spec.row_scope import own_nodes
+
+    known = (exp.Explode, exp.Posexplode, exp.Inline, exp.Stack)
+    return bool(query.args.get("laterals")) or any(
+        isinstance(node, known)
+        or (isinstance(node, exp.Anonymous) and _GENERATORS.fullmatch(node.name) is not None)
+        for each in query.expressions
+        for node in own_nodes(each)
+    )

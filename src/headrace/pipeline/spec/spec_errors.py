@@ -26,7 +26,7 @@ class SpecError(NamedTuple):
 
 
 class SpecErrors(ValueError):
-    """All that is wrong with a spec, in the order of its lines."""
+    """All mistakes of a spec, in the order of its lines."""
 
     def __init__(self, errors: Sequence[SpecError], file: str = "", text: str = "") -> None:
         self.errors = tuple(sorted(errors, key=lambda each: (each.line, each.column)))
@@ -35,9 +35,9 @@ class SpecErrors(ValueError):
         super().__init__(self.render())
 
     def render(self) -> str:
-        """For people: each mistake with its line of the file and its fix.
+        """The mistakes as text for people, each with its line of the file and its fix.
 
-        A line that may hold a secret is not shown.
+        A line that may contain a secret is not shown.
         """
         return "\n".join(self._one(each) for each in self.errors)
 

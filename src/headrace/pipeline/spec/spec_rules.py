@@ -147,12 +147,27 @@ def _formats(flow: _Parts) -> Iterator[Problem]:
 def _steps(flow: _Parts) -> Iterator[Problem]:
     for i, step in enumerate(flow.transform):
         if isinstance(step, SqlStep):
+            at = (*flow.at, "transform", i, "sql")
             try:
-                read_select(step.sql)
+                select = read_select(step.sql)
             except NotASelect as error:
-                yield Problem(
-                    (*flow.at, "transform", i, "sql"), str(error), "SELECT ... FROM source"
-                )
+                yield Problem(at, str(error), "SELECT ... FROM source")
+                continue
+            if select.crosses_rows and step.scope == "row":
+                yield Problem(at, per_batch(select.crosses_rows), PER_BATCH_FIX)
+
+
+PER_BATCH_FIX = (
+    "query the table instead, or add scope: batch to the step if one result per batch is wanted"
+)
+
+
+def per_batch(what: str) -> str:
+    """Why a step that looks at several rows is refused."""
+    return (
+        f"{what}: each batch would be computed by itself, without the rows of other batches, and "
+        "the result would depend on where batches end"
+    )
 
 
 def _expectations(flow: _Parts) -> Iterator[Problem]:
@@ -165,12 +180,25 @@ def _expectations(flow: _Parts) -> Iterator[Problem]:
                 (*at, "name"), f"two expectations have the name {rule.name}", "rename one"
             )
         seen.add(rule.name)
+        yield from _one_row((*at, "sql"), rule)
         if rule.on_fail == "dead_letter" and lost:
             yield Problem(
                 (*at, "on_fail"),
-                f"a row cannot be led back to its record after {lost}",
+                f"a row cannot be traced to its record after {lost}",
                 "on_fail: drop or fail, or put the rule into the WHERE of an earlier step",
             )
+
+
+def _one_row(at: Path, rule: Expectation) -> Iterator[Problem]:
+    from headrace.pipeline.spec.row_scope import condition_scope
+
+    what = condition_scope(rule.sql)
+    if what:
+        yield Problem(
+            at,
+            f"{what}: a rule looks at one row at a time",
+            "compute the value in a step with scope: batch, and compare its column here",
+        )
 
 
 def _lost(steps: tuple[Step, ...]) -> str:
@@ -180,8 +208,8 @@ def _lost(steps: tuple[Step, ...]) -> str:
                 select = read_select(step.sql)
             except NotASelect:
                 continue
-            if select.loses:
-                return select.loses
+            if select.untraceable:
+                return select.untraceable
     return ""
 
 

@@ -186,17 +186,17 @@ class Settings(RootModel[dict[str, str]]):
 
     @field_validator("root")
     @classmethod
-    def _no_secret_in_the_open(cls, value: dict[str, str]) -> dict[str, str]:
+    def _no_secret_in_plain_text(cls, value: dict[str, str]) -> dict[str, str]:
         for name, text in value.items():
             if is_secret(name) and text and VARIABLE.search(text) is None:
                 raise PydanticCustomError(
                     "open_secret",
-                    "{name} is a secret and stands here in the open",
+                    "{name} must not be in plain text; use {variable}",
                     {
                         "name": name,
                         "key": name,
-                        "fix": f"{name}: ${{{re.sub(r'[^A-Z0-9]+', '_', name.upper())}}}, "
-                        "and set that variable",
+                        "variable": (variable := _variable_for(name)),
+                        "fix": f"{name}: {variable}, and set that variable",
                     },
                 )
         return value
@@ -207,3 +207,8 @@ class Settings(RootModel[dict[str, str]]):
 
     def __bool__(self) -> bool:
         return bool(self.root)
+
+
+def _variable_for(setting: str) -> str:
+    """A reference to an environment variable that is named after the setting."""
+    return f"${{{re.sub(r'[^A-Z0-9]+', '_', setting.upper())}}}"

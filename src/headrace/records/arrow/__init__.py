@@ -1,5 +1,5 @@
-"""Record batches straight into Arrow columns, without a Python object for each record.
+"""Decodes record batches into Arrow columns, without a Python object for each record.
 
-For pipelines only: it needs numpy, numba and pyarrow (`pip install headrace[pipeline]`), which a
-broker does without.
+For pipelines only: it needs numpy, numba and pyarrow (`pip install headrace[pipeline]`), which the
+broker does not use.
 """

@@ -1,7 +1,7 @@
-"""The columns that a chunk of records fills, and the Arrow batch that they become.
+"""The columns for a chunk of records, and the Arrow arrays that they become.
 
-A chunk's arrays are made for the bytes that are there: keys and values of a payload take no more
-room than the payload. Nothing is copied on the way to Arrow.
+The arrays are sized by the payload: its keys and values are never larger. Nothing is copied on the
+way to Arrow.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ HEADER: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.bi
 
 
 class _Binary:
-    """A column of bytes: where each value ends, whether it is there, and the bytes."""
+    """A column of bytes: the end of each value, whether it is null, and the bytes."""
 
     __slots__ = ("data", "ends", "valid")
 
@@ -50,7 +50,7 @@ class _Binary:
 
 
 class RecordColumns:
-    """Room for `rows` records from `size_bytes` of payload."""
+    """Columns for `rows` records from `size_bytes` of payload."""
 
     def __init__(self, rows: int, size_bytes: int, *, with_headers: bool) -> None:
         self._with_headers = with_headers
@@ -82,7 +82,7 @@ class RecordColumns:
         start: int,
         end: int,
     ) -> tuple[int, int]:
-        """Adds one batch's records; what went wrong (kernel.REASONS) and at which record."""
+        """Adds one batch's records; returns a status (kernel.REASONS) and a record's index."""
         before = self.rows
         data = np.frombuffer(payload, np.uint8)
         data.flags.writeable = False  # one compiled version serves views of all buffers
@@ -181,7 +181,7 @@ class RecordArrays:
         self.key_bytes = key_bytes
         self.value_bytes = value_bytes
         self.damage = damage
-        """What is wrong with rows that are no records but whole batches that cannot be read."""
+        """The reason, for rows that stand for a whole batch that cannot be read."""
 
     def __len__(self) -> int:
         return len(self.offset)

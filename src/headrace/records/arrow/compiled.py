@@ -1,8 +1,8 @@
-"""The inner loop of the decoder, compiled: one batch's payload into flat columns.
+"""The compiled inner loop of the decoder: one batch's payload into flat columns.
 
-Reading trusts nothing: every length is checked against the bytes of its record before it is used.
-The compiled code is kept on disk beside this module (or in NUMBA_CACHE_DIR), because compiling
-costs seconds and a Spark worker lives for minutes.
+Nothing is trusted: every length is checked against the bytes of its record before it is used. The
+compiled code is cached on disk beside this module (or in NUMBA_CACHE_DIR), because compiling takes
+seconds and a Spark worker runs for minutes only.
 """
 
 from collections.abc import Callable
@@ -61,7 +61,7 @@ _copy: _Numba = intrinsic(_copy_bytes)
 
 
 def _read_long_varint(data: Bytes, pos: int, end: int) -> tuple[int, int]:
-    """A zigzag integer and the position behind it, -1 if it does not end within ten bytes."""
+    """A zigzag integer and the position after it, -1 if it is longer than ten bytes."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while pos < end and shift < np.uint64(70):
@@ -79,7 +79,7 @@ _long_varint = njit(cache=True, nogil=True)(_read_long_varint)
 
 
 def _read_varint(data: Bytes, pos: int, end: int) -> tuple[int, int]:
-    """The same; most have one byte or two."""
+    """Like `_read_long_varint`, with a fast path for one and two bytes."""
     if pos + 1 < end:
         first: int = np.int64(data[pos])  # type: ignore[assignment]
         if first < 0x80:

@@ -1,9 +1,9 @@
-"""Fetched bytes into Arrow: batches are checked, unpacked, filtered and decoded.
+"""From fetched bytes to Arrow: batches are checked, decompressed, filtered and decoded.
 
 Guarantees: a record is returned if and only if its offset is asked for and, for a reader of
 committed data, its transaction was not aborted; control records never are. A damaged batch raises
-`DamagedBatch` with the place and the reason, or is listed with its bytes for a reader that goes on
-behind it; nothing is skipped in silence.
+`DamagedBatch` with its offset and the reason, or is listed with its bytes for a reader that skips
+it; nothing is skipped silently.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,15 +19,15 @@ from headrace.records.errors import RecordError
 from headrace.records.record import iter_records
 
 MAX_DECOMPRESSED_BYTES: Final = 1 << 30
-"""Of one batch; Arrow's 32-bit offsets end at twice that."""
+"""The limit for one batch; Arrow's 32-bit offsets allow twice that."""
 PIECE_BYTES: Final = 64 << 20
-"""Unpacked batches that are decoded at a time, unless one is larger: what was fetched may grow a
-thousandfold when it is unpacked."""
+"""The decompressed size that is decoded in one piece, unless one batch is larger: fetched bytes may
+grow a thousandfold when they are decompressed."""
 
 
 class Aborted(NamedTuple):
-    """A transaction that was aborted: its producer's records from `first_offset` on, up to its
-    marker, are not to be seen. As a Fetch response lists them."""
+    """An aborted transaction, as a Fetch response lists it: its producer's records from
+    `first_offset` up to the marker are not returned."""
 
     producer_id: int
     first_offset: int
@@ -43,7 +43,7 @@ class DamagedBatch(Exception):
 
 
 class Damaged(NamedTuple):
-    """What could not be read: the offsets from `start` up to `end`, and the batch as it is."""
+    """A batch that cannot be read: its offsets from `start` up to `end`, and its bytes."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ class Damaged(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """Records, and where to read on: behind the last batch of them."""
+    """Records, and the offset after their last batch."""
 
     records: RecordArrays
     next_offset: int
@@ -60,7 +60,7 @@ class Decoded(NamedTuple):
 
 
 class _Frame(NamedTuple):
-    """A batch as its first bytes announce it, and where the next one begins."""
+    """A batch by its first bytes, and the position of the next one."""
 
     pos: int
     header: BatchHeader
@@ -83,12 +83,11 @@ def decode_batches(
     piece_bytes: int = PIECE_BYTES,
     skip_damaged: bool = False,
 ) -> Iterator[Decoded]:
-    """The records with start <= offset < end from whole batches; a part of one at the end is left.
+    """The records with start <= offset < end of whole batches; a partial last one is ignored.
 
-    One result, or several where the batches are larger than `piece_bytes` when they are unpacked.
-    `aborted` is None for a reader of uncommitted data. With `skip_damaged`, what cannot be read is
-    listed in the result; bytes that are not even the beginning of a batch raise all the same, as
-    nobody knows what follows them.
+    Yields several results if the decompressed batches are larger than `piece_bytes`. `aborted` is
+    None for a reader of uncommitted data. With `skip_damaged`, unreadable batches are listed in the
+    result; bytes that do not begin like a batch raise even then, as the next batch is unknown.
     """
     view = memoryview(data)
     filtering = None if aborted is None else _AbortedRecords(sorted(aborted, key=_first_offset))
@@ -107,7 +106,7 @@ def decode_batches(
         except RecordError as error:
             damage.found(frame, str(error))
             if filtering is not None and frame.header.is_control:
-                filtering.ended(frame.header.producer_id)  # later records are not to be hidden
+                filtering.ended(frame.header.producer_id)  # so that later records are returned
             payload = None
         if payload is not None:
             if pieces and waiting_bytes + len(payload) > piece_bytes:
@@ -120,7 +119,7 @@ def decode_batches(
 
 
 class _Damage:
-    """Raises for a damaged batch, or takes note of it."""
+    """Raises for a damaged batch, or lists it."""
 
     def __init__(self, view: memoryview, start: int, end: int, *, skips: bool) -> None:
         self._view = view
@@ -137,7 +136,7 @@ class _Damage:
         self._listed.append(Damaged(first, min(frame.following, self._end), reason, batch))
 
     def taken(self) -> tuple[Damaged, ...]:
-        """What was noted since the last time."""
+        """The batches that were listed since the last call."""
         listed, self._listed = tuple(self._listed), []
         return listed
 
@@ -145,7 +144,7 @@ class _Damage:
 def _frames(view: memoryview, start: int, end: int) -> Iterator[_Frame]:
     """The whole batches that begin before `end`.
 
-    Where a batch ends is told by the next one: its own header may be what is damaged.
+    The next batch shows where a batch ends: its own header may be damaged.
     """
     try:
         found = list(headers(view, partial_tail=True))
@@ -165,7 +164,7 @@ def _payload(
     filtering: "_AbortedRecords | None",
     max_batch_bytes: int,
 ) -> Buffer | None:
-    """The batch's records, unpacked; None if there is nothing in it to be seen."""
+    """The batch's decompressed records; None if there are none to return."""
     pos, header = frame.pos, frame.header
     check_batch(view, pos, header)
     if header.next_offset <= start or _is_hidden(view[pos : pos + header.size], header, filtering):
@@ -210,7 +209,7 @@ def _fill(
 
 
 class _AbortedRecords:
-    """Follows which producers are inside an aborted transaction, batch by batch."""
+    """Tracks which producers are inside an aborted transaction, batch by batch."""
 
     def __init__(self, aborted: Sequence[Aborted]) -> None:
         self._to_come = list(reversed(aborted))

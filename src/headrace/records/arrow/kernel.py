@@ -1,7 +1,7 @@
-"""What the decoder's inner loop is given and gives back; the loop itself is in `compiled`.
+"""The parameters and results of the decoder's inner loop, which is in `compiled`.
 
-It is loaded when the first batch is decoded: numba takes half a second to import, and most of
-Spark's Python processes plan and never decode.
+The loop is loaded when the first batch is decoded: numba takes half a second to import, and most of
+Spark's Python processes plan only and never decode.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ REASONS: Final = {
     BAD_DELTA: "its offset is not within its batch",
 }
 
-# Cursors: what has been filled so far.
+# Cursors: the filled part of the arrays.
 ROWS: Final = 0
 KEY_BYTES: Final = 1
 VALUE_BYTES: Final = 2

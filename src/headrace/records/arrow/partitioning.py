@@ -1,4 +1,4 @@
-"""Partitions of many keys at once, as Kafka's Java producer decides them; see `partitioner`."""
+"""The partitions of many keys at once, by the rules of Kafka's Java producer."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _WORD_BYTES: Final = 4
 
 
 def partitions_for_keys(keys: pa.Array, partitions: int, *, without_key: int) -> NDArray[np.int32]:
-    """The partition of each key of a binary array; `without_key` where there is none."""
+    """The partition of each key in a binary array; `without_key` for null keys."""
     chosen = np.full(len(keys), without_key, np.int32)
     sizes = pc.binary_length(keys)
     for size in pc.unique(sizes.drop_null()).to_pylist():
@@ -28,7 +28,7 @@ def partitions_for_keys(keys: pa.Array, partitions: int, *, without_key: int) ->
 
 
 def _murmur2(keys: pa.Array, size: int) -> Words:
-    """Kafka's murmur2 of keys that all have this size."""
+    """Kafka's murmur2 of keys that all have the same size."""
     data = np.frombuffer(keys.buffers()[2] or b"", np.uint8)[: size * len(keys)]
     table = data.reshape(len(keys), size)
     hashed = np.full(len(keys), _SEED ^ size, np.uint32)

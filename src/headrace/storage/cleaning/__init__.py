@@ -1,5 +1,5 @@
-"""Compaction: the last value of each key is kept, what it replaced goes.
+"""Compaction: the latest record of each key is kept, earlier ones are removed.
 
 `plan` and `groups` decide what to clean, `run` does the reading and writing (in a worker process),
-`swap` puts the result in the place of the old segments, `leftovers` tidies up after a crash.
+`swap` replaces the old segments by the result, `leftovers` cleans up after a crash.
 """

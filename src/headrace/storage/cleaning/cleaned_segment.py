@@ -1,4 +1,4 @@
-"""The segment that a cleaner writes: `.cleaned` files, whole and on disk before anyone is told."""
+"""The segment that a cleaner writes: `.cleaned` files, synced before they are reported."""
 
 from headrace.records.batch import BatchHeader
 from headrace.records.buffer import Buffer
@@ -18,14 +18,14 @@ from headrace.storage.segment.time_index import ENTRY as TIME_ENTRY
 from headrace.storage.segment.txn_index import ENTRY as TXN_ENTRY
 from headrace.storage.segment.txn_index import VERSION as TXN_VERSION
 
-# Batches are gathered until they are worth a write.
+# Batches are collected until they have this size.
 WRITE_BYTES = 1 << 20
 # The largest position that an index entry can hold.
 MAX_POSITION = 2**31 - 1
 
 
 class CleanedOutput:
-    """One new segment, from its first batch to its last."""
+    """One new segment."""
 
     def __init__(
         self, fs: FileSystem, directory: str, base_offset: int, interval_bytes: int, pace: Pace
@@ -66,30 +66,30 @@ class CleanedOutput:
         return bool(self._txns)
 
     def add(self, header: BatchHeader, batch: Buffer) -> None:
-        """Appends a batch, and index entries as an append to a log makes them."""
+        """Appends a batch, with the index entries that an append to a log makes."""
         if header.max_timestamp > self._max_timestamp:
             self._max_timestamp = header.max_timestamp
             self._max_timestamp_offset = header.last_offset
         size = len(batch)
         if self._bytes_since_index > self._interval_bytes:
             if self.size > MAX_POSITION:
-                raise Uncleanable(f"{self._path} would grow past {MAX_POSITION} bytes")
+                raise Uncleanable(f"{self._path} would be larger than {MAX_POSITION} bytes")
             self._index += OFFSET_ENTRY.pack(header.last_offset - self._base_offset, self.size)
-            self._note_time()
+            self._add_time_entry()
             self._bytes_since_index = 0
         self._bytes_since_index += size
         self._pieces.append(batch)
         self._gathered += size
         if self._gathered >= WRITE_BYTES:
-            self._write()
+            self._write_batches()
 
-    def _note_time(self) -> None:
+    def _add_time_entry(self) -> None:
         if self._max_timestamp > self._last_indexed_time:
             self._last_indexed_time = self._max_timestamp
             relative = self._max_timestamp_offset - self._base_offset
             self._times += TIME_ENTRY.pack(self._max_timestamp, relative)
 
-    def _write(self) -> None:
+    def _write_batches(self) -> None:
         write_all(self._fs, self._fd, b"".join(self._pieces), self._written)
         self._pace(self._gathered)
         self._written += self._gathered
@@ -97,9 +97,9 @@ class CleanedOutput:
         self._gathered = 0
 
     def finish(self, aborted: list[AbortedTxn]) -> None:
-        """Completes the files, durably, names included."""
-        self._write()
-        self._note_time()
+        """Completes and syncs the files and their names."""
+        self._write_batches()
+        self._add_time_entry()
         self._txns = b"".join(TXN_ENTRY.pack(TXN_VERSION, *txn) for txn in aborted)
         self._fs.fsync(self._fd)
         write_file(self._fs, self._path + OFFSET_INDEX + CLEANED, bytes(self._index), sync=True)
@@ -112,5 +112,5 @@ class CleanedOutput:
         self._fs.close(self._fd)
 
     def discard(self) -> None:
-        """Removes the file that was begun."""
+        """Removes the unfinished file."""
         remove_if_there(self._fs, self._path + LOG + CLEANED)

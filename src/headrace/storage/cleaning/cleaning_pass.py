@@ -1,9 +1,9 @@
-"""One pass over one log: what a worker does with a job.
+"""One compaction pass over one log, in a worker process.
 
-First the dirty part is read, to know the latest offset of each key, as far as memory allows. Then
-everything below that is read again, from the log's start, and written to new segments without what
-later records replaced. Each new segment is reported as soon as it is on disk: whoever asked swaps
-it in, and this goes on with the next. Can be stopped anywhere: only `.cleaned` files are written.
+First the dirty part is read, to find the latest offset of each key, as far as memory allows. Then
+the log is read again from its start and written to new segments, without records that later ones
+replace. Each new segment is reported as soon as it is on disk, for the broker to swap it in. The
+pass can be stopped at any point: it writes `.cleaned` files only.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,23 +23,23 @@ from headrace.storage.state.leader_epochs import MAX_OFFSET
 
 
 def no_pace(_size: int) -> None:
-    """As fast as it goes."""
+    """No limit on the speed."""
 
 
 def clean(
     fs: FileSystem, job: CleaningJob, pace: Pace = no_pace
 ) -> Iterator[CleanedGroup | CleanedLog]:
-    """The groups of segments as they become ready, then the end.
+    """Cleans a log: yields each group of segments when it is ready, then the end of the job.
 
     Raises `Uncleanable` if the log cannot be cleaned, and `OSError` as the disk does.
     """
     try:
-        yield from _Run(fs, job, pace).groups()
+        yield from _CleaningPass(fs, job, pace).groups()
     except RecordError as error:
         raise Uncleanable(f"{job.path}: {error}") from error
 
 
-class _Run:
+class _CleaningPass:
     def __init__(self, fs: FileSystem, job: CleaningJob, pace: Pace) -> None:
         self._fs = fs
         self._job = job
@@ -52,7 +52,7 @@ class _Run:
     def groups(self) -> Iterator[CleanedGroup | CleanedLog]:
         job = self._job
         self._remove_leftovers()
-        keys = self._map()
+        keys = self._map_keys()
         keys.complete()
         walk = TransactionWalk(job.aborted)
         batch_filter = BatchFilter(
@@ -75,12 +75,12 @@ class _Run:
         yield CleanedLog(keys.end, self._bytes_read, self._bytes_written)
 
     def _remove_leftovers(self) -> None:
-        """An older `.cleaned` file must not be there when a newer one is swapped in."""
+        """Removes older `.cleaned` files, which must not mix with the new ones."""
         for name, is_dir in self._fs.list_dir(self._job.path):
             if name.endswith(CLEANED) and not is_dir:
                 remove_if_there(self._fs, f"{self._job.path}/{name}")
 
-    def _map(self) -> KeyMap:
+    def _map_keys(self) -> KeyMap:
         job = self._job
         keys = KeyMap(job.first_dirty, job.max_keys)
         walk = TransactionWalk(txn for txn in job.aborted if txn.last_offset >= job.first_dirty)

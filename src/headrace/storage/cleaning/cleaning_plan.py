@@ -1,8 +1,8 @@
-"""Which part of a log may be cleaned, and whether it is worth it. Decides only.
+"""Which part of a log may be cleaned, and whether that is due. Decides only.
 
-Never cleaned are the active segment, what is not decided yet (past the high watermark or the last
-stable offset), what is not on disk yet (a record may go only when its successor is safe), and what
-is younger than `min.compaction.lag.ms`. Always whole segments.
+Never cleaned are the active segment, records past the high watermark or the last stable offset,
+records that are not synced (a record may be removed only if its successor is safe), and records
+that are younger than `min.compaction.lag.ms`. Only whole segments are cleaned.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from headrace.storage.state.log_config import COMPACT, LogConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleanable:
-    """The clean and the dirty part of a log; `overdue` by `max.compaction.lag.ms`."""
+    """The clean and the dirty part of a log; `overdue` refers to `max.compaction.lag.ms`."""
 
     first_dirty: int
     end: int
@@ -46,9 +46,9 @@ def measure(
     log_end: int,
     limit: int,
 ) -> Cleanable:
-    """What could be cleaned of a log whose cleaner had come to `cleaned_to`.
+    """The part of a log to clean; `cleaned_to` is the cleaner's checkpoint.
 
-    `limit` is the first offset that is not decided or not safe.
+    `limit` is the first offset that is not stable or not synced.
     """
     first_dirty = log_start
     if cleaned_to is not None and log_start <= cleaned_to <= log_end:
@@ -63,7 +63,7 @@ def measure(
             break
     if config.min_compaction_lag_ms > 0:
         newest_ms = now_ms - config.min_compaction_lag_ms
-        young = (each.base_offset for each in dirty if _newest(fs, each) > newest_ms)
+        young = (each.base_offset for each in dirty if _newest_timestamp(fs, each) > newest_ms)
         end = min(end, next(young, end))
     end = max(end, first_dirty)
     return Cleanable(
@@ -75,7 +75,7 @@ def measure(
     )
 
 
-def _newest(fs: FileSystem, segment: Segment) -> int:
+def _newest_timestamp(fs: FileSystem, segment: Segment) -> int:
     newest = segment.max_timestamp
     return newest if newest >= 0 else fs.stat(segment.path + LOG).modified_ms
 

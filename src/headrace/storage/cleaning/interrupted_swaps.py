@@ -1,7 +1,7 @@
-"""What a crash leaves of a compaction, ours or Kafka's: dropped, or completed.
+"""Files that a crash leaves of a compaction, ours or Kafka's: deleted, or the swap completed.
 
-`.cleaned` files are dropped. If all files of a segment are `.swap`, its place is cleared of the
-segments it was made from, and it gets its name; each step is on disk before the next.
+`.cleaned` files are deleted. If all files of a segment are `.swap`, the segments that it was made
+from are deleted and the files get their final names; each step is on disk before the next.
 """
 
 import logging
@@ -22,16 +22,16 @@ from headrace.storage.segment.segment import (
 
 log = logging.getLogger(__name__)
 
-_DROPPED = (DELETED, CLEANED, ".tmp")
-_OF_SEGMENT = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
+_DROPPED_SUFFIXES = (DELETED, CLEANED, ".tmp")
+_SEGMENT_SUFFIXES = (LOG, OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 
 def tidy(files: OpenFiles, path: str) -> set[str]:
-    """Removes and completes what was left; returns the names of the files that are there then."""
-    return _Tidying(files, path).run()
+    """Cleans up the directory; returns the names of the remaining files."""
+    return _Cleanup(files, path).run()
 
 
-class _Tidying:
+class _Cleanup:
     def __init__(self, files: OpenFiles, path: str) -> None:
         self._files = files
         self._fs = files.fs
@@ -41,35 +41,37 @@ class _Tidying:
     def run(self) -> set[str]:
         swaps = sorted(name for name in self._names if name.endswith(SWAP))
         if swaps:
-            swaps = self._drop_begun(swaps)
-        for name in [name for name in self._names if name.endswith(_DROPPED)]:
+            swaps = self._drop_unfinished_swaps(swaps)
+        for name in [name for name in self._names if name.endswith(_DROPPED_SUFFIXES)]:
             self._remove(name)
         if swaps:
-            self._complete(swaps)
+            self._complete_swaps(swaps)
         return self._names
 
-    def _drop_begun(self, swaps: list[str]) -> list[str]:
-        """A `.cleaned` file says that those from its offset on were not all renamed yet."""
+    def _drop_unfinished_swaps(self, swaps: list[str]) -> list[str]:
+        """A `.cleaned` file shows that the renames from its offset on were not completed."""
         cleaned = [offset_of(name) for name in self._names if name.endswith(CLEANED)]
         begun = [name for name in swaps if cleaned and offset_of(name) >= min(cleaned)]
         for name in begun:
             self._remove(name)
         if begun:
-            self._sync()  # before the `.cleaned` file that speaks against them goes
+            self._sync_directory()  # before the `.cleaned` file is deleted
         return [name for name in swaps if name not in begun]
 
-    def _complete(self, swaps: list[str]) -> None:
-        log.warning("completing a compaction", extra={"path": self._path, "files": len(swaps)})
+    def _complete_swaps(self, swaps: list[str]) -> None:
+        log.warning(
+            "completing an interrupted compaction", extra={"path": self._path, "files": len(swaps)}
+        )
         logs = [name for name in swaps if name.endswith(LOG + SWAP)]
         if logs:
             first = min(offset_of(name) for name in logs)
             end = max(self._end_of(name) for name in logs)
             for name in [*self._names]:
-                if name.endswith(_OF_SEGMENT) and first <= offset_of(name) < end:
+                if name.endswith(_SEGMENT_SUFFIXES) and first <= offset_of(name) < end:
                     self._remove(name)
-            self._sync()
-            self._rename(logs)
-        self._rename([name for name in swaps if name not in logs])
+            self._sync_directory()
+            self._rename_swaps(logs)
+        self._rename_swaps([name for name in swaps if name not in logs])
 
     def _end_of(self, name: str) -> int:
         """The offset after the last one in a `.log.swap` file."""
@@ -82,20 +84,20 @@ class _Tidying:
         finally:
             segment.close()
 
-    def _rename(self, swaps: list[str]) -> None:
+    def _rename_swaps(self, swaps: list[str]) -> None:
         for name in swaps:
             target = name.removesuffix(SWAP)
             self._fs.rename(f"{self._path}/{name}", f"{self._path}/{target}")
             self._names.discard(name)
             self._names.add(target)
         if swaps:
-            self._sync()
+            self._sync_directory()
 
     def _remove(self, name: str) -> None:
         remove_if_there(self._fs, f"{self._path}/{name}")
         self._names.discard(name)
 
-    def _sync(self) -> None:
+    def _sync_directory(self) -> None:
         self._fs.fsync_dir(self._path)
 
 

@@ -1,16 +1,16 @@
-"""What a cleaner is asked to do, and what it answers. Plain values: they cross a process border."""
+"""A cleaner's job and its answers, as plain values that are sent between processes."""
 
 import json
 from typing import NamedTuple
 
 from headrace.storage.segment.aborted_txn import AbortedTxn
 
-# What a key costs in memory: its bytes, its offset, and a dict's entry while the dict grows.
+# The memory for one key: its bytes, its offset, and a dict entry while the dict grows.
 BYTES_PER_KEY = 200
 
 
 class SourceSegment(NamedTuple):
-    """A closed segment, as it was when the job was made."""
+    """A closed segment, at the time at which the job was created."""
 
     base_offset: int
     size: int
@@ -19,7 +19,7 @@ class SourceSegment(NamedTuple):
 
 
 class LastOfProducer(NamedTuple):
-    """Where a live producer's last data is (-1: there is only a marker), and its epoch."""
+    """A producer's epoch and the offset of its last data (-1 if it has only a marker)."""
 
     producer_id: int
     last_offset: int
@@ -59,9 +59,9 @@ class CleaningJob(NamedTuple):
 
 
 class CleanedGroup(NamedTuple):
-    """`.cleaned` files that are on disk and may take the place of the segments in `sources`.
+    """`.cleaned` files on disk that may replace the segments in `sources`.
 
-    `unchanged`: there was nothing to remove, and there are no files.
+    `unchanged`: no record was removed, and there are no files.
     """
 
     sources: tuple[int, ...]  # base offsets
@@ -81,11 +81,11 @@ class CleanedLog(NamedTuple):
 
 
 class CleaningFailed(NamedTuple):
-    """The end of a job that could not be done; `passing` if it may succeed another time."""
+    """The end of a job that failed; `passing` if a later attempt may succeed."""
 
     reason: str
     passing: bool
-    damaged_at: int = -1  # the offset at which a segment does not hold, if that is why
+    damaged_at: int = -1  # the first damaged offset, if damage is the reason
 
 
 Answer = CleanedGroup | CleanedLog | CleaningFailed

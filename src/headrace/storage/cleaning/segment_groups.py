@@ -1,7 +1,7 @@
-"""Which segments become one. Pure.
+"""Which segments are merged into one. Pure.
 
-Compaction leaves segments small; neighbours are written into one new segment as long as their sum
-fits into `segment.bytes`, their indexes into `segment.index.bytes` and their offsets into 31 bits.
+Compaction makes segments small. Neighbours are merged while their sizes fit into `segment.bytes`,
+their indexes into `segment.index.bytes` and their relative offsets into 31 bits.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ MAX_SEGMENTS = 64
 def group_segments(
     segments: Sequence[SourceSegment], end: int, *, segment_bytes: int, max_index_bytes: int
 ) -> list[list[SourceSegment]]:
-    """Neighbours that fit together, in order; `end` is the offset after the last segment."""
+    """Groups of neighbours, in order; `end` is the offset after the last segment."""
     groups: list[list[SourceSegment]] = []
     size = index_bytes = times_bytes = 0
     ends = [*(segment.base_offset for segment in segments[1:]), end]

@@ -1,6 +1,6 @@
-"""Reading the segments that are to be cleaned: every batch checked, memory bounded.
+"""Reading the segments that are to be cleaned: every batch is checked, and memory is bounded.
 
-A cleaner writes what it has read, and the old file goes: a damaged batch must not pass here.
+The cleaner's output replaces its input: a damaged batch must not pass here.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,19 +13,19 @@ from headrace.records.errors import RecordError
 from headrace.storage.files.filesystem import FileSystem, read_exactly
 
 Pace: TypeAlias = Callable[[int], None]
-"""Called with each number of bytes that was read or written; may wait."""
+"""Called with the number of bytes after each read or write; may wait."""
 
-# What one batch may decompress to: as much as the broker unpacks when it looks inside one.
+# What one batch may decompress to: the limit of the broker's validation.
 MAX_DECOMPRESSED_BYTES = 64 << 20
 _ATTRIBUTES_AT = 21
 
 
 class Uncleanable(Exception):
-    """The log cannot be rewritten without losing something: it is left as it is."""
+    """The log cannot be rewritten without loss: it is left as it is."""
 
 
 class DamagedSource(Uncleanable):
-    """A segment does not hold at `first_offset`."""
+    """A segment is damaged at `first_offset`."""
 
     first_offset = -1
 
@@ -40,9 +40,9 @@ def batches(
     read_bytes: int,
     pace: Pace,
 ) -> Iterator[tuple[bytes, int, BatchHeader]]:
-    """Each batch of the file's first `size` bytes: a buffer, where in it, and the header.
+    """Each batch in the file's first `size` bytes: a buffer, the position in it, and the header.
 
-    Offsets must not go below `next_offset`, nor reach `limit`.
+    Offsets must be in [next_offset, limit).
     """
     fd = fs.open(path)
     try:
@@ -55,11 +55,11 @@ def batches(
                 base_offset = header.base_offset
                 if not next_offset <= base_offset <= header.last_offset < limit:
                     reason = f"offset {base_offset} is not in [{next_offset}, {limit})"
-                    raise _damaged(path, position + at, reason)
+                    raise _damage_error(path, position + at, reason)
                 next_offset = header.next_offset
                 yield chunk, at, header
                 at += header.size
-            wanted = read_bytes if at else _needed(chunk, path, position, size)
+            wanted = read_bytes if at else _size_of_large_batch(chunk, path, position, size)
             position += at
     except DamagedSource as damaged:
         damaged.first_offset = next_offset
@@ -75,30 +75,32 @@ def _whole_batches(chunk: bytes, path: str, position: int) -> Iterator[tuple[int
         try:
             header = read_header(chunk, at)
         except RecordError as error:
-            raise _damaged(path, position + at, str(error)) from None
+            raise _damage_error(path, position + at, str(error)) from None
         after = at + header.batch_length + LOG_OVERHEAD
         if after > end:
             return
         if crc32c(view[at + _ATTRIBUTES_AT : after]) != header.crc:
-            raise _damaged(path, position + at, "the checksum does not hold")
+            raise _damage_error(path, position + at, "the checksum is wrong")
         yield at, header
         at = after
 
 
-def _needed(chunk: bytes, path: str, position: int, size: int) -> int:
+def _size_of_large_batch(chunk: bytes, path: str, position: int, size: int) -> int:
     """The size of the batch that did not fit into the buffer."""
     if len(chunk) < HEADER_SIZE:
-        raise _damaged(path, position, "the file ends inside a batch")
+        raise _damage_error(path, position, "the file ends inside a batch")
     needed = read_header(chunk).size
     if needed > size - position or needed <= len(chunk):
-        raise _damaged(path, position, f"{needed} bytes announced, {size - position} remain")
+        raise _damage_error(
+            path, position, f"the batch has {needed} bytes, but {size - position} remain"
+        )
     return needed
 
 
 def payload_of(
     chunk: bytes, at: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> tuple[bytes, int, int]:
-    """The buffer that holds the records, and where they begin and end in it."""
+    """The buffer that holds the records, and their start and end in it."""
     start, end = at + HEADER_SIZE, at + header.size
     if not header.attributes & CODEC_MASK:
         return chunk, start, end
@@ -110,5 +112,5 @@ def payload_of(
     return data, 0, len(data)
 
 
-def _damaged(path: str, position: int, reason: str) -> DamagedSource:
+def _damage_error(path: str, position: int, reason: str) -> DamagedSource:
     return DamagedSource(f"{path} is damaged at byte {position}: {reason}")

@@ -1,7 +1,7 @@
-"""A new segment takes the place of those it was made from, and a crash finds one or the other.
+"""Replacing segments by the one that was compacted from them, safely for a crash at any point.
 
-Kafka's names: `.cleaned` files are a beginning that may be dropped; once all of them are `.swap`,
-recovery completes what was begun. The order is the guarantee, and each line is on disk before
+The file names are Kafka's: `.cleaned` files are unfinished and may be deleted; once all of them are
+`.swap`, recovery completes the swap. The order is the guarantee, and each step is on disk before
 the next begins:
 
 1. `.cleaned` -> `.swap`
@@ -9,7 +9,7 @@ the next begins:
 3. `.log.swap` -> `.log`
 4. the indexes' `.swap` -> their names
 
-Threads: `step` belongs to the log's owner, `prepare` and `sync` may run elsewhere.
+Threads: `step` runs in the owner's thread, `prepare` and `sync` in any thread.
 """
 
 import threading
@@ -23,7 +23,7 @@ from headrace.storage.segment.segments import Segments
 
 
 class Swap:
-    """One swap, from its beginning to its end."""
+    """The swap of one group of segments."""
 
     __slots__ = (
         "_delay_ms",
@@ -68,7 +68,7 @@ class Swap:
         return self._step == len(_STEPS)
 
     def prepare(self) -> None:
-        """From here on, recovery completes the swap."""
+        """Renames `.cleaned` files to `.swap`: from here on, recovery completes the swap."""
         with self._lock:
             if self._prepared:
                 return
@@ -78,7 +78,7 @@ class Swap:
             self._prepared = True
 
     def step(self) -> bool:
-        """The next renames; False if there are none left."""
+        """Makes the next renames; returns False if none are left."""
         with self._lock:
             if self.is_done:
                 return False
@@ -87,45 +87,45 @@ class Swap:
             return True
 
     def sync(self) -> None:
-        """Makes the last step durable."""
+        """Syncs the last step."""
         self._segments.fs.fsync_dir(self._segments.path)
 
     def finish(self) -> None:
-        """All that is left to do, at once; blocks."""
+        """Completes the remaining steps. Blocks."""
         with self._lock:
             self.prepare()
             while self.step():
                 self.sync()
 
     def _files(self) -> list[OpenFile]:
-        """The log and the indexes that the new segment has."""
+        """The new segment's log and indexes."""
         files = self._new.open_files()
         return files if self._has_txns else files[:-1]
 
-    def _replace(self) -> None:
+    def _replace_segments(self) -> None:
         for file in self._files():
             file.path += SWAP
         for path in self._segments.replace(self._old, self._new):
             self._directory.trash.add_file(path, self._delay_ms)
 
-    def _name_log(self) -> None:
-        self._name(self._files()[:1])
+    def _rename_log(self) -> None:
+        self._remove_swap_suffix(self._files()[:1])
 
-    def _name_indexes(self) -> None:
-        self._name(self._files()[1:])
+    def _rename_indexes(self) -> None:
+        self._remove_swap_suffix(self._files()[1:])
 
-    def _name(self, files: Sequence[OpenFile]) -> None:
+    def _remove_swap_suffix(self, files: Sequence[OpenFile]) -> None:
         for file in files:
             path = file.path.removesuffix(SWAP)
             self._segments.fs.rename(file.path, path)
             file.path = path
 
 
-_STEPS = (Swap._replace, Swap._name_log, Swap._name_indexes)
+_STEPS = (Swap._replace_segments, Swap._rename_log, Swap._rename_indexes)
 
 
 def replaceable(segments: Segments, group: CleanedGroup) -> list[Segment] | None:
-    """The segments that the group was made from, if they are still there, side by side."""
+    """The segments that the group was compacted from, if they still exist and adjoin."""
     items = segments.items
     place = segments.slot_of(group.sources[0])
     found = items[place : place + len(group.sources)]

@@ -1,11 +1,11 @@
-"""The names of partitions' directories. Pure."""
+"""The names of partition directories. Pure."""
 
 from typing import NamedTuple
 
 DELETE_SUFFIX = "-delete"
 FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
-# Longest file name that common file systems take.
+# The longest file name in common file systems.
 MAX_NAME_BYTES = 255
 
 
@@ -15,7 +15,7 @@ class PartitionName(NamedTuple):
 
 
 def parse(name: str) -> PartitionName | None:
-    """The partition that a directory is named for; None if it is something else."""
+    """The partition of a directory name; None if it is not a partition's name."""
     if name.endswith((DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX)):
         return None
     topic, dash, partition = name.rpartition("-")
@@ -25,27 +25,27 @@ def parse(name: str) -> PartitionName | None:
 
 
 def deleted(name: str, unique: str) -> str:
-    """The name under which a partition waits for its removal."""
+    """The name of a partition that is to be deleted."""
     return _ending(name, f".{unique}{DELETE_SUFFIX}")
 
 
 def future(name: str, unique: str) -> str:
-    """The name under which a partition's copy in another directory grows.
+    """The name of a partition's copy in another directory.
 
-    A restart finds the partition by it, so the id is cut first: a partition has one copy at a time.
-    Where not even that makes room, for topics of more than 244 bytes, the copy is not found again.
+    A restart finds the partition by this name, so a long name loses a part of the id instead: a
+    partition has only one copy. For topics of more than 244 bytes the copy is not found again.
     """
     room = MAX_NAME_BYTES - len(f"{name}.{FUTURE_SUFFIX}")
     return _ending(name, f".{unique[: max(1, room)]}{FUTURE_SUFFIX}")
 
 
 def stray(name: str, unique: str) -> str:
-    """The name under which a partition that the cluster does not know is set aside."""
+    """The name of a stray log."""
     return _ending(name, f".{unique}{STRAY_SUFFIX}")
 
 
 def original_of(name: str) -> PartitionName | None:
-    """The partition of which a directory is a copy that was not finished."""
+    """The partition of an unfinished copy; None if the name is not a copy's."""
     if not name.endswith(FUTURE_SUFFIX):
         return None
     return parse(name.rpartition(".")[0])

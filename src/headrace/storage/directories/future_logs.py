@@ -1,12 +1,12 @@
-"""Copies that grow in another log directory, to take their originals' places there.
+"""Future logs: copies that grow in another log directory, to replace their originals.
 
-As in Apache Kafka, a copy is in `<topic>-<partition>.<id>-future`, and is there again after a
-restart, however the broker ended. It is a prefix of the original, or is cut back until it is one:
-by leader epochs, and after a crash by comparing what that may have taken from the original. Nothing
-in it is needed while the original is there: damage ends it, and the rest is copied again.
+As in Apache Kafka, a copy is in `<topic>-<partition>.<id>-future` and survives a restart. It is a
+prefix of the original, or is truncated to one: by leader epochs, and after a crash by comparing
+the records that the original may have lost. While the original exists, the copy is expendable: it
+is truncated at damage, and the rest is copied again.
 
-A copy without an original may be the last that is left of a partition. It is set aside, which gives
-it back to its partition if that asks for a log.
+A copy without an original may be all that is left of a partition. It becomes a stray log, which is
+restored if the partition needs a log.
 """
 
 import logging
@@ -27,7 +27,7 @@ from headrace.storage.state.partition_metadata import read_topic_id, write_topic
 
 log = logging.getLogger(__name__)
 
-PIECE_BYTES: Final = 1024 * 1024  # compared at a time
+PIECE_BYTES: Final = 1024 * 1024  # compared in one step
 
 Key = tuple[str, int]
 
@@ -58,28 +58,28 @@ class FutureLogs:
         held = self._logs.get((topic, partition))
         return None if held is None else held[1]
 
-    def _put(self, home: LogDirectoryLock, copy: Log) -> None:
+    def _add_copy(self, home: LogDirectoryLock, copy: Log) -> None:
         self._logs[copy.topic, copy.partition] = home, copy
         home.futures[copy.name] = copy
 
-    def _remove(self, copy: Log) -> LogDirectoryLock:
+    def _remove_copy(self, copy: Log) -> LogDirectoryLock:
         home, _ = self._logs.pop((copy.topic, copy.partition))
         del home.futures[copy.name]
         return home
 
     # --- after a start --------------------------------------------------------------------------
 
-    def take_in(
+    def find_copies(
         self,
         originals: Mapping[Key, Log],
         config_of: Callable[[str], LogConfig],
-        set_aside: StrayLogs,
+        stray_logs: StrayLogs,
         now_ms: int,
     ) -> None:
-        """Finds the copies of earlier lives; what is no use any more goes.
+        """Opens the copies that earlier runs left, and discards those that are of no use.
 
-        The originals have to be known. While a directory is offline, one that is missing may be
-        there: its copy is left alone.
+        Call this after the originals are known. While a directory is offline, a missing original
+        may be in it: its copy is left alone.
         """
         is_complete = all(home.is_online for home in self._homes)
         for home in self._homes:
@@ -90,17 +90,20 @@ class FutureLogs:
                     topic_id = read_topic_id(self._fs, f"{home.path}/{name}")
                     original = originals.get(partition)
                     if original is not None:
-                        self._take_in(home, name, topic_id, original, config_of(partition.topic))
+                        self._open_copy(home, name, topic_id, original, config_of(partition.topic))
                     elif topic_id is None or not is_complete:
                         home.strays.append(name)
-                        log.warning("a copy has no original", extra={"path": f"{home.path}/{name}"})
+                        log.warning(
+                            "ignoring a copy without its original",
+                            extra={"path": f"{home.path}/{name}"},
+                        )
                     else:
-                        set_aside.add(self._set_aside(home, name, topic_id, now_ms))
+                        stray_logs.add(self._make_stray(home, name, topic_id, now_ms))
                 except OSError as error:
                     home.directory.fault(error, f"opening {home.path}/{name}")
                     break
 
-    def _take_in(
+    def _open_copy(
         self,
         home: LogDirectoryLock,
         name: str,
@@ -110,10 +113,10 @@ class FutureLogs:
     ) -> None:
         is_of_topic = topic_id is not None and original.topic_id in (topic_id, bytes(16))
         if not is_of_topic or original.directory is home.directory:
-            self._discard(home, name, original.name)
+            self._discard_directory(home, name, original.name)
             return
         if (original.topic, original.partition) in self._logs:
-            self._discard(home, name, original.name)  # another directory has one as well
+            self._discard_directory(home, name, original.name)  # another directory has a copy, too
             return
         assert topic_id is not None
         clean = home.was_clean and original.name in home.recovery_points
@@ -132,21 +135,24 @@ class FutureLogs:
             ),
             directory_name=name,
         )
-        self._put(home, copy)
+        self._add_copy(home, copy)
         try:
             if not clean:
                 copy.load()
             if original.failure is None:
-                # Now, before the original is written to: what a loss of power took from it may
-                # come again with the same epoch and be something else.
+                # Before the original is written to: records that it lost in a power failure may be
+                # replaced by other records of the same epoch.
                 copy.truncate_to(_same_until(copy, original))
         except StorageError as error:
-            log.warning("a copy did not open", extra={"path": copy.path, "reason": str(error)})
+            log.warning(
+                "could not open a copy; it is copied again",
+                extra={"path": copy.path, "reason": str(error)},
+            )
 
-    def _set_aside(
+    def _make_stray(
         self, home: LogDirectoryLock, name: str, topic_id: bytes, now_ms: int
     ) -> StrayLog:
-        """What its checkpoints say is not believed: it is all read again when it is put back."""
+        """Its checkpoints are not used: recovery scans the whole log when it is restored."""
         partition = directory_names.original_of(name)
         assert partition is not None
         original = f"{partition.topic}-{partition.partition}"
@@ -157,13 +163,13 @@ class FutureLogs:
         self._fs.rename(f"{home.path}/{name}", f"{home.path}/{stray_name}")
         self._fs.fsync_dir(home.path)
         stray = StrayLog(home, stray_name, topic_id, note)
-        log.warning("set a copy aside that has no original", extra={"path": stray.path})
+        log.warning("copy without an original is now a stray log", extra={"path": stray.path})
         return stray
 
     # --- copying --------------------------------------------------------------------------------
 
     def begin(self, of: Log, home: LogDirectoryLock, topic_id: bytes) -> Log:
-        """An empty log in another directory; a restart finds it from here on."""
+        """Creates an empty copy in another directory, which survives a restart."""
         name = directory_names.future(of.name, self._new_id().hex())
         path = f"{home.path}/{name}"
         home.forget(of.name)
@@ -175,7 +181,7 @@ class FutureLogs:
             write_topic_id(self._fs, path, topic_id)
         except OSError as error:
             fault = home.directory.fault(error, f"copying {of.name}")
-            self._discard(home, name, of.name)
+            self._discard_directory(home, name, of.name)
             raise fault from error
         copy = Log(
             home.directory,
@@ -187,24 +193,24 @@ class FutureLogs:
             new=True,
             directory_name=name,
         )
-        self._put(home, copy)
+        self._add_copy(home, copy)
         return copy
 
     def drop(self, topic: str, partition: int) -> bool:
-        """The copy is not wanted any more; its files go with a later sweep. Whether there was one.
+        """Discards the copy; a later sweep removes its files. Returns whether there was one.
 
-        In a directory that has failed it stays, and goes on growing when that works again.
+        In a failed directory the copy stays, and grows again when the directory works.
         """
         copy = self.get(topic, partition)
         if copy is None:
             return False
-        home = self._remove(copy)
+        home = self._remove_copy(copy)
         copy.close(clean=False)
-        self._discard(home, copy.path.rpartition("/")[2], copy.name)
+        self._discard_directory(home, copy.path.rpartition("/")[2], copy.name)
         return True
 
-    def _discard(self, home: LogDirectoryLock, name: str, original: str) -> None:
-        """Under another name at once: else the next start would go on with it."""
+    def _discard_directory(self, home: LogDirectoryLock, name: str, original: str) -> None:
+        """Renames the directory at once, so that the next start does not take it for a copy."""
         if not home.is_online:
             return
         target = f"{home.path}/{directory_names.deleted(original, self._new_id().hex())}"
@@ -212,24 +218,27 @@ class FutureLogs:
             self._fs.rename(f"{home.path}/{name}", target)
         except OSError as error:
             fault = home.directory.fault(error, f"removing {name}")
-            log.error("a copy remains", extra={"path": f"{home.path}/{name}", "error": str(fault)})
+            log.error(
+                "could not discard a copy; the next start tries again",
+                extra={"path": f"{home.path}/{name}", "error": str(fault)},
+            )
             return
         self._trash.add_tree(target)
 
     # --- taking over ----------------------------------------------------------------------------
 
     def take_over(self, original: Log, source: LogDirectoryLock) -> tuple[LogDirectoryLock, Log]:
-        """The copy, which holds the same records, takes the original's name in its directory.
+        """Gives the complete copy the original's name in its own directory.
 
-        The order is the guarantee: the copy is whole on disk, then it is noted that it has the
-        partition if both do, then it takes the name. The original is there all the time: its
-        removal is the caller's, and so is the note's, after that. On an error the original goes on.
+        The order is the guarantee: first the copy is synced, then a note on disk says that the copy
+        is current, then it gets the name. The original stays: the caller removes it and then the
+        note. On an error the original remains in use.
         """
         home, copy = self._logs[original.topic, original.partition]
         name, end = original.name, copy.log_end_offset
         try:
             copy.delete_before(original.log_start_offset)
-            copy.take_epochs_of(original)
+            copy.local.epochs.copy_from(original.local.epochs)
             copy.close(clean=True)
             home.checkpoint()
             number = moved_logs.next_number(self._fs, self._homes, name)
@@ -242,13 +251,13 @@ class FutureLogs:
             self.drop(original.topic, original.partition)
             raise fault from error
         try:
-            self._take_name(home, copy)
+            self._rename_to_original(home, copy)
         except StorageError:
-            if not home.is_online:  # else the name was not taken
-                self._take_back(source, name, number + 1)
+            if not home.is_online:  # else it was not renamed
+                self._keep_original(source, name, number + 1)
             self.drop(original.topic, original.partition)
             raise
-        self._remove(copy)
+        self._remove_copy(copy)
         moved = Log(
             home.directory,
             original.topic,
@@ -261,7 +270,7 @@ class FutureLogs:
         )
         return home, moved
 
-    def _take_name(self, home: LogDirectoryLock, copy: Log) -> None:
+    def _rename_to_original(self, home: LogDirectoryLock, copy: Log) -> None:
         try:
             self._fs.rename(copy.path, f"{home.path}/{copy.name}")
         except OSError as error:
@@ -269,20 +278,20 @@ class FutureLogs:
         try:
             self._fs.fsync_dir(home.path)
         except OSError as error:
-            # Whatever the reason: nobody knows which of the names is on the disk.
+            # After any error it is unknown which of the names is on disk.
             raise home.directory.fail(f"moving {copy.name}: {error}") from error
 
-    def _take_back(self, source: LogDirectoryLock, name: str, number: int) -> None:
-        """The original goes on and grows: it must win, though the copy may have its name."""
+    def _keep_original(self, source: LogDirectoryLock, name: str, number: int) -> None:
+        """Notes on disk that the original is current, as the copy may have its name."""
         try:
             moved_logs.note(self._fs, source.path, name, number)
         except OSError as error:
-            # It must not take records that the copy would hide after a restart.
-            source.directory.fail(f"taking back a move of {name}: {error}")
+            # The original must not accept records that a restart would not find.
+            source.directory.fail(f"undoing the move of {name}: {error}")
 
 
 def _same_until(copy: Log, original: Log) -> int:
-    """Where the copy stops to be the same, of what a crash may have taken from the original."""
+    """The offset up to which both hold the same records, above the original's recovery point."""
     end = min(copy.log_end_offset, original.log_end_offset)
     offset = max(original.recovery_point, original.log_start_offset, copy.log_start_offset)
     try:
@@ -292,7 +301,7 @@ def _same_until(copy: Log, original: Log) -> int:
             for position, header in headers(ours, partial_tail=True):
                 after = position + header.size
                 if position and after > len(theirs):
-                    break  # their segment ends before ours: read on
+                    break  # the original's segment ends earlier: read on
                 if ours[position:after] != theirs[position:after]:
                     return offset
                 offset = header.next_offset
@@ -302,16 +311,16 @@ def _same_until(copy: Log, original: Log) -> int:
 
 
 def align(copy: Log, original: Log) -> None:
-    """Cuts the copy back to what both hold."""
+    """Truncates the copy to the records that both hold."""
     copy.load()
     copy.give_up_damaged()
     end = copy.shared_end(original)
     if end < copy.log_end_offset:
-        log.info("cut a copy back", extra={"path": copy.path, "log_end_offset": end})
+        log.info("truncated a copy", extra={"path": copy.path, "log_end_offset": end})
         copy.truncate_to(end)
 
 
 def first_kept(original: Log) -> int:
-    """Where a copy has to begin: a log may start inside a batch."""
+    """The offset at which a copy must begin: a log may start inside a batch."""
     start = original.log_start_offset
     return min(start, original.read(start, max_bytes=1).first_offset)

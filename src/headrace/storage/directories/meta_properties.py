@@ -1,4 +1,4 @@
-"""`meta.properties`: which cluster and node a log directory belongs to."""
+"""`meta.properties`: the cluster and the node of a log directory."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Ids as text, the way the file has them."""
+    """The ids, as text."""
 
     cluster_id: str
     node_id: int
@@ -19,7 +19,7 @@ class MetaProperties:
 
 
 def read_meta(fs: FileSystem, directory: str) -> MetaProperties | None:
-    """What the directory says of itself; None if it is new."""
+    """The properties of the directory; None if it is new."""
     try:
         text = read_file(fs, f"{directory}/{META_PROPERTIES}").decode()
     except FileNotFoundError:
@@ -32,12 +32,12 @@ def read_meta(fs: FileSystem, directory: str) -> MetaProperties | None:
         if found and not line.startswith(("#", "!")):
             fields[name.strip()] = value.strip().replace("\\=", "=").replace("\\:", ":")
     try:
-        # `broker.id` is how version 0 spells it.
+        # Version 0 calls it `broker.id`.
         node_id = int(fields.get("node.id") or fields["broker.id"])
         return MetaProperties(fields["cluster.id"], node_id, fields.get("directory.id", ""))
     except (KeyError, ValueError):
         raise InconsistentLogDir(
-            f"{directory}/{META_PROPERTIES} names no cluster.id and node.id"
+            f"{directory}/{META_PROPERTIES} lacks cluster.id or node.id"
         ) from None
 
 

@@ -1,8 +1,8 @@
-"""`metadata-version`: the last version of the cluster's metadata that a directory's broker knew.
+"""`metadata-version`: the last version of the cluster's metadata that the broker knew.
 
-Metadata is stored elsewhere, and may be restored from a backup there. What a broker has on disk was
-written under this version: an older one does not know all of it. Whoever has nothing newer writes
-the word `any` into the file.
+Metadata is stored elsewhere, and may be restored there from a backup. The logs in this directory
+belong to this version; an older one may not know all of them. An operator who has no newer backup
+writes the word `any` into the file.
 """
 
 from headrace.storage.files.filesystem import FileSystem, read_file, replace_file
@@ -14,7 +14,7 @@ ANY_WORD = "any"
 
 
 def read_metadata_version(fs: FileSystem, directory: str) -> int:
-    """The version; UNKNOWN if there is none, ANY if a person says that it does not matter."""
+    """The version; UNKNOWN if there is none, ANY if an operator has allowed any version."""
     try:
         text = read_file(fs, f"{directory}/{METADATA_VERSION}").decode().strip()
         return ANY if text == ANY_WORD else int(text)

@@ -1,19 +1,30 @@
-"""Logs that are set aside: the cluster does not know them, and perhaps it should.
+"""Stray logs: logs of partitions that the cluster's metadata does not place on this broker.
 
-As Apache Kafka does, the directory is renamed to `<topic>-<partition>.<id>-stray` and is not loaded
-any more. A note in it, `stray.metadata`, says since when, and what the checkpoints said of the log:
-so it can take its place again if its topic id becomes known, and go when its time is over. Strays
-without a note are Apache Kafka's or a person's: they are left alone.
+As in Apache Kafka, the directory is renamed to `<topic>-<partition>.<id>-stray` and is not loaded.
+The file `stray.metadata` in it holds the time of the rename and the log's checkpoints. With them
+the log is restored if its topic id becomes known, or deleted after the retention time. Stray
+directories without this file were made by Apache Kafka or by hand: they are left alone.
 """
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from headrace.storage.directories import directory_names
 from headrace.storage.directories.directory_names import STRAY_SUFFIX, PartitionName
 from headrace.storage.directories.log_directory_lock import LogDirectoryLock
-from headrace.storage.files.filesystem import FileSystem, read_file, replace_file
+from headrace.storage.errors import StorageError
+from headrace.storage.files.delayed_delete import DelayedDelete
+from headrace.storage.files.filesystem import FileSystem, read_file, remove_if_there, replace_file
+from headrace.storage.log.log import Log
+from headrace.storage.recovery.log_loader import Checkpointed
+from headrace.storage.state.log_config import LogConfig
 from headrace.storage.state.partition_metadata import read_topic_id
+
+log = logging.getLogger(__name__)
+
+NO_TOPIC_ID = bytes(16)
 
 STRAY_METADATA = "stray.metadata"
 VERSION = 0
@@ -22,7 +33,7 @@ FOREVER_MS = -1
 
 @dataclass(frozen=True, slots=True)
 class StrayNote:
-    """What is known of a log when it is set aside; the name, because a directory's may be cut."""
+    """The state of a log when it became stray; with its name, as a directory's may be cut off."""
 
     name: str
     set_aside_ms: int
@@ -33,7 +44,7 @@ class StrayNote:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StrayLog:
-    """One log that is set aside; without a topic id nothing can tell whose it is."""
+    """One stray log; without a topic id its topic is unknown."""
 
     home: LogDirectoryLock
     directory_name: str
@@ -51,16 +62,19 @@ class StrayLog:
         return found
 
     def due_ms(self, retention_ms: int) -> int | None:
-        """When it may be removed; None for never."""
+        """The time at which it may be deleted; None for never."""
         return None if retention_ms == FOREVER_MS else self.note.set_aside_ms + retention_ms
 
 
 class StrayLogs:
-    """The logs of one broker that are set aside."""
+    """The stray logs of one broker."""
 
-    __slots__ = ("_logs",)
+    __slots__ = ("_fs", "_logs", "_new_id", "_trash")
 
-    def __init__(self) -> None:
+    def __init__(self, fs: FileSystem, trash: DelayedDelete, new_id: Callable[[], bytes]) -> None:
+        self._fs = fs
+        self._trash = trash
+        self._new_id = new_id
         self._logs: list[StrayLog] = []
 
     def __len__(self) -> int:
@@ -72,11 +86,8 @@ class StrayLogs:
     def add(self, stray: StrayLog) -> None:
         self._logs.append(stray)
 
-    def remove(self, stray: StrayLog) -> None:
-        self._logs.remove(stray)
-
     def find(self, topic: str, partition: int, topic_id: bytes) -> StrayLog | None:
-        """The one that belongs to this partition of this very topic; the last one set aside."""
+        """The latest stray log of this partition of the topic with this id."""
         wanted = PartitionName(topic, partition)
         found = [
             each
@@ -85,14 +96,86 @@ class StrayLogs:
         ]
         return max(found, key=lambda each: each.note.set_aside_ms, default=None)
 
-    def take_in(self, fs: FileSystem, home: LogDirectoryLock) -> None:
-        """Finds what was set aside in this directory earlier."""
+    def find_in(self, home: LogDirectoryLock) -> None:
+        """Adds the stray logs that are in this directory at start."""
         for name in list(home.strays):
             path = f"{home.path}/{name}"
-            note = read_note(fs, path) if name.endswith(STRAY_SUFFIX) else None
+            note = read_note(self._fs, path) if name.endswith(STRAY_SUFFIX) else None
             if note is not None:
                 home.strays.remove(name)
-                self.add(StrayLog(home, name, read_topic_id(fs, path), note))
+                self.add(StrayLog(home, name, read_topic_id(self._fs, path), note))
+
+    def make_stray(self, unknown: Log, home: LogDirectoryLock, now_ms: int) -> StrayLog:
+        """Closes the log and renames its directory."""
+        with suppress(StorageError):  # a damaged log is kept as it is
+            unknown.close(clean=True)
+        note = StrayNote(
+            unknown.name,
+            now_ms,
+            unknown.recovery_point,
+            unknown.log_start_offset,
+            home.high_watermarks.get(unknown.name, unknown.log_start_offset),
+        )
+        name = directory_names.stray(unknown.name, self._new_id().hex())
+        try:
+            write_note(self._fs, unknown.path, note)
+            self._fs.rename(unknown.path, f"{home.path}/{name}")
+            self._fs.fsync_dir(home.path)
+        except OSError as error:
+            raise home.directory.fault(error, f"making {unknown.name} a stray log") from error
+        topic_id = None if unknown.topic_id == NO_TOPIC_ID else unknown.topic_id
+        stray = StrayLog(home, name, topic_id, note)
+        self.add(stray)
+        return stray
+
+    def restore(self, stray: StrayLog, config: LogConfig) -> Log:
+        """Renames the directory back; the log is recovered when it is opened."""
+        home, note = stray.home, stray.note
+        home.forget(note.name)
+        path = f"{home.path}/{note.name}"
+        try:
+            self._fs.rename(stray.path, path)
+            self._fs.fsync_dir(home.path)
+            remove_if_there(self._fs, f"{path}/{STRAY_METADATA}")
+        except OSError as error:
+            raise home.directory.fault(error, f"restoring {note.name}") from error
+        self._logs.remove(stray)
+        home.high_watermarks[note.name] = note.high_watermark
+        topic, partition = stray.partition
+        return Log(
+            home.directory,
+            topic,
+            partition,
+            topic_id=stray.topic_id or NO_TOPIC_ID,
+            config=config,
+            checkpointed=Checkpointed(
+                clean=False,
+                recovery_point=note.recovery_point,
+                log_start_offset=note.log_start_offset,
+            ),
+        )
+
+    def expire(self, retention_ms: int, now_ms: int) -> int:
+        """Renames what is older than `retention_ms` for a later sweep; returns how many."""
+        expired = 0
+        for stray in self:
+            due_ms = stray.due_ms(retention_ms)
+            if due_ms is None or due_ms > now_ms or not stray.home.is_online:
+                continue
+            name = directory_names.deleted(stray.note.name, self._new_id().hex())
+            target = f"{stray.home.path}/{name}"
+            try:
+                self._fs.rename(stray.path, target)
+            except FileNotFoundError:
+                pass  # removed by hand
+            except OSError as error:
+                raise stray.home.directory.fault(error, f"deleting {stray.path}") from error
+            else:
+                self._trash.add_tree(target)
+                log.warning("deleted an expired stray log", extra={"path": stray.path})
+            self._logs.remove(stray)
+            expired += 1
+        return expired
 
 
 def write_note(fs: FileSystem, directory: str, note: StrayNote) -> None:
@@ -108,7 +191,7 @@ def write_note(fs: FileSystem, directory: str, note: StrayNote) -> None:
 
 
 def read_note(fs: FileSystem, directory: str) -> StrayNote | None:
-    """None if there is none, or none that can be read."""
+    """None if the file is missing or unreadable."""
     try:
         text = read_file(fs, f"{directory}/{STRAY_METADATA}").decode()
         fields = dict(line.split(": ", 1) for line in text.splitlines())
@@ -121,5 +204,5 @@ def read_note(fs: FileSystem, directory: str) -> StrayNote | None:
             int(fields["log_start_offset"]),
             int(fields["high_watermark"]),
         )
-    except (FileNotFoundError, KeyError, ValueError):  # the last one: also bytes that are no text
+    except (FileNotFoundError, KeyError, ValueError):  # ValueError: also invalid UTF-8
         return None

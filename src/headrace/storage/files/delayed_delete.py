@@ -1,8 +1,8 @@
-"""What is to be removed from the disk, later and elsewhere.
+"""Files and directories that are deleted later, in another thread.
 
-Removing large files takes time that an event loop does not have. The owner renames and adds; a
-sweep in any thread removes what is due. A name that a crash leaves behind is removed when its
-directory is opened.
+Deleting large files would block the event loop. The owner renames them and adds them here; a sweep
+in any thread deletes those that are due. Names that a crash leaves are deleted when their directory
+is opened.
 """
 
 import logging
@@ -15,9 +15,9 @@ log = logging.getLogger(__name__)
 
 
 class DelayedDelete:
-    """Paths and when they may go; safe between one adder and one sweeper.
+    """Paths and the times at which they are due. Safe for one adding and one sweeping thread.
 
-    By the steady clock: one that is set back must not keep for days what fills a disk.
+    Uses the monotonic clock: a wall clock that is set back must not delay deletion.
     """
 
     __slots__ = ("_fs", "_monotonic", "_waiting")
@@ -37,9 +37,10 @@ class DelayedDelete:
         self._waiting.append((self._monotonic() + delay_ms / 1000, path, True))
 
     def sweep(self) -> int:
-        """Removes what is due; returns how many paths. A failure is logged, not raised.
+        """Deletes what is due; returns how many paths. A failure is logged, not raised.
 
-        The new names are on disk first: what recovery finds missing was not retired otherwise.
+        The renames are synced first: after a crash, recovery must find either the file or its new
+        name.
         """
         removed, now_s = 0, self._monotonic()
         synced: set[str] = set()
@@ -61,5 +62,8 @@ class DelayedDelete:
             except FileNotFoundError:
                 removed += 1  # its directory is gone
             except OSError as error:
-                log.warning("could not remove", extra={"path": path, "reason": str(error)})
+                log.warning(
+                    "could not delete a file of a deleted log; the next start tries again",
+                    extra={"path": path, "reason": str(error)},
+                )
         return removed

@@ -1,12 +1,12 @@
-"""The one door to the disk.
+"""Access to files.
 
-Storage reaches files only through `FileSystem`, so that a twin in memory can lose what was not
-synced, tear the last write or fail the n-th call. The real one is the operating system, with no
-layer of its own on the hot path. Every failure is an `OSError` with its `errno`.
+Storage uses files only through `FileSystem`, so that a test double in memory can lose bytes that
+were not synced, tear the last write or fail the n-th call. The real one calls the operating system
+directly. Every failure is an `OSError` with its `errno`.
 """
 # ruff: noqa: PTH102, PTH105, PTH106, PTH108, PTH116
-# Plain string paths: a broker holds tens of thousands of them, and Path objects cost more than the
-# calls made with them.
+# Plain string paths: a broker has tens of thousands of them, and creating a Path object takes
+# longer than the system call that uses it.
 
 import ctypes
 import errno
@@ -20,11 +20,11 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
 TEMPORARY_SUFFIX = ".tmp"
-PIECE_BYTES = 64 * 1024  # written at once when others go first
+PIECE_BYTES = 64 * 1024  # the size of one write of `write_gently`
 
 
 class FileInfo(NamedTuple):
-    """What a directory entry points at."""
+    """The size and times of a file."""
 
     size: int
     modified_ms: int
@@ -39,7 +39,7 @@ class DirEntry(NamedTuple):
 
 
 class FileSystem(Protocol):
-    """What storage needs of an operating system; the semantics are POSIX's."""
+    """The file operations that storage needs, with POSIX semantics."""
 
     def open(self, path: str, *, create: bool = False) -> int:
         """A descriptor for reading and writing; without `create` the file must exist."""
@@ -52,7 +52,7 @@ class FileSystem(Protocol):
     def pread(self, fd: int, size: int, offset: int, /) -> bytes: ...
 
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> int:
-        """Writes at `offset`; returns how many bytes were taken, which may be fewer than given."""
+        """Writes at `offset`; returns the number of bytes written, perhaps fewer than given."""
         ...
 
     def truncate(self, fd: int, size: int) -> None: ...
@@ -74,7 +74,7 @@ class FileSystem(Protocol):
     def stat(self, path: str) -> FileInfo: ...
 
     def mkdir(self, path: str) -> None:
-        """Makes one directory; its parent must exist."""
+        """Creates one directory; its parent must exist."""
         ...
 
     def rename(self, source: str, target: str) -> None:
@@ -86,7 +86,7 @@ class FileSystem(Protocol):
     def rmdir(self, path: str) -> None: ...
 
     def lock(self, path: str) -> int:
-        """Takes the lock file for this process; raises `BlockingIOError` if another holds it."""
+        """Locks the file for this process; raises `BlockingIOError` if another process has it."""
         ...
 
 
@@ -156,8 +156,8 @@ class RealFileSystem:
         os.rmdir(path)
 
     def lock(self, path: str) -> int:
-        # Both kinds: POSIX record locks are what a JVM takes, but they do not keep out a second
-        # broker in this process; flock does.
+        # Both kinds: a JVM uses POSIX record locks, but these do not exclude a second broker in
+        # this process; flock does.
         fd = self.open(path, create=True)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -169,12 +169,12 @@ class RealFileSystem:
 
 
 def lacks_room(error: OSError) -> bool:
-    """Whether the disk is full, or the share of it that this process may use."""
+    """Whether the disk is full, or the quota of this process is used up."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_all(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
-    """Writes every byte of `data` at `offset`, however many calls it takes."""
+    """Writes every byte of `data` at `offset`, with as many calls as needed."""
     written = fs.pwrite(fd, data, offset)
     if written == len(data):
         return
@@ -184,10 +184,10 @@ def write_all(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
 
 
 def write_gently(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
-    """Writes every byte for nobody who waits: between pieces, others have this processor.
+    """Writes every byte in pieces, and yields the processor to other processes between them.
 
-    To copy a megabyte can take milliseconds, and a process that wakes up meanwhile may wait for its
-    end. Each piece may cost as long as others want to run.
+    A write of a megabyte can take milliseconds, for which a process that wakes up would wait. For
+    data that no client waits for: each piece may be delayed while other processes run.
     """
     view = memoryview(data)
     written = 0
@@ -198,7 +198,7 @@ def write_gently(fs: FileSystem, fd: int, data: Buffer, offset: int) -> None:
 
 
 def read_exactly(fs: FileSystem, fd: int, size: int, offset: int) -> bytes:
-    """`size` bytes at `offset`, or fewer only if the file ends before."""
+    """`size` bytes at `offset`; fewer only if the file ends before."""
     data = fs.pread(fd, size, offset)
     while len(data) < size:
         more = fs.pread(fd, size - len(data), offset + len(data))
@@ -218,7 +218,7 @@ def read_file(fs: FileSystem, path: str) -> bytes:
 
 
 def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool) -> None:
-    """Makes `data` the whole content of `path`; a crash may leave it torn or missing."""
+    """Replaces the content of `path`; a crash may leave it torn or missing."""
     fd = fs.open(path, create=True)
     try:
         fs.truncate(fd, 0)
@@ -230,7 +230,7 @@ def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool) -> None:
 
 
 def sync_file(fs: FileSystem, path: str) -> None:
-    """Syncs a file that is not open, if it is there."""
+    """Syncs a file that is not open, if it exists."""
     try:
         fd = fs.open(path)
     except FileNotFoundError:
@@ -242,22 +242,22 @@ def sync_file(fs: FileSystem, path: str) -> None:
 
 
 def replace_file(fs: FileSystem, path: str, data: bytes) -> None:
-    """Makes `data` the content of `path`: after a crash it is the old or the new, never a mix.
+    """Replaces the content of `path` atomically: after a crash it is the old or the new one.
 
-    The order is the guarantee: the bytes are on disk before the name points at them, and the name
-    is on disk before anyone is told.
+    The order is the guarantee: the bytes are synced before the rename, and the rename before this
+    function returns.
     """
     write_aside(fs, path, data)
     put_in_place(fs, path)
 
 
 def write_aside(fs: FileSystem, path: str, data: bytes) -> None:
-    """The first half of `replace_file`: if it fails, `path` is what it was."""
+    """The first half of `replace_file`: if it fails, `path` is unchanged."""
     write_file(fs, path + TEMPORARY_SUFFIX, data, sync=True)
 
 
 def put_in_place(fs: FileSystem, path: str) -> None:
-    """The second half: what was written aside becomes `path`."""
+    """The second half of `replace_file`: the temporary file becomes `path`."""
     fs.rename(path + TEMPORARY_SUFFIX, path)
     fs.fsync_dir(parent_of(path))
 
@@ -271,7 +271,7 @@ def exists(fs: FileSystem, path: str) -> bool:
 
 
 def remove_if_there(fs: FileSystem, path: str) -> bool:
-    """Whether there was something to remove."""
+    """Removes a file; returns whether it existed."""
     try:
         fs.remove(path)
     except FileNotFoundError:
@@ -280,7 +280,7 @@ def remove_if_there(fs: FileSystem, path: str) -> bool:
 
 
 def remove_tree(fs: FileSystem, path: str) -> None:
-    """Removes a directory and what is in it; a part that is already gone is no error."""
+    """Removes a directory and its content; missing parts are ignored."""
     try:
         entries = fs.list_dir(path)
     except FileNotFoundError:
@@ -297,7 +297,7 @@ def remove_tree(fs: FileSystem, path: str) -> None:
 
 
 def make_directories(fs: FileSystem, path: str) -> None:
-    """Makes `path` and the parents it lacks."""
+    """Creates `path` and its missing parents."""
     for missing in reversed(list(_missing(fs, path))):
         try:
             fs.mkdir(missing)

@@ -1,8 +1,8 @@
-"""One log directory: a disk that works or has failed as a whole.
+"""One log directory: it works or fails as a whole.
 
-A write or sync that the disk refuses for good takes the directory offline: the bytes it holds can
-no longer be known, so no log in it is read or acknowledged again until a restart. A full disk
-is different: it refuses new bytes, and keeps what it has.
+A write or sync that fails takes the directory offline: its content is unknown from then on, so no
+log in it is read or written until a restart. A full disk is different: it refuses new bytes and
+keeps the old ones.
 """
 
 import errno
@@ -16,7 +16,7 @@ from headrace.storage.files.open_files import OpenFiles
 
 log = logging.getLogger(__name__)
 
-# The process lacks something for the moment; the disk is not to blame.
+# The process lacks a resource for the moment; the disk works.
 _PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN})
 
 
@@ -24,9 +24,9 @@ class LogDir:
     """A directory of partitions, and what its logs share.
 
     `save_recovery_points` writes this directory's recovery points at once: a log calls it before
-    it drops records that were promised to be safe, so that their absence is no damage later.
-    `on_failure` hears when it goes offline, in whichever thread finds out. `damaged` names the logs
-    that are offline by themselves, `full` those whose last append found no room.
+    it removes records below its recovery point, so that recovery does not take their absence for
+    damage. `on_failure` is called in the thread that takes the directory offline. `damaged` names
+    the damaged logs, `full` the logs whose last append a full disk refused.
     """
 
     __slots__ = (
@@ -58,10 +58,10 @@ class LogDir:
         self.full: set[str] = set()
 
     def fault(self, error: OSError, doing: str) -> DiskError:
-        """The storage error for a disk's; takes the directory offline unless it will pass."""
+        """The storage error for `error`; takes the directory offline unless a retry may succeed."""
         reason = f"{doing} failed: {error.strerror or error}"
         if lacks_room(error):
-            return DiskFull(reason)
+            return DiskFull(reason, self.path)
         if error.errno in _PASSING:
             return DiskError(reason)
         return self.fail(reason)

@@ -1,12 +1,12 @@
-"""Few descriptors for many files.
+"""A bounded number of open files.
 
-Ten thousand partitions have tens of thousands of files; a process has fewer descriptors, and
-needs some for connections. `OpenFiles` keeps the recently used ones open and closes the others;
-an `OpenFile` opens itself again when it is used.
+Ten thousand partitions have tens of thousands of files. A process has fewer descriptors, and needs
+some for connections. `OpenFiles` keeps recently used files open and closes the others; an
+`OpenFile` is opened again when it is used.
 
-Threads: `acquire` and `release_all` belong to the owner's thread, which alone closes files to make
-room, so a descriptor it has just acquired stays valid while it uses it. Other threads take
-`pinned`, which keeps the file open until they are done with it.
+Threads: `acquire` and `release_all` belong to the owner's thread. Only that thread closes files to
+make room, so a descriptor that it has just acquired stays valid while it is used. Other threads use
+`pinned`, which keeps the file open meanwhile.
 """
 
 import resource
@@ -20,15 +20,15 @@ from headrace.storage.files.filesystem import FileSystem
 # Half of the process's descriptors are for log files, the rest for connections and everything else.
 FILE_SHARE = 0.5
 MIN_OPEN_FILES = 16
-# Past this many, keeping one more file open saves nothing measurable.
+# Above this, keeping more files open saves no measurable time.
 MAX_OPEN_FILES = 16_384
-# How many files are looked at to find one to close: enough to pass over the busy ones, and few
-# enough that opening stays cheap when all are busy.
+# How many files are examined to find one to close: enough to skip the busy ones, and few enough
+# that opening stays cheap when all are busy.
 MAX_LOOKS = 32
 
 
 def default_open_files() -> int:
-    """How many log files to keep open under this process's limit."""
+    """The number of log files to keep open, by this process's limit."""
     soft_limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft_limit == resource.RLIM_INFINITY:
         return MAX_OPEN_FILES
@@ -36,7 +36,7 @@ def default_open_files() -> int:
 
 
 class OpenFile:
-    """One file that is open when it needs to be."""
+    """One file that is opened when it is used."""
 
     __slots__ = ("_files", "_forgotten", "_pins", "dirty", "fd", "path", "used")
 
@@ -56,12 +56,12 @@ class OpenFile:
         return fd if fd >= 0 else self._files.open(self, create=create)
 
     def forget(self) -> None:
-        """Closes the file, now or when the last thread that pinned it lets go."""
+        """Closes the file, now or when the last thread unpins it."""
         self._files.forget(self)
 
     @contextmanager
     def pinned(self) -> Iterator[int]:
-        """The descriptor for a thread beside the owner's."""
+        """The descriptor for another thread than the owner's."""
         fd = self._files.pin(self)
         try:
             yield fd
@@ -78,8 +78,8 @@ class OpenFiles:
         self.fs = fs
         self.limit = limit
         self._lock = threading.Lock()
-        # In the order in which they are looked at. A plain dict finds its first key slowly once
-        # many have been removed.
+        # In the order in which they are examined. A plain dict finds its first key slowly after
+        # many removals.
         self._open: OrderedDict[OpenFile, None] = OrderedDict()
 
     def __len__(self) -> int:
@@ -125,10 +125,10 @@ class OpenFiles:
             self.fs.close(fd)
 
     def _make_room(self) -> bool:
-        """Closes one file that was not used since it was last looked at (second chance).
+        """Closes one file that was not used since it was last examined (second chance).
 
-        Files with unsynced bytes are kept as long as there are others: a write-back error is
-        reported most reliably to a descriptor that was open when the bytes were written.
+        Files with unsynced bytes are closed last: a write-back error is reported most reliably to a
+        descriptor that was open when the bytes were written.
         """
         spare: OpenFile | None = None
         for _ in range(min(2 * len(self._open), MAX_LOOKS)):

@@ -1,11 +1,11 @@
-"""How far a log is safe on disk.
+"""Up to which offset a log is safe on disk.
 
-`recovery_point` is the promise: every batch below it, its segment's name and, for the segments that
-end below it, their indexes were synced. Recovery may therefore cut above it and must not below.
+`recovery_point` is the promise: every batch below it, its segment's name and, for segments that
+end below it, the indexes are synced. Recovery may truncate the log above it, but not below.
 
-Threads: `flush` may run beside the owner's thread, which goes on appending and rolling; it covers
-everything appended before it was called. One flush runs at a time. The owner takes `lock` for what
-would pull the ground from under a flush (truncation).
+Threads: `flush` may run in another thread while the owner appends and rolls; it covers everything
+appended before the call. One flush runs at a time. The owner takes `lock` for truncation, which
+must not run during a flush.
 """
 
 import threading
@@ -28,7 +28,7 @@ from headrace.storage.state.partition_metadata import PARTITION_METADATA
 
 
 class Durability:
-    """What of one log is synced."""
+    """What is synced of one log."""
 
     __slots__ = (
         "_directory",
@@ -45,27 +45,27 @@ class Durability:
         self._new_directory = new_directory
         self._new_names = False
         self._point_lock = threading.Lock()
-        self.gone = False  # the log was closed, and its files may be anywhere
+        self.gone = False  # the log was closed, and its files may be renamed or deleted
         self.lock = threading.Lock()
         self.recovery_point = recovery_point
 
     def name_added(self) -> None:
-        """A file was made whose name must survive."""
+        """A file was created: its name must be synced with the next flush."""
         self._new_names = True
 
     def lower(self, offset: int) -> None:
-        """The log was cut: nothing past `offset` is there any more."""
+        """Lowers the recovery point to `offset`, because the log is truncated there."""
         with self._point_lock:
             self.recovery_point = min(self.recovery_point, offset)
 
     def roll(
         self, segments: Segments, closed: Segment | None, base_offset: int, *, strict: bool
     ) -> Segment:
-        """Begins a new segment at `base_offset`, where `closed` has ended.
+        """Begins a new segment at `base_offset`, the end of `closed`.
 
-        `strict` syncs the closed one first: a log that promises a flush before each answer must
+        `strict` syncs the closed segment first: a log that flushes before each acknowledgement must
         never hold a later batch without an earlier one. Otherwise its indexes are synced only if
-        the promise already covers its batches; a flush that is running leaves that to us.
+        the recovery point already covers its batches: a flush in progress does not sync them.
         """
         with self._point_lock:
             if closed is not None and (strict or self.recovery_point >= base_offset):
@@ -79,9 +79,9 @@ class Durability:
             return added
 
     def flush(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> None:
-        """Syncs what lies below `end_offset`; raises `LogDirFailed` if the disk would not.
+        """Syncs everything below `end_offset`; raises `LogDirFailed` if a sync fails.
 
-        A disk that has no room for the leader epochs raises `DiskFull`: nothing is in doubt, and
+        If the disk has no room for the leader epochs, it raises `DiskFull`: the log is intact, and
         the next flush tries again.
         """
         with self.lock:
@@ -92,11 +92,11 @@ class Durability:
             try:
                 self._flush(segments, epochs, end_offset)
             except FileNotFoundError as error:
-                if self.gone:  # deleted while it was flushed
+                if self.gone:  # deleted during the flush
                     raise LogClosed(f"{segments.path} was closed") from error
                 raise self._directory.fail(f"sync failed: {error}") from error
             except OSError as error:
-                # Whatever the reason: after a failed sync nobody knows what is on the disk.
+                # After a failed sync it is unknown which bytes are on disk.
                 raise self._directory.fail(f"sync failed: {error}") from error
 
     def _flush(self, segments: Segments, epochs: LeaderEpochs, end_offset: int) -> None:
@@ -111,7 +111,7 @@ class Durability:
         with self._point_lock:
             following = segments.following(items[-1]) if items else None
             if following is not None:
-                # Rolled while we synced: its indexes are not covered, so it must be scanned again.
+                # Rolled during the flush: its indexes are not synced, so recovery must scan it.
                 end_offset = min(end_offset, following.base_offset - 1)
             self.recovery_point = max(self.recovery_point, end_offset)
 
@@ -130,7 +130,7 @@ class Durability:
     def close(
         self, segments: Segments, epochs: LeaderEpochs, end_offset: int, *, synced: bool
     ) -> None:
-        """The last flush: with the active segment's indexes and the snapshot, unless `synced`."""
+        """The last flush; unless `synced`, with the active segment's indexes and the snapshot."""
         if synced and self._directory.failure is None:
             self.recovery_point = end_offset
             return
@@ -141,7 +141,7 @@ class Durability:
             segments.fs.fsync_dir(segments.path)
 
     def sync_names(self, segments: Segments) -> None:
-        """Makes the names of the log's files durable, and of its directory if that is new."""
+        """Syncs the names of the log's files, and the name of its directory if that is new."""
         fs = segments.fs
         if self._new_names:
             self._new_names = False
@@ -152,7 +152,7 @@ class Durability:
             self._new_directory = False
 
     def sync(self, fs: FileSystem, segment: Segment, *, with_indexes: bool) -> None:
-        """Clears each flag before syncing: a write that comes meanwhile sets it again."""
+        """Syncs a segment. Clears each flag first: a write during the sync sets it again."""
         if segment.removed:
             return
         if segment.dirty:
@@ -170,5 +170,5 @@ class Durability:
                 file.dirty = False
                 fs.fsync(fd)
         except FileNotFoundError:
-            if not segment.removed:  # retention may have taken it away meanwhile
+            if not segment.removed:  # retention may have deleted it meanwhile
                 raise

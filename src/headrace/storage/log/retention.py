@@ -1,4 +1,4 @@
-"""Which segments a log no longer has to keep. Decides only; the log removes them."""
+"""Which segments retention deletes. This module only decides; `truncation` deletes them."""
 
 from itertools import zip_longest
 
@@ -17,11 +17,11 @@ def to_delete(
     high_watermark: int,
     is_follower: bool,
 ) -> list[Segment]:
-    """The oldest segments, as many as can go; also the active one, if nothing in it is kept.
+    """The oldest segments that can be deleted; also the active one, if all its records can be.
 
-    A segment below the log's start goes under any policy; time and size count only with
-    cleanup.policy=delete, and only where the partition is led: by the leader's clock and sizes
-    the log's start moves, and followers have the same. Nothing at or past the high watermark goes.
+    Segments below the log's start are deleted under any policy. Time and size count only with
+    cleanup.policy=delete, and only at the leader: it moves the log's start, and followers copy
+    that. Records at or past the high watermark are never deleted.
     """
     items = segments.items
     by_policy = DELETE in config.cleanup_policy and not is_follower

@@ -1,4 +1,4 @@
-"""Finding records by time: the time index says where to begin, the records say which one it is."""
+"""Finding a record by its timestamp in one segment: by the time index, then by the records."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from headrace.storage.state.append_validation import MAX_DECOMPRESSED_BYTES
 
 
 class TimestampedOffset(NamedTuple):
-    """A record's time and place, and the leader epoch that wrote it."""
+    """A record's timestamp and offset, and the leader epoch that wrote it."""
 
     timestamp: int
     offset: int
@@ -19,8 +19,8 @@ class TimestampedOffset(NamedTuple):
 
 
 def start_in(segment: Segment, timestamp: int) -> int:
-    """An offset of the segment before which all records are older than `timestamp`."""
-    return segment.base_offset + _time_before(segment, timestamp)
+    """An offset in the segment; all records before it are older than `timestamp`."""
+    return segment.base_offset + _indexed_offset_before(segment, timestamp)
 
 
 def first_in(
@@ -28,19 +28,19 @@ def first_in(
 ) -> tuple[TimestampedOffset | None, int]:
     """The first record from `start` and `log_start` on whose timestamp is at least `timestamp`.
 
-    Also the position up to which the segment was looked at: the answer is as good as what stands
-    there, which nobody has checked yet.
+    Also the position up to which the segment was read. The batches up to there are not checked yet:
+    the result holds only if they are intact.
     """
     for position, header in segment.headers_from(segment.start_before(start)):
         if header.max_timestamp >= timestamp and header.last_offset >= log_start:
-            found = _in_batch(segment, position, header, timestamp, log_start)
+            found = _first_in_batch(segment, position, header, timestamp, log_start)
             if found is not None:
                 return found, position + header.size
     return None, segment.size
 
 
-def _time_before(segment: Segment, timestamp: int) -> int:
-    """The relative offset of the time index's entry at or before `timestamp`, if it is right."""
+def _indexed_offset_before(segment: Segment, timestamp: int) -> int:
+    """The relative offset of the time index's entry at or before `timestamp`, 0 if it is wrong."""
     try:
         floor = segment.times.floor(timestamp)
     except (CorruptIndex, FileNotFoundError):
@@ -50,7 +50,7 @@ def _time_before(segment: Segment, timestamp: int) -> int:
     return floor[1]
 
 
-def _in_batch(
+def _first_in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, log_start: int
 ) -> TimestampedOffset | None:
     batch = segment.read(position, header.size)
@@ -63,8 +63,8 @@ def _in_batch(
             if record.timestamp >= timestamp and offset >= log_start:
                 return TimestampedOffset(record.timestamp, offset, epoch)
     except RecordError:
-        # What a producer wrote is kept as it is, also if it cannot be read or unpacks to more
-        # than we unpack. Its first offset is then as near as we get, and never too late.
+        # The log stores batches that cannot be read or that decompress to more than the limit.
+        # The batch's first offset is never too late.
         first = max(header.base_offset, log_start)
         return TimestampedOffset(header.max_timestamp, first, epoch)
     return None

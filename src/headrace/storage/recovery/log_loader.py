@@ -1,14 +1,13 @@
 """Opening a log: from the files in a directory to a state that can be appended to.
 
-After a clean stop the files are taken at their word, with cheap checks. After any other stop, every
-segment that reaches past the recovery point is scanned: the first batch above it that does not
-hold ends the log there, and what follows is removed. A batch *below* it that does not hold was once
-promised to be safe: the log is not cut but refused (`LogCorrupt`), unless its owner has said that
-others have it. Segments below it that are gone are found by the list that a clean stop has left, or
-else by their neighbours.
+After a clean stop the files get cheap checks only. After any other stop, every segment that reaches
+past the recovery point is scanned: the log is truncated before the first damaged batch above it. A
+damaged batch *below* it was promised to be safe: the log is not truncated but refused
+(`LogCorrupt`), unless its owner knows that other replicas have the records. Missing segments below
+it are found by the list of segments that a clean stop writes, or else by their neighbours.
 
-Indexes, producers' state and leader epochs of what was scanned are rebuilt. Opening can be
-interrupted anywhere and started again.
+Indexes, producers' state and leader epochs are rebuilt for the scanned segments. Opening can be
+interrupted at any point and started again.
 """
 
 import logging
@@ -54,14 +53,14 @@ _INDEXES = (OFFSET_INDEX, TIME_INDEX, TXN_INDEX)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpointed:
-    """What is known of a log before its files are looked at."""
+    """What is known of a log before its files are read."""
 
     clean: bool
     recovery_point: int
     log_start_offset: int
-    manifest: str | None = None  # the line that a clean stop has left
-    may_have_gaps: bool = True  # compaction may have been there: segments need not adjoin
-    expendable: bool = False  # what was safe on this disk is so on others': damage ends the log
+    manifest: str | None = None  # the log's line in the list of segments
+    may_have_gaps: bool = True  # the log may be compacted: segments need not adjoin
+    expendable: bool = False  # other replicas have the records: truncate at damage
 
 
 @dataclass(slots=True)
@@ -73,7 +72,7 @@ class LoadedLog:
     epochs: LeaderEpochs
     log_start_offset: int
     log_end_offset: int
-    holes: list[Damage]  # segments that are gone, or shorter than they were
+    holes: list[Damage]  # segments that are missing or too short
 
 
 def load_log(
@@ -106,11 +105,11 @@ class _Loader:
         self._has_room = True
 
     def load(self) -> LoadedLog:
-        retired = self._retired()
-        self._list()
+        retired = self._retired_segments()
+        self._list_segments()
         segments = self._segments
         if self._manifest is not None:
-            self._compare(self._manifest)
+            self._compare_with_manifest(self._manifest)
         elif self._adjoins:
             self._find_gaps(retired)
         first_scanned = self._first_to_scan()
@@ -122,13 +121,13 @@ class _Loader:
                 if end != self._recovery_point:
                     first_scanned = self._slot_to_recover()
         if first_scanned is None and not segments.snapshots:
-            # A clean stop leaves a snapshot unless there were no producers.
+            # A clean stop writes a snapshot unless there are no producers.
             self._producers = ProducerStates()
         elif first_scanned is None:
             self._producers = rebuild_producers(segments, self._log_start, end)
         else:
-            end = self._recover(first_scanned)
-        end = self._settle(end)
+            end = self._recover_from(first_scanned)
+        end = self._finish_loading(end)
         starts = [hole.first_offset for hole in self._holes[:1]]
         starts += [segment.base_offset for segment in segments.items[:1]]
         start = max(self._log_start, min(starts, default=0))
@@ -136,10 +135,10 @@ class _Loader:
 
     # --- what is there --------------------------------------------------------------------------
 
-    def _list(self) -> None:
+    def _list_segments(self) -> None:
         names = tidy(self._segments.files, self._path)
         logs = sorted(name for name in names if name.endswith(LOG) and offset_of(name) >= 0)
-        self._segments.items = [self._segment(name[: -len(LOG)], names) for name in logs]
+        self._segments.items = [self._open_segment(name[: -len(LOG)], names) for name in logs]
         self._segments.snapshots = sorted(
             offset_of(name) for name in names if name.endswith(SNAPSHOT) and offset_of(name) >= 0
         )
@@ -148,7 +147,7 @@ class _Loader:
             if dot + suffix in _INDEXES and stem + LOG not in names:
                 remove_if_there(self._fs, f"{self._path}/{name}")
 
-    def _segment(self, stem: str, names: set[str]) -> Segment:
+    def _open_segment(self, stem: str, names: set[str]) -> Segment:
         def size_of(suffix: str) -> int:
             if stem + suffix not in names:
                 return 0
@@ -164,42 +163,42 @@ class _Loader:
             has_txns=stem + TXN_INDEX in names,
         )
 
-    def _compare(self, manifest: LogManifest) -> None:
-        """Finds closed segments that are gone or too short. The last one's end is checked later."""
+    def _compare_with_manifest(self, manifest: LogManifest) -> None:
+        """Finds closed segments that are missing or too short. The log's end is checked later."""
         items = self._segments.items
         if manifest.segments and not items and manifest.end > manifest.start:
             if not self._expendable:
                 raise LogCorrupt(
-                    f"{self._path} holds no segment, but offsets from {manifest.start} to "
-                    f"{manifest.end - 1} were safe on disk: restore the files, or remove the "
+                    f"{self._path} has no segment, but offsets from {manifest.start} to "
+                    f"{manifest.end - 1} were safe on disk: restore the files, or delete the "
                     "directory to give them up"
                 )
             return
         sizes = {segment.base_offset: segment.size for segment in items}
         for first, after, is_gone in lost_ranges(manifest, sizes):
             path = f"{self._path}/{file_name(first, LOG)}"
-            reason, position = "the file is gone", 0
+            reason, position = "the file is missing", 0
             if not is_gone:
                 segment = items[self._segments.slot_of(first)]
-                reason, position = "the file is shorter than it was", segment.size
+                reason, position = "the file is shorter than at the last clean stop", segment.size
                 first = walk(segment, after, position, after, self._epochs.span).next_offset
             if after > self._log_start:
                 first = max(first, self._log_start)
                 self._holes.append(Damage(path, position, first, after, reason))
 
-    def _retired(self) -> set[int]:
-        """Segments that retention was about to remove, by the names that it gives them."""
+    def _retired_segments(self) -> set[int]:
+        """Segments that retention has renamed but not deleted yet, by base offset."""
         if self._manifest is not None or not self._adjoins:
             return set()
         names = (entry.name for entry in self._fs.list_dir(self._path))
         return {offset_of(name) for name in names if name.endswith(LOG + DELETED)}
 
     def _find_gaps(self, retired: set[int]) -> None:
-        """Finds what is missing of closed segments where no list tells, by their neighbours.
+        """Finds missing parts of closed segments by their neighbours, if there is no list.
 
-        What was safe on disk and not compacted goes on where the segment before ends. Only
-        retention leaves a gap, if a loss of power undid some of its renames: then all before it is
-        retired as well.
+        A segment that was safe on disk and not compacted begins where the one before it ends. Only
+        retention leaves a gap, if a power failure undid some of its renames: then all segments
+        before the gap are expired, too.
         """
         for segment, following in pairwise(self._segments.items):
             after = following.base_offset
@@ -208,27 +207,27 @@ class _Loader:
             try:
                 end = segment.next_offset()
             except (LogCorrupt, CorruptIndex):
-                continue  # whoever reads it will find out more
+                continue  # a read of the segment reports it
             if end < after and any(end <= each < after for each in retired):
                 self._log_start = after
             elif end < after:
                 path, first = segment.file.path, max(end, self._log_start)
-                reason = "nothing follows up to the next segment"
+                reason = "the records up to the next segment are missing"
                 self._holes.append(Damage(path, segment.size, first, after, reason))
         self._holes = [each for each in self._holes if each.next_offset > self._log_start]
 
     def _first_to_scan(self) -> int | None:
-        """The place of the first segment whose files cannot be taken at their word."""
+        """The slot of the first segment that must be scanned; None if there is none."""
         items = self._segments.items
         try:
             path = f"{self._path}/{LEADER_EPOCHS}"
             entries = read_epochs(self._fs, path)
             if self._manifest is not None and crc_of_epochs(entries) != self._manifest.epochs_crc:
-                raise CorruptCheckpoint(f"{path} is not what it was")
+                raise CorruptCheckpoint(f"{path} differs from the last clean stop")
             promised = bool(items) and self._recovery_point > items[0].base_offset
             if not entries and promised and not self._clean:
-                # No flush covers records without it: a stop has been cut short while it wrote.
-                raise CorruptCheckpoint(f"{path} is empty or gone")
+                # A flush writes it before the recovery point moves: a stop was interrupted.
+                raise CorruptCheckpoint(f"{path} is empty or missing")
             self._epochs.entries = entries
         except CorruptCheckpoint as error:
             log.warning("rebuilding leader epochs", extra={"reason": str(error)})
@@ -242,9 +241,9 @@ class _Loader:
         txns = {each.base_offset: each.txns_crc for each in left}
         for place, segment in enumerate(items[:slot]):
             if segment.file.path in short:
-                continue  # its indexes point past its end, which readers expect
+                continue  # its indexes point past its end, which reads allow for
             known = txns.get(segment.base_offset)
-            if not self._is_sane(segment) or known not in (None, segment.txns.checksum):
+            if not self._has_sane_indexes(segment) or known not in (None, segment.txns.checksum):
                 log.warning("rebuilding indexes", extra={"segment": segment.path})
                 return place
         return None if slot == len(items) else slot
@@ -252,7 +251,7 @@ class _Loader:
     def _slot_to_recover(self) -> int:
         return self._segments.slot_of(self._recovery_point)
 
-    def _is_sane(self, segment: Segment) -> bool:
+    def _has_sane_indexes(self, segment: Segment) -> bool:
         sizes = []
         for suffix in (OFFSET_INDEX, TIME_INDEX):
             try:
@@ -267,8 +266,8 @@ class _Loader:
 
     # --- scanning -------------------------------------------------------------------------------
 
-    def _recover(self, first_scanned: int) -> int:
-        """Scans from that segment on; returns where the log ends."""
+    def _recover_from(self, first_scanned: int) -> int:
+        """Scans from that segment on; returns the log's end."""
         items = self._segments.items
         end = items[first_scanned].base_offset
         self._producers = rebuild_producers(self._segments, self._log_start, end)
@@ -277,17 +276,17 @@ class _Loader:
             segment = items[place]
             if segment.base_offset < end:
                 reason = f"segment begins at {segment.base_offset}, expected {end}"
-                self._cut(segment, items[place:], end, BadBatch(0, reason))
+                self._truncate(segment, items[place:], end, BadBatch(0, reason))
                 break
-            # Below the recovery point no later opening would scan it again: repair it for good.
+            # No later opening scans a segment below the recovery point: sync what is rebuilt.
             is_repair = place + 1 < len(items) and (
                 items[place + 1].base_offset <= self._recovery_point
             )
             if is_repair:
                 self._begin_repair(segment)
-            end, bad = self._scan(segment, self._limit(place))
+            end, bad = self._scan_segment(segment, self._segment_limit(place))
             if bad is not None:
-                self._cut(segment, items[place + 1 :], end, bad)
+                self._truncate(segment, items[place + 1 :], end, bad)
                 segment.truncate(bad.position, end)
                 break
             if is_repair:
@@ -297,25 +296,25 @@ class _Loader:
         return end
 
     def _begin_repair(self, segment: Segment) -> None:
-        """Takes away the offset index, durably: an interrupted repair is then begun again."""
+        """Removes the offset index durably: an interrupted repair then starts again."""
         segment.index.file.forget()
         remove_if_there(self._fs, segment.path + OFFSET_INDEX)
         self._fs.fsync_dir(self._path)
 
     def _finish_repair(self, segment: Segment) -> None:
         segment.write_side_indexes()
-        self._sync(segment.times.file, segment.txns.file)
+        self._sync_files(segment.times.file, segment.txns.file)
         segment.index.write_behind()
-        self._sync(segment.index.file)
+        self._sync_files(segment.index.file)
 
-    def _sync(self, *files: OpenFile) -> None:
+    def _sync_files(self, *files: OpenFile) -> None:
         for file in files:
             if file.dirty:
                 self._fs.fsync(file.acquire())
                 file.dirty = False
         self._fs.fsync_dir(self._path)
 
-    def _limit(self, place: int) -> int:
+    def _segment_limit(self, place: int) -> int:
         """The first offset that cannot be in that segment."""
         items = self._segments.items
         limit = items[place].base_offset + MAX_RELATIVE_OFFSET + 1
@@ -323,20 +322,20 @@ class _Loader:
             limit = min(limit, items[place + 1].base_offset)
         return limit
 
-    def _scan(self, segment: Segment, limit: int) -> tuple[int, BadBatch | None]:
-        """Rebuilds what is derived from the segment's batches, as far as they hold."""
+    def _scan_segment(self, segment: Segment, limit: int) -> tuple[int, BadBatch | None]:
+        """Rebuilds indexes and state from the segment's batches, up to the first damaged one."""
         segment.clear_indexes()
         segment.dirty = True
         end = segment.base_offset
         try:
             for position, header, marker in scan(self._fs, segment, limit):
-                self._take_in(segment, position, header, marker)
+                self._record_batch(segment, position, header, marker)
                 end = header.next_offset
         except BadBatch as bad:
             return end, bad
         return end, None
 
-    def _take_in(
+    def _record_batch(
         self, segment: Segment, position: int, header: BatchHeader, marker: Marker | None
     ) -> None:
         base_offset = header.base_offset
@@ -346,7 +345,7 @@ class _Loader:
                 segment.txns.append(self._producers.aborted(completed))
         self._epochs.assign(header.partition_leader_epoch, base_offset)
         if self._has_room:
-            self._spill(segment)
+            self._spill_indexes(segment)
         segment.note(
             position,
             header.size,
@@ -355,10 +354,10 @@ class _Loader:
             self._config.index_interval_bytes,
         )
 
-    def _spill(self, segment: Segment) -> None:
-        """On a full disk the entries stay in memory: the log is read all the same.
+    def _spill_indexes(self, segment: Segment) -> None:
+        """On a full disk the entries stay in memory, and the log can be read.
 
-        To fail here would mean to scan it all again at each try to read.
+        An error would make every read scan the log again.
         """
         try:
             segment.spill()
@@ -367,29 +366,30 @@ class _Loader:
                 raise
             self._has_room = False
 
-    def _cut(self, segment: Segment, later: list[Segment], end: int, bad: BadBatch) -> None:
-        """The log ends at `end`; refuses if more than that was promised."""
+    def _truncate(self, segment: Segment, later: list[Segment], end: int, bad: BadBatch) -> None:
+        """Truncates the log to `end`; raises if later records were promised to be safe."""
         if end < self._recovery_point and not self._expendable:
             raise LogCorrupt(
                 f"{segment.file.path} is damaged at {bad}; offsets from {end} to "
-                f"{self._recovery_point - 1} were safe on disk, so the log is not cut but offline. "
-                "Restore the file, or remove the partition's directory to give them up"
+                f"{self._recovery_point - 1} were safe on disk, so the log is offline. "
+                "Restore the file, or delete the partition's directory to give up its records"
             )
         log.warning(
-            "cut the log where it does not hold",
+            "truncated a log before a damaged batch",
             extra={"segment": segment.file.path, "reason": str(bad), "log_end_offset": end},
         )
         if later:
             self._segments.remove(later)
             self._names_removed = True
 
-    def _settle(self, end: int) -> int:
-        """Brings everything else in line with where the log ends, durably where it must be."""
+    def _finish_loading(self, end: int) -> int:
+        """Removes state past the log's end, and syncs the removed names."""
         segments = self._segments
         if segments.items and end < self._recovery_point and not self._expendable:
             raise LogCorrupt(
                 f"{self._path} ends at offset {end}, but everything below "
-                f"{self._recovery_point} was safe on disk: the log is offline"
+                f"{self._recovery_point} was safe on disk: the log is offline. Restore the "
+                "files, or delete the directory to give up the records"
             )
         if end < self._log_start:
             segments.remove(list(segments.items))
@@ -402,6 +402,6 @@ class _Loader:
         self._epochs.truncate_from_end(end)
         self._epochs.truncate_from_start(self._log_start)
         if self._names_removed:
-            # A name that came back after the next crash would be taken for part of the log.
+            # A name that reappears after a crash would be taken for a part of the log.
             self._fs.fsync_dir(self._path)
         return end

@@ -1,7 +1,7 @@
-"""Producers' state from the disk: the last whole snapshot, and what was written after it.
+"""Recovery of the producers' state: the last intact snapshot, and the batches after it.
 
-Kafka's snapshots hold one batch for each producer. The batches before it are read back from the
-log, within a window, so that a retry is recognised after a restart as it was before.
+Kafka's snapshots hold one batch for each producer. Earlier batches are read from the log, within a
+window, so that a retry is recognised after a restart, too.
 """
 
 import logging
@@ -18,7 +18,7 @@ from headrace.storage.state.producers import BatchTrace, Marker, ProducerStates
 
 log = logging.getLogger(__name__)
 
-# How far back from a snapshot the log is read for the batches that the snapshot does not hold.
+# How far before a snapshot the log is read for batches that the snapshot does not hold.
 DUPLICATE_WINDOW_BYTES = 512 << 10
 
 
@@ -36,7 +36,7 @@ def rebuild_producers(segments: Segments, log_start: int, up_to: int) -> Produce
 def _load_snapshot(
     segments: Segments, producers: ProducerStates, log_start: int, up_to: int
 ) -> int:
-    """Loads the last whole snapshot; returns the offset from which to replay."""
+    """Loads the last intact snapshot; returns the offset from which to replay."""
     for offset in reversed(segments.snapshots):
         if offset > up_to:
             continue
@@ -44,7 +44,7 @@ def _load_snapshot(
             entries = decode(read_file(segments.fs, segments.snapshot_path(offset)))
         except (CorruptSnapshot, FileNotFoundError) as error:
             log.warning(
-                "skipped a producer snapshot",
+                "ignoring a damaged producer snapshot",
                 extra={"path": segments.snapshot_path(offset), "reason": str(error)},
             )
             continue
@@ -77,12 +77,12 @@ def _marker(segment: Segment, position: int, header: BatchHeader) -> Marker | No
 
 
 def _remember_duplicates(segments: Segments, producers: ProducerStates, offset: int) -> None:
-    """Finds the batches before a snapshot that its producers may still repeat."""
+    """Finds batches before a snapshot that its producers may send again."""
     if not producers.by_id:
         return
     earlier: dict[int, list[BatchTrace]] = {}
     try:
-        for segment, position in _window(segments, offset):
+        for segment, position in _segments_in_window(segments, offset):
             for _, header in segment.headers_from(position):
                 if header.base_offset >= offset:
                     break
@@ -90,15 +90,18 @@ def _remember_duplicates(segments: Segments, producers: ProducerStates, offset: 
                 if entry is not None and entry.epoch == header.producer_epoch:
                     earlier.setdefault(header.producer_id, []).append(BatchTrace.of(header))
     except LogCorrupt as error:
-        # The snapshot holds each producer's last batch, which is all that Kafka remembers.
-        log.warning("earlier batches are not remembered", extra={"reason": str(error)})
+        # The snapshot holds each producer's last batch; Kafka remembers no more than that.
+        log.warning(
+            "could not read earlier batches of producers; older retries are not recognised",
+            extra={"reason": str(error)},
+        )
         return
     for producer_id, traces in earlier.items():
         producers.by_id[producer_id].prepend(traces)
 
 
-def _window(segments: Segments, offset: int) -> list[tuple[Segment, int]]:
-    """The segments that hold the window before `offset`, and where in each to begin."""
+def _segments_in_window(segments: Segments, offset: int) -> list[tuple[Segment, int]]:
+    """The segments in the window before `offset`, and the start position in each."""
     window: list[tuple[Segment, int]] = []
     wanted = DUPLICATE_WINDOW_BYTES
     for segment in reversed(segments.items):

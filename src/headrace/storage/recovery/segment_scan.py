@@ -1,8 +1,7 @@
-"""Reading a segment as if nothing in it could be trusted.
+"""Scanning a segment without trust in its bytes.
 
-Every length, offset and checksum is checked before it is used; the first batch that does not hold
-ends the scan with `BadBatch`, which says where. Memory stays bounded whatever a damaged header
-claims.
+Every length, offset and checksum is checked before it is used; the first damaged batch ends the
+scan with `BadBatch` and its position. Memory stays bounded, whatever a damaged header claims.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ _crc32c_from = cast("Callable[[Buffer, int], int]", crc32c)
 
 
 class Scanned(NamedTuple):
-    """A batch that holds, and what it says if it ends a transaction."""
+    """An intact batch, and its marker if it ends a transaction."""
 
     position: int
     header: BatchHeader
@@ -36,7 +35,7 @@ class Scanned(NamedTuple):
 
 
 def scan(fs: FileSystem, segment: Segment, limit: int) -> Iterator[Scanned]:
-    """Every batch of the segment, whose offsets all lie below `limit`."""
+    """Every batch of the segment; all offsets must be below `limit`."""
     next_offset = segment.base_offset
     fd = segment.file.acquire()
     position, size = 0, segment.size
@@ -44,7 +43,7 @@ def scan(fs: FileSystem, segment: Segment, limit: int) -> Iterator[Scanned]:
     while position < size:
         if start + len(chunk) - position < HEADER_SIZE:
             start, chunk = position, read_exactly(fs, fd, SCAN_BYTES, position)
-        header = _header(chunk, position - start, position, size)
+        header = _read_checked_header(chunk, position - start, position, size)
         if not next_offset <= header.base_offset <= header.last_offset < limit:
             raise BadBatch(
                 position, f"offset {header.base_offset} is not in [{next_offset}, {limit})"
@@ -58,16 +57,16 @@ def scan(fs: FileSystem, segment: Segment, limit: int) -> Iterator[Scanned]:
         else:
             computed = _crc_of_large(fs, fd, position, batch_size)
         if computed != header.crc:
-            raise BadBatch(position, "the checksum does not hold")
+            raise BadBatch(position, "the checksum is wrong")
         marker = None
         if header.is_control:
-            marker = _marker(chunk[at : at + batch_size], position)
+            marker = _read_checked_marker(chunk[at : at + batch_size], position)
         yield Scanned(position, header, marker)
         next_offset = header.next_offset
         position += batch_size
 
 
-def _header(chunk: bytes, at: int, position: int, size: int) -> BatchHeader:
+def _read_checked_header(chunk: bytes, at: int, position: int, size: int) -> BatchHeader:
     try:
         header = read_header(chunk, at)
     except RecordError as error:
@@ -89,7 +88,7 @@ def _crc_of_large(fs: FileSystem, fd: int, position: int, size: int) -> int:
     return crc
 
 
-def _marker(batch: bytes, position: int) -> Marker | None:
+def _read_checked_marker(batch: bytes, position: int) -> Marker | None:
     try:
         return read_marker(batch)
     except RecordError as error:
@@ -97,7 +96,7 @@ def _marker(batch: bytes, position: int) -> Marker | None:
 
 
 def read_marker(batch: Buffer) -> Marker | None:
-    """What a control batch says about a transaction; None if it is about something else."""
+    """The transaction marker in a control batch; None for another type of control record."""
     for record in iter_records(batch, max_bytes=MAX_CONTROL_BYTES):
         control = read_control(record)
         if control.type in (ControlType.ABORT, ControlType.COMMIT):

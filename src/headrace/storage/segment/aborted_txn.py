@@ -1,10 +1,10 @@
-"""A transaction whose records read_committed readers skip."""
+"""An aborted transaction: read_committed readers skip its records."""
 
 from typing import NamedTuple
 
 
 class AbortedTxn(NamedTuple):
-    """One aborted transaction, and where the log was stable once it ended."""
+    """One aborted transaction, and the last stable offset when it ended."""
 
     producer_id: int
     first_offset: int

@@ -1,8 +1,8 @@
-"""Do these bytes of a segment hold? Pure.
+"""Checks whether the batches of a segment are intact. Pure.
 
-The checksum covers a batch from its attributes on. What stands before (base offset, length, leader
-epoch) is told by its neighbours: offsets ascend, a wrong length makes a wrong checksum, and the
-log's leader epochs say who wrote an offset.
+The checksum covers a batch from its attributes on. The fields before (base offset, length, leader
+epoch) are checked by their context: offsets ascend, a wrong length makes a wrong checksum, and the
+log's leader epochs say which epoch wrote an offset.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ EpochSpan = Callable[[int], tuple[int, int]]
 
 
 class BadBatch(Exception):
-    """What stands at `position` is not the next batch of the log."""
+    """The bytes at `position` are not the next batch of the log."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"byte {position}: {reason}")
@@ -32,7 +32,7 @@ class BadBatch(Exception):
 
 
 class Bounds(NamedTuple):
-    """Between which offsets a run of batches lies."""
+    """The range of offsets that the checked batches must be in."""
 
     first: int
     limit: int
@@ -41,10 +41,10 @@ class Bounds(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """How far a run of batches holds."""
+    """The intact part of the checked bytes."""
 
-    size: int  # bytes that hold
-    whole: int  # of these, the bytes of whole batches that were looked at
+    size: int  # intact bytes
+    whole: int  # of these, the bytes of whole batches that were checked
     batches: int
     next: int  # the offset after the last of them
     bad: BadBatch | None = None
@@ -53,16 +53,16 @@ class Checked(NamedTuple):
 def check_batches(data: bytes, position: int, bounds: Bounds, *, most: int, until: int) -> Checked:
     """Checks the batches that begin in the first `until` bytes of `data`, `most` of them at most.
 
-    `data` was read at `position` and may end inside a batch: such a part counts as held, because
-    nobody takes it for a batch.
+    `data` was read at `position` and may end inside a batch: that part counts as intact, because
+    readers ignore it.
     """
     unpack, view, end = _FIELDS.unpack_from, memoryview(data), len(data)
     until = min(until, end - HEADER_SIZE + 1)
     next_offset, limit = bounds.first, bounds.limit
     at = count = epoch_end = 0
     epoch = _NOT_SEEN
-    # The batch before, if nothing says that it continues its predecessor: its own offset may be
-    # wrong then, and only what follows tells.
+    # The previous batch, if it does not continue the one before it: its offset may be wrong, which
+    # only the next batch shows.
     doubtful: tuple[int, int] | None = None
     while at < until and count < most:
         base_offset, length, batch_epoch, magic, crc, delta = unpack(data, at)
@@ -77,12 +77,12 @@ def check_batches(data: bytes, position: int, bounds: Bounds, *, most: int, unti
         elif after > end:
             break
         elif crc32c(view[at + _ATTRIBUTES_AT : after]) != crc:
-            reason = "the checksum does not hold"
+            reason = "the checksum is wrong"
         elif batch_epoch != epoch or base_offset >= epoch_end:
             wrote, epoch_end = bounds.epoch_span(base_offset)
             epoch = batch_epoch
             if batch_epoch != wrote and NO_LEADER_EPOCH not in (wrote, batch_epoch):
-                reason = f"it is of leader epoch {batch_epoch}, but {wrote} wrote {base_offset}"
+                reason = f"its leader epoch is {batch_epoch}, but epoch {wrote} wrote {base_offset}"
         if reason:
             return Checked(at, at, count, next_offset, BadBatch(position + at, reason))
         doubtful = (at, next_offset) if base_offset > next_offset or not count else None

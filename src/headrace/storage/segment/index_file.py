@@ -1,10 +1,10 @@
-"""A file of sorted pairs: the shape that the offset index and the time index share.
+"""A file of sorted pairs: the common form of the offset index and the time index.
 
-Pairs are appended to arrays in memory, which touches no file, and written behind, in blocks: a full
-disk can refuse a block but never come between a batch and its index. Searching looks in the arrays
-first, then bisects the file, so neither memory nor the cost of opening grows with the index. The
-file may lag behind the log: recovery rebuilds it, and `write_behind` completes it when its segment
-is rolled or closed.
+Pairs are appended to arrays in memory and written to the file later, in blocks: a full disk can
+refuse a block, but an append never fails because of its index. A search reads the arrays first,
+then bisects the file, so neither memory nor the time to open grows with the index. The file may lag
+behind the log: recovery rebuilds it, and `write_behind` completes it when its segment is rolled or
+closed.
 """
 
 from array import array
@@ -15,8 +15,8 @@ from headrace.storage.errors import CorruptIndex
 from headrace.storage.files.filesystem import read_exactly, remove_if_there, write_all
 from headrace.storage.files.open_files import OpenFile, OpenFiles
 
-# Entries kept in memory; past it, the older half goes to the file. At one entry for each 4 KiB of
-# log this spans the newest 4 MiB, where nearly all reads are.
+# Entries in memory; above this, the older half is written to the file. With one entry for each
+# 4 KiB of log this covers the newest 4 MiB, where nearly all reads are.
 MAX_ENTRIES_IN_MEMORY = 1024
 
 
@@ -50,7 +50,7 @@ class IndexFile:
         self._last_key = key
 
     def spill(self) -> None:
-        """Writes the older half of what is in memory, if that has grown too large."""
+        """Writes the older half of the entries in memory, if there are too many."""
         if len(self._keys) > MAX_ENTRIES_IN_MEMORY:
             self._write(MAX_ENTRIES_IN_MEMORY // 2)
 
@@ -83,15 +83,15 @@ class IndexFile:
         return self._read(count - 1) if count else None
 
     def truncate_values(self, value: int) -> None:
-        """Drops every entry whose value is at least `value`."""
+        """Removes every entry whose value is at least `value`."""
         self._truncate(bisect_left(range(len(self)), value, key=lambda n: self.entry(n)[1]))
 
     def truncate_keys(self, key: int) -> None:
-        """Drops every entry whose key is at least `key`."""
+        """Removes every entry whose key is at least `key`."""
         self._truncate(bisect_left(range(len(self)), key, key=lambda n: self.entry(n)[0]))
 
     def clear(self) -> None:
-        """Starts over: what is on disk is dropped too, with the name of the file."""
+        """Removes all entries, and the file."""
         del self._keys[:]
         del self._values[:]
         self._on_disk = 0
@@ -100,7 +100,7 @@ class IndexFile:
         remove_if_there(self._files.fs, self.file.path)
 
     def write_behind(self) -> None:
-        """Completes the file, which exists then even if it is empty; lets go of the memory."""
+        """Writes all entries to the file, creating it if needed, and frees the memory."""
         self._write(len(self._keys))
 
     def _truncate(self, count: int) -> None:

@@ -28,7 +28,7 @@ class OffsetIndex(IndexFile):
         return self.entry(count - 1) if count else None
 
     def is_sane(self, size_bytes: int, log_size: int) -> bool:
-        """Cheap signs of damage: a torn entry, a last entry that cannot be."""
+        """Cheap checks for damage: a torn entry, an impossible last entry."""
         if size_bytes % ENTRY.size:
             return False
         try:

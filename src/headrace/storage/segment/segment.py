@@ -1,8 +1,8 @@
-"""One segment: a stretch of the log in one file, with its indexes.
+"""One segment: a range of the log in one file, with its indexes.
 
-The file holds whole batches, back to back; `size` is where the next one goes. A write that fails
-half-way is cut off again, so the file never holds more than `size` says. Index entries are kept
-in memory first: appending is one write, and nothing that follows it can fail.
+The file holds whole batches, back to back; the next one goes to position `size`. After a partial
+write the file is truncated to `size`. Index entries are kept in memory first: an append is one
+write, and nothing after it can fail.
 """
 
 import logging
@@ -25,18 +25,18 @@ TIME_INDEX = ".timeindex"
 TXN_INDEX = ".txnindex"
 SNAPSHOT = ".snapshot"
 DELETED = ".deleted"
-# Compaction's: begun, and ready to take its place (see `cleaning.swap`).
+# Written by compaction: unfinished, and ready to replace segments (see `cleaning.swap`).
 CLEANED = ".cleaned"
 SWAP = ".swap"
 
 OFFSET_DIGITS = 20
 MAX_RELATIVE_OFFSET = 2**31 - 1
-# Reading this much finds the batch in one call when entries are index.interval.bytes apart.
+# One read of this size finds the batch if index entries are index.interval.bytes apart.
 WALK_BYTES = 8192
 NO_TIMESTAMP = -1
 UNKNOWN = -2  # not read from the disk yet
 
-# Base offset, length and last offset delta: all that finding a batch needs of its header.
+# Base offset, length and last offset delta: the header fields that finding a batch needs.
 _WALK = Struct(">qi11xi")
 _MAGIC_AT = 16
 
@@ -48,7 +48,7 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 class Segment:
-    """The batches from `base_offset` up to the next segment's."""
+    """The batches from `base_offset` up to the next segment."""
 
     __slots__ = (
         "_bytes_since_index",
@@ -89,24 +89,24 @@ class Segment:
         self.path = f"{directory}/{file_name(base_offset, '')}"
         self.file = OpenFile(files, self.path + LOG)
         self.size = size
-        self.own_from = size  # what lies behind it was written, and checked, in this life
+        self.own_from = size  # later bytes were written, and checked, by this process
         self.index = OffsetIndex(files, self.path + OFFSET_INDEX, index_size)
         self.times = TimeIndex(files, self.path + TIME_INDEX, times_size)
         self.txns = TxnIndex(files, self.path + TXN_INDEX, on_disk=has_txns)
-        self.dirty = False  # holds bytes that no flush has covered
+        self.dirty = False  # has bytes that are not synced
         self.removed = False
         self._bytes_since_index = 0
         self._created_ms = -1
-        self.since_ms = UNKNOWN if size else NO_TIMESTAMP  # of its first batch, if that is known
+        self.since_ms = UNKNOWN if size else NO_TIMESTAMP  # the timestamp of its first batch
         self._prepared = False
         self._notes_in_memory = 0
         self.index_entries = 0  # counted when the segment is prepared for writing
         self._max_timestamp = UNKNOWN if size else NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
-        self.is_time_in_doubt = False  # the time index is damaged, or the batch that it names
+        self.is_time_in_doubt = False  # the time index or the batch it points at is damaged
 
     def create(self) -> None:
-        """Makes the empty file; its name is durable once the directory is synced."""
+        """Creates the empty file; its name is durable once the directory is synced."""
         fd = self.file.acquire(create=True)
         self._files.fs.truncate(fd, 0)
         self.dirty = True
@@ -114,12 +114,12 @@ class Segment:
     # --- appending ------------------------------------------------------------------------------
 
     def write(self, data: Buffer, *, gently: bool = False) -> int:
-        """Adds bytes at the end, all or none; returns the position at which they begin.
+        """Appends the bytes, all or none; returns the position at which they begin.
 
-        Whatever `note` will need from the disk is fetched before the write.
+        Everything that `note` needs from the disk is read before the write.
         """
         if not self._prepared or self._notes_in_memory > MAX_ENTRIES_IN_MEMORY:
-            self._prepare()
+            self._prepare_indexes()
         file = self.file
         fd = file.fd if file.fd >= 0 else file.acquire(create=True)
         position = self.size
@@ -136,7 +136,7 @@ class Segment:
         self.size = position + size
         return position
 
-    def _prepare(self) -> None:
+    def _prepare_indexes(self) -> None:
         self.index.spill()
         self.times.spill()
         self._notes_in_memory = self.index.in_memory
@@ -147,7 +147,7 @@ class Segment:
     def note(
         self, position: int, size: int, last_offset: int, max_timestamp: int, interval_bytes: int
     ) -> None:
-        """Remembers a batch that stands at `position`: largest timestamp, index entries."""
+        """Updates the largest timestamp and the indexes for the batch at `position`."""
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
@@ -164,12 +164,12 @@ class Segment:
             self._bytes_since_index += size
 
     def spill(self) -> None:
-        """Writes index entries behind if many have gathered."""
+        """Writes index entries to their files if many are in memory."""
         if self._notes_in_memory > MAX_ENTRIES_IN_MEMORY:
-            self._prepare()
+            self._prepare_indexes()
 
     def waited_ms(self, timestamp: int, now_ms: int) -> int:
-        """How long the segment has been filling: by its records' time if they have one."""
+        """The age of the segment: by the records' timestamps if they have any."""
         first = self.since_ms
         if first == UNKNOWN:
             first = self.first_timestamp
@@ -180,12 +180,12 @@ class Segment:
         return now_ms - self._created_ms
 
     def write_indexes(self) -> None:
-        """Completes the index files, as a closed segment has them."""
+        """Completes the index files of a segment that is closed."""
         self.write_side_indexes()
         self.index.write_behind()
 
     def write_side_indexes(self) -> None:
-        """Completes all but the offset index, whose file comes last and so vouches for the rest."""
+        """Completes all but the offset index: its file comes last and marks the others complete."""
         self.times.maybe_append(self.max_timestamp, self._max_timestamp_offset - self.base_offset)
         self.times.write_behind()
         self.txns.write_behind()
@@ -205,13 +205,16 @@ class Segment:
             self._max_timestamp = timestamp
             self._max_timestamp_offset = self.base_offset + relative
             if self.is_time_in_doubt:
-                # Retention goes by it: a wrong one would take records away too early.
-                log.warning("a time index is damaged", extra={"segment": self.path})
-                self._look_for_max_timestamp()
+                # Retention uses it: a wrong timestamp would delete records too early.
+                log.warning(
+                    "time index is damaged; reading the batches instead",
+                    extra={"segment": self.path},
+                )
+                self._scan_for_max_timestamp()
         return self._max_timestamp
 
     def is_time_of(self, timestamp: int, relative_offset: int) -> bool:
-        """Whether the batch with that offset has that time, as an entry of the time index says."""
+        """Whether the batch with that offset has that largest timestamp."""
         if timestamp < 0 or relative_offset < 0:
             return False
         try:
@@ -222,7 +225,7 @@ class Segment:
         except (LogCorrupt, RecordError):
             return False
 
-    def _look_for_max_timestamp(self) -> None:
+    def _scan_for_max_timestamp(self) -> None:
         self._max_timestamp, self._max_timestamp_offset = NO_TIMESTAMP, self.base_offset
         try:
             for _, header in self.headers_from(0):
@@ -230,7 +233,9 @@ class Segment:
                     self._max_timestamp = header.max_timestamp
                     self._max_timestamp_offset = header.last_offset
         except LogCorrupt as error:
-            log.warning("the latest time is not known", extra={"reason": str(error)})
+            log.warning(
+                "largest timestamp is unknown: the segment is damaged", extra={"reason": str(error)}
+            )
 
     @property
     def max_timestamp_offset(self) -> int:
@@ -239,7 +244,7 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, from which segment.ms counts."""
+        """The largest timestamp of the first batch, at which segment.ms starts."""
         if self.since_ms == UNKNOWN:
             if self.size < HEADER_SIZE:
                 return NO_TIMESTAMP
@@ -259,74 +264,80 @@ class Segment:
         fd = self.file.acquire()
         while position < end:
             chunk = self._files.fs.pread(fd, WALK_BYTES, position)
-            if entry is not None and not self._is_meant(entry, chunk):
+            if entry is not None and not self._entry_matches(entry, chunk):
                 entry, position = None, 0
                 continue
             entry = None
             at, last = 0, len(chunk) - HEADER_SIZE
             if last < 0:
-                raise self._damaged(position)
+                raise self._damage_error(position)
             while at <= last:
                 base_offset, length, delta = _WALK.unpack_from(chunk, at)
                 if length < HEADER_SIZE - LOG_OVERHEAD or delta < 0:
-                    raise self._damaged(position + at)
+                    raise self._damage_error(position + at)
                 if base_offset + delta >= offset:
                     if position + at + length + LOG_OVERHEAD > end:
-                        raise self._damaged(position + at)
+                        raise self._damage_error(position + at)
                     return position + at, base_offset, length + LOG_OVERHEAD
                 at += length + LOG_OVERHEAD
             position += at
         if position > end:
-            raise self._damaged(end)
+            raise self._damage_error(end)
         return None
 
     def _entry_before(self, offset: int) -> tuple[int, int] | None:
-        """The index entry at or before `offset`; none if the index is damaged or gone."""
+        """The index entry at or before `offset`; None if the index is damaged or missing."""
         try:
             entry = self.index.floor(offset - self.base_offset)
         except (CorruptIndex, FileNotFoundError):
-            log.warning("an index is damaged", extra={"segment": self.path})
+            log.warning(
+                "offset index is damaged; reading the segment from its start",
+                extra={"segment": self.path},
+            )
             return None
         return entry if entry and 0 <= entry[1] < self.size else None
 
     def start_before(self, offset: int) -> int:
-        """The position of a batch at or before `offset`, from which to walk."""
-        return self._start(self._entry_before(offset))
+        """The position of a batch at or before `offset`."""
+        return self._trusted_position(self._entry_before(offset))
 
     def start_before_position(self, position: int) -> int:
         """The position of a batch that is not past `position`."""
         try:
-            return self._start(self.index.floor_value(position))
+            return self._trusted_position(self.index.floor_value(position))
         except (CorruptIndex, FileNotFoundError):
             return 0
 
-    def _start(self, entry: tuple[int, int] | None) -> int:
-        """An index entry's position if that can be trusted, else 0."""
+    def _trusted_position(self, entry: tuple[int, int] | None) -> int:
+        """The position in an index entry if a batch begins there, else 0."""
         if entry is None:
             return 0
         head = self.read_some(entry[1], HEADER_SIZE)
-        return entry[1] if self._is_meant(entry, head) else 0
+        return entry[1] if self._entry_matches(entry, head) else 0
 
     def entry_start(self, entry: tuple[int, int]) -> int | None:
-        """The offset of the batch that an index entry points at; None if it is damaged."""
+        """The offset of the batch that an index entry points at; None if the entry is wrong."""
         head = self.read_some(entry[1], HEADER_SIZE)
-        return int(_WALK.unpack_from(head)[0]) if self._is_meant(entry, head) else None
+        return int(_WALK.unpack_from(head)[0]) if self._entry_matches(entry, head) else None
 
-    def _is_meant(self, entry: tuple[int, int], head: bytes) -> bool:
-        """Whether `head` begins the batch that an index entry points at.
+    def _entry_matches(self, entry: tuple[int, int], head: bytes) -> bool:
+        """Whether `head` is the header of the batch that an index entry points at.
 
-        Its offsets tell: a damaged index then costs a longer walk, not a wrong answer.
+        With this check a damaged index costs a longer walk, but gives no wrong result.
         """
         if len(head) >= HEADER_SIZE and head[_MAGIC_AT] == MAGIC:
             first = self.base_offset
             base_offset, _, delta = _WALK.unpack_from(head)
             if first <= base_offset <= base_offset + delta <= first + entry[0]:
                 return True
-        log.warning("an index entry is damaged", extra={"segment": self.path})
+        log.warning(
+            "index entry is damaged; reading the segment from its start",
+            extra={"segment": self.path},
+        )
         return False
 
     def read_some(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer at the end, and where the file has become shorter."""
+        """Up to `size` bytes; fewer at the end, or if the file has become shorter."""
         if not 0 <= position < self.size:
             return b""
         size = min(size, self.size - position)
@@ -339,7 +350,7 @@ class Segment:
                 self._files.fs, self.file.acquire(), size - len(data), position + len(data)
             )
             if len(data) < size:
-                raise self._damaged(position + len(data))
+                raise self._damage_error(position + len(data))
         return data
 
     def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -352,31 +363,31 @@ class Segment:
                 try:
                     header = read_header(chunk, at)
                 except RecordError:
-                    raise self._damaged(position + at) from None
+                    raise self._damage_error(position + at) from None
                 if position + at + header.size > self.size:
-                    raise self._damaged(position + at)
+                    raise self._damage_error(position + at)
                 yield position + at, header
                 at += header.size
             if at == 0:
-                raise self._damaged(position)
+                raise self._damage_error(position)
             position += at
 
     def next_offset(self) -> int:
-        """Where the next batch would go, by walking from the last index entry."""
+        """The offset after the last batch, found by a walk from the last index entry."""
         offset = self.base_offset
-        for _, header in self.headers_from(self._start(self.index.last())):
+        for _, header in self.headers_from(self._trusted_position(self.index.last())):
             offset = header.next_offset
         return offset
 
-    def _damaged(self, position: int) -> LogCorrupt:
+    def _damage_error(self, position: int) -> LogCorrupt:
         return LogCorrupt(
-            f"{self.file.path} is damaged at byte {position} of {self.size}: no whole batch there"
+            f"{self.file.path} is damaged at byte {position} of {self.size}: not a whole batch"
         )
 
-    # --- shrinking ------------------------------------------------------------------------------
+    # --- truncation ------------------------------------------------------------------------------
 
     def truncate(self, position: int, offset: int) -> None:
-        """Cuts the file at `position`, where `offset` would have been."""
+        """Truncates the file to `position`, where the batch with `offset` begins."""
         self._files.fs.truncate(self.file.acquire(create=True), position)
         self.size = position
         self.own_from = min(self.own_from, position)
@@ -388,10 +399,10 @@ class Segment:
         self._max_timestamp = UNKNOWN
         self._prepared = False
         self.since_ms = UNKNOWN
-        self._find_max_timestamp()
+        self._update_max_timestamp()
 
-    def _find_max_timestamp(self) -> None:
-        """The time index lags behind the log: look at the batches after its last entry too."""
+    def _update_max_timestamp(self) -> None:
+        """Also reads the batches after the time index's last entry, which lags behind the log."""
         known = self.max_timestamp
         start = self.start_before(self._max_timestamp_offset)
         for _, header in self.headers_from(start):
@@ -400,7 +411,7 @@ class Segment:
                 self._max_timestamp_offset = header.last_offset
 
     def clear_indexes(self) -> None:
-        """Forgets what the indexes say; `note` fills them again."""
+        """Empties the indexes; `note` fills them again."""
         self.index.clear()
         self.times.clear()
         self.txns.clear()

@@ -23,7 +23,7 @@ class Segments:
     """Ascending by base offset; the last one, if any, is the active one.
 
     The list is replaced, never changed in place, so that a flush in another thread keeps the one
-    it has begun with.
+    it began with.
     """
 
     __slots__ = ("files", "items", "path", "snapshots")
@@ -47,7 +47,7 @@ class Segments:
         return sum(segment.size for segment in self.items)
 
     def slot_of(self, offset: int) -> int:
-        """The place of the segment that holds `offset`; 0 if it is below the first."""
+        """The index in `items` of the segment that holds `offset`; 0 if it is below the first."""
         items = self.items
         if items and items[-1].base_offset <= offset:
             return len(items) - 1
@@ -59,13 +59,13 @@ class Segments:
         return items[max(0, bisect_right(items, offset, key=_base_offset) - 1) :]
 
     def following(self, segment: Segment) -> Segment | None:
-        """The segment after `segment`, which may itself be gone."""
+        """The segment after `segment`, which need not be in the list itself."""
         items = self.items
         place = bisect_right(items, segment.base_offset, key=_base_offset)
         return items[place] if place < len(items) else None
 
     def add(self, base_offset: int) -> Segment:
-        """Makes an empty active segment; its name is durable once the directory is synced."""
+        """Creates an empty active segment; its name is durable once the directory is synced."""
         segment = Segment(self.files, self.path, base_offset)
         segment.create()
         self.items = [*self.items, segment]
@@ -82,26 +82,26 @@ class Segments:
                 remove_if_there(self.fs, segment.path + suffix)
 
     def retire(self, segments: list[Segment]) -> list[str]:
-        """Renames files for later removal, first segment first; returns what is to be removed.
+        """Renames files for later deletion, first segment first; returns the new paths.
 
-        Renaming is quick; removing a large file is not, and readers may still need it to be open.
+        Renaming is quick. Deleting a large file is not, and readers may have it open.
         """
         doomed = set(segments)
         self.items = [segment for segment in self.items if segment not in doomed]
-        return self._rename_away(doomed)
+        return self._rename_deleted(doomed)
 
     def replace(self, segments: list[Segment], new: Segment) -> list[str]:
-        """Puts `new` in the place of neighbours; returns what is to be removed.
+        """Replaces adjacent segments by `new`; returns the paths that are to be deleted.
 
-        Their producer snapshots go with them: one of them may know a transaction as open whose
-        marker is cleaned away, and nothing would ever end it.
+        Their producer snapshots are deleted, too: a snapshot may hold an open transaction whose
+        marker was cleaned away, so that nothing would end it.
         """
         items = self.items
         place = items.index(segments[0])
         self.items = [*items[:place], new, *items[place + len(segments) :]]
-        return self._rename_away(set(segments))
+        return self._rename_deleted(set(segments))
 
-    def _rename_away(self, doomed: set[Segment]) -> list[str]:
+    def _rename_deleted(self, doomed: set[Segment]) -> list[str]:
         retired = []
         for segment in sorted(doomed, key=lambda each: each.base_offset):
             segment.removed = True
@@ -122,7 +122,7 @@ class Segments:
         return f"{self.path}/{file_name(offset, SNAPSHOT)}"
 
     def remove_snapshots(self, *, above: int) -> bool:
-        """Removes the snapshots past `above`; whether there were any."""
+        """Removes the snapshots past `above`; returns whether there were any."""
         doomed = [offset for offset in self.snapshots if offset > above]
         for offset in doomed:
             remove_if_there(self.fs, self.snapshot_path(offset))

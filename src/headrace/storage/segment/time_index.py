@@ -1,8 +1,8 @@
 """The sparse map from timestamps to offsets in one segment (`.timeindex`).
 
 An entry (timestamp, offset) says: no record up to that offset is newer than the timestamp. Both
-columns ascend. The last entry of a rolled segment holds the segment's largest timestamp, which is
-what retention by time looks at.
+columns ascend. The last entry of a rolled segment holds the segment's largest timestamp, which
+retention by time uses.
 """
 
 from struct import Struct
@@ -23,12 +23,12 @@ class TimeIndex(IndexFile):
         super().__init__(files, path, ENTRY, ("q", "i"), size_bytes)
 
     def maybe_append(self, timestamp: int, relative_offset: int) -> None:
-        """Adds an entry unless the index already knows of a time as late."""
+        """Adds an entry if its timestamp is later than the last one."""
         if timestamp > self.last_key:
             self.append(timestamp, relative_offset)
 
     def is_sane(self, size_bytes: int) -> bool:
-        """Cheap signs of damage: a torn entry, time or offsets that run backwards."""
+        """Cheap checks for damage: a torn entry, descending timestamps or offsets."""
         if size_bytes % ENTRY.size:
             return False
         try:

@@ -1,7 +1,7 @@
 """The aborted transactions that end in one segment (`.txnindex`).
 
-Kept in memory and written behind, like the other indexes; the file exists only where a transaction
-aborted. Readers with read_committed isolation get the entries that touch what they fetch.
+Kept in memory and written later, like the other indexes; the file exists only if a transaction was
+aborted. Readers with read_committed isolation get the entries that overlap with their fetch.
 """
 
 from struct import Struct
@@ -38,7 +38,7 @@ class TxnIndex:
 
     @property
     def checksum(self) -> int:
-        """Of all entries, 0 if there are none."""
+        """The checksum of all entries, 0 if there are none."""
         return crc32c(b"".join(ENTRY.pack(VERSION, *txn) for txn in self.entries))
 
     def append(self, txn: AbortedTxn) -> None:
@@ -64,7 +64,7 @@ class TxnIndex:
         self._entries = kept
 
     def clear(self) -> None:
-        """Starts over: what is on disk is dropped too."""
+        """Removes all entries, and the file."""
         self.file.forget()
         remove_if_there(self._files.fs, self.file.path)
         self._entries = []

@@ -1,7 +1,7 @@
-"""May these bytes be appended? Pure.
+"""Validation of batches before an append. Pure.
 
-The header answers nearly always. A batch is opened only where its records must be seen: null keys
-in a compacted topic, timestamps out of bounds, a codec that the topic changes.
+The header is nearly always enough. Records are read only if a rule needs them: null keys in a
+compacted topic, timestamps out of bounds, a codec that the topic changes.
 """
 
 from headrace.records.batch import (
@@ -58,11 +58,11 @@ from headrace.storage.state.log_config import (
 )
 from headrace.storage.state.producers import BatchOrigin
 
-# What one batch may decompress to when it must be looked into: a bomb is refused, not unpacked.
+# What one batch may decompress to: a decompression bomb is refused.
 MAX_DECOMPRESSED_BYTES = 64 << 20
 TIME_ENTRY_BYTES = 12
 
-# An attribute of an enum class costs ten times a global's look-up; these are read per append.
+# Reading an attribute of an enum class takes ten times as long as reading a global.
 REPLICATION = BatchOrigin.REPLICATION
 CLIENT = BatchOrigin.CLIENT
 LAST_CODEC = Codec.ZSTD
@@ -80,7 +80,7 @@ _CODECS = {
 
 
 class AppendRules:
-    """A topic's configuration, boiled down to what each append asks."""
+    """The part of a topic's configuration that each append needs."""
 
     __slots__ = (
         "after_max_ms",
@@ -102,7 +102,7 @@ class AppendRules:
         self.max_batch_bytes = config.max_message_bytes
         self.segment_bytes = config.segment_bytes
         self.index_interval_bytes = config.index_interval_bytes
-        # Entries of the time index are the larger ones, and a roll adds one more.
+        # The time index has the larger entries, and a roll adds one more.
         self.max_index_entries = max(1, config.segment_index_bytes // TIME_ENTRY_BYTES - 1)
         self.flush_messages = config.flush_messages
         self.log_append_time = config.message_timestamp_type == LOG_APPEND_TIME
@@ -116,14 +116,14 @@ class AppendRules:
         plain = not (self.looks_inside or self.log_append_time or self.codec is not None)
         unchanged = not self.log_append_time and self.codec in (None, Codec.NONE)
         self.max_own_bytes = min(self.max_batch_bytes, self.segment_bytes) if unchanged else 0
-        # A batch of a topic with further wishes is never plain.
+        # A topic whose rules need the records has no plain batches.
         self.max_plain_bytes = min(self.max_batch_bytes, self.segment_bytes) if plain else 0
 
 
 def plain_batch(buf: WritableBuffer, rules: AppendRules, now_ms: int) -> BatchHeader | None:
-    """The header, if this is one client's batch that passes every check of `validate` unchanged.
+    """The header, if this is one client batch that passes every check of `validate` unchanged.
 
-    None says only that `validate` must decide: it finds the error, or looks inside.
+    None says only that `validate` must decide: it finds the error, or reads the records.
     """
     size = len(buf)
     if not HEADER_SIZE <= size <= rules.max_plain_bytes:
@@ -146,13 +146,14 @@ def plain_batch(buf: WritableBuffer, rules: AppendRules, now_ms: int) -> BatchHe
 
 
 class NeedsRecordValidation(Exception):
-    """A batch must be looked into, and holds so many records that this takes a while.
+    """The records of a batch must be validated, and there are too many for one slice.
 
-    Not an error: do what `rules` says with `inspect_in_slices`, and append again with the outcome.
+    Not an error: the caller runs `inspect_in_slices` with `rules`, and appends again with the
+    outcome.
     """
 
     def __init__(self, rules: Rules) -> None:
-        super().__init__("a long look inside a batch is needed")
+        super().__init__("the records of a batch must be validated in slices")
         self.rules = rules
 
 
@@ -164,19 +165,19 @@ def validate(
     next_offset: int,
     looked: Inspection | None = None,
 ) -> tuple[WritableBuffer, Batches]:
-    """The batches, ready to be stamped; a topic's codec or clock may have changed the bytes.
+    """The batches, ready to be stamped; the topic's codec or LogAppendTime may change the bytes.
 
-    `looked` is the outcome of an earlier `NeedsRecordValidation` into the one batch that `buf` holds.
+    `looked` is the outcome after a `NeedsRecordValidation`, for the one batch in `buf`.
     """
     try:
         if origin is REPLICATION:
-            return buf, _replicated(buf, next_offset)
-        return _produced(buf, rules, origin, now_ms, looked)
+            return buf, _validate_replicated(buf, next_offset)
+        return _validate_produced(buf, rules, origin, now_ms, looked)
     except RecordError as error:
         raise storage_error(error) from error
 
 
-def _produced(
+def _validate_produced(
     buf: WritableBuffer,
     rules: AppendRules,
     origin: BatchOrigin,
@@ -187,7 +188,7 @@ def _produced(
     pos, end = 0, len(buf)
     if end > rules.segment_bytes:
         raise RecordListTooLarge(
-            f"{end} bytes in one append, a segment holds {rules.segment_bytes} (segment.bytes)"
+            f"{end} bytes in one append exceed segment.bytes ({rules.segment_bytes})"
         )
     while pos < end or not batches:
         header = read_header(buf, pos)
@@ -196,7 +197,7 @@ def _produced(
         check_batch(buf, pos, header)
         _check_header(header, origin)
         if not header.attributes & CONTROL_FLAG:
-            if origin is CLIENT:  # a coordinator knows what it has written
+            if origin is CLIENT:  # a coordinator writes valid records
                 header = _check_records(buf, pos, header, rules, now_ms, looked)
             if rules.codec is not None and header.attributes & CODEC_MASK != rules.codec:
                 batch = memoryview(buf)[pos : pos + size]
@@ -212,14 +213,14 @@ def _produced(
 
 
 def check_size(size: int, rules: AppendRules) -> None:
-    """Raises if one batch of `size` bytes is more than the topic takes."""
+    """Raises if a batch of `size` bytes is larger than the topic allows."""
     if size > rules.max_batch_bytes:
         raise MessageTooLarge(
-            f"batch of {size} bytes, the topic's max.message.bytes is {rules.max_batch_bytes}"
+            f"batch of {size} bytes exceeds the topic's max.message.bytes ({rules.max_batch_bytes})"
         )
     if size > rules.segment_bytes:
         raise RecordListTooLarge(
-            f"{size} bytes in one append, a segment holds {rules.segment_bytes} (segment.bytes)"
+            f"{size} bytes in one append exceed segment.bytes ({rules.segment_bytes})"
         )
 
 
@@ -227,7 +228,7 @@ def _check_header(header: BatchHeader, origin: BatchOrigin) -> None:
     count = header.record_count
     if count <= 0 or header.last_offset_delta != count - 1:
         raise InvalidRecord(
-            f"batch announces {count} records and last offset delta {header.last_offset_delta}"
+            f"batch has {count} records but last offset delta {header.last_offset_delta}"
         )
     attributes = header.attributes
     if attributes & CODEC_MASK > LAST_CODEC:
@@ -235,7 +236,7 @@ def _check_header(header: BatchHeader, origin: BatchOrigin) -> None:
     if origin is not CLIENT:
         return
     if header.base_offset != 0:
-        raise InvalidRecord(f"the base offset of a new batch is 0, not {header.base_offset}")
+        raise InvalidRecord(f"the base offset of a new batch must be 0, not {header.base_offset}")
     if attributes & CONTROL_FLAG:
         raise InvalidRecord("clients may not write control records")
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
@@ -253,9 +254,9 @@ def _check_records(
     now_ms: int,
     looked: Inspection | None,
 ) -> BatchHeader:
-    """What the topic asks of each record; opens the batch only if the header leaves doubt.
+    """Checks each record against the topic's rules, if the header is not enough.
 
-    A header that claims another largest timestamp than its records have is put right.
+    Corrects a header whose largest timestamp differs from its records'.
     """
     attributes = header.attributes
     if attributes & TIMESTAMP_TYPE_FLAG and not rules.log_append_time:
@@ -288,16 +289,16 @@ def _record_rules(rules: AppendRules, now_ms: int) -> Rules:
 
 
 def _check_inspection(found: Inspection) -> None:
-    """Raises with all records that are wrong."""
+    """Raises an error that lists all invalid records."""
     faults = [RecordFault(issue.index, issue.reason) for issue in found.issues]
     if any(issue.kind is IssueKind.INVALID_TIMESTAMP for issue in found.issues):
-        raise InvalidTimestamp("a record's timestamp is out of the topic's range", faults)
+        raise InvalidTimestamp("a record's timestamp is outside of the topic's range", faults)
     if faults:
         raise InvalidRecord("a record breaks the topic's rules", faults)
 
 
-def _replicated(buf: WritableBuffer, next_offset: int) -> Batches:
-    """A leader's batches keep their offsets and must continue the log."""
+def _validate_replicated(buf: WritableBuffer, next_offset: int) -> Batches:
+    """Batches from the leader keep their offsets, and must continue the log."""
     batches: Batches = []
     pos, end = 0, len(buf)
     while pos < end:
@@ -311,12 +312,12 @@ def _replicated(buf: WritableBuffer, next_offset: int) -> Batches:
         next_offset = header.next_offset
         pos += header.size
     if not batches:
-        raise InvalidRecord("there is no batch to append")
+        raise InvalidRecord("the append has no batch")
     return batches
 
 
 def storage_error(error: RecordError) -> StorageError:
-    """What a batch that cannot be read means to who wanted to append it."""
+    """The storage error for a batch that cannot be read."""
     if isinstance(error, UnsupportedCodec):
         return UnsupportedCompression(str(error))
     if isinstance(error, InvalidRecordBytes):

@@ -1,8 +1,8 @@
-"""The small text files in which offsets survive a restart.
+"""Checkpoints: small text files that keep offsets over a restart.
 
-A version line, a count line, then one entry a line. Writing goes through a temporary file, so a
-reader finds the old file or the new one. A damaged file is an error of its own: what to assume
-instead is the caller's decision.
+A version line, a count line, then one entry on each line. A new version is written to a temporary
+file first, so a reader finds the old file or the new one. A damaged file raises
+`CorruptCheckpoint`: the caller decides what to assume instead.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ VERSION = 0
 
 
 class CorruptCheckpoint(DiskError):
-    """The file does not say what its first lines announce."""
+    """The file does not match its version and count lines."""
 
 
 def read_offsets(fs: FileSystem, path: str) -> dict[str, int]:
@@ -33,7 +33,7 @@ def read_offsets(fs: FileSystem, path: str) -> dict[str, int]:
             topic, partition, offset = line.split(" ")
             offsets[f"{topic}-{int(partition)}"] = int(offset)
         except ValueError:
-            raise CorruptCheckpoint(f"{path}: {line!r} is no entry") from None
+            raise CorruptCheckpoint(f"{path}: {line!r} is not an entry") from None
     return offsets
 
 
@@ -53,7 +53,7 @@ def read_epochs(fs: FileSystem, path: str) -> list[EpochEntry]:
             epoch, start_offset = line.split(" ")
             entry = EpochEntry(int(epoch), int(start_offset))
         except ValueError:
-            raise CorruptCheckpoint(f"{path}: {line!r} is no entry") from None
+            raise CorruptCheckpoint(f"{path}: {line!r} is not an entry") from None
         if entries and (entry.epoch <= entries[-1].epoch or entry[1] <= entries[-1][1]):
             raise CorruptCheckpoint(f"{path}: {line!r} does not follow {entries[-1]}")
         entries.append(entry)
@@ -76,12 +76,12 @@ def _read_lines(fs: FileSystem, path: str) -> list[str]:
     except UnicodeDecodeError:
         raise CorruptCheckpoint(f"{path} is not text") from None
     if not text:
-        return []  # made, but never written
+        return []  # created, but never written
     version, _, rest = text.partition("\n")
     count, _, rest = rest.partition("\n")
     lines = rest.splitlines()
     if version != str(VERSION) or count != str(len(lines)):
         raise CorruptCheckpoint(
-            f"{path}: version {version!r} and {len(lines)} entries, {count!r} announced"
+            f"{path}: version {version!r} with {len(lines)} entries instead of {count!r}"
         )
     return lines

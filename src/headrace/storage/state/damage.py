@@ -1,8 +1,7 @@
-"""Records that are damaged or gone, and where that begins in a segment.
+"""Damaged or missing records, and where the damage begins in a segment.
 
-A segment is walked from an index entry on, batch by batch, where a read finds less than it should:
-between two batches that do not follow each other something may be missing, and a wrong length may
-lead astray.
+If a read finds less than it should, the segment is checked batch by batch from an index entry on:
+records may be missing between two batches, and a wrong length points to a wrong position.
 """
 
 from bisect import bisect_right
@@ -14,7 +13,7 @@ from headrace.storage.errors import CorruptIndex, RecordsDamaged
 from headrace.storage.segment.batch_check import BadBatch, Bounds, EpochSpan, check_batches
 from headrace.storage.segment.segment import Segment
 
-# What one answer may have checked: 0.35 us each, and 36 us for each megabyte.
+# The limit for one response: a check takes 0.35 us for each batch and 36 us for each megabyte.
 MAX_CHECKS = 4096
 WALK_BYTES = 1 << 18
 MAX_BATCH_BYTES = 2**31 - 1
@@ -23,7 +22,7 @@ _LENGTH = Struct(">8xi")
 
 
 class Checks:
-    """How many batches may still be checked for one answer, and whether it is `cut` short."""
+    """How many batches may still be checked for one response; `cut` if the limit ended it."""
 
     __slots__ = ("cut", "left")
 
@@ -46,12 +45,12 @@ class Damage(NamedTuple):
             f"{self.path} is damaged at byte {self.position} ({self.reason}): offsets from "
             f"{self.first_offset} to {self.next_offset - 1}, or some of them, cannot be read. "
             "Restore the file from another replica or a backup while the broker is stopped, or "
-            f"have consumers go on at offset {self.next_offset}"
+            f"let consumers go on at offset {self.next_offset}"
         )
 
 
 class Walked(NamedTuple):
-    """How far a segment holds: up to `position`, offsets below `next_offset`."""
+    """A segment is intact up to `position`, which is for offsets below `next_offset`."""
 
     position: int
     next_offset: int
@@ -59,7 +58,7 @@ class Walked(NamedTuple):
 
 
 def bounds_in(segment: Segment, first: int, limit: int, epoch_span: EpochSpan) -> Bounds:
-    """The bounds of batches in that segment, from `first` on; none reaches `limit`."""
+    """The bounds of batches in that segment: offsets from `first` up to `limit`."""
 
     def following(position: int) -> int:
         head = segment.read_some(position, _BASE_OFFSET.size)
@@ -69,13 +68,13 @@ def bounds_in(segment: Segment, first: int, limit: int, epoch_span: EpochSpan) -
 
 
 def walk(segment: Segment, offset: int, to: int, limit: int, epoch_span: EpochSpan) -> Walked:
-    """Checks the batches before `offset` and after it, from some way before up to position `to`.
+    """Checks the batches around `offset`, from an index entry before it up to position `to`.
 
-    Ends at the first that does not hold, or that reaches `limit`.
+    Stops at the first batch that is damaged or reaches `limit`.
     """
     position = segment.start_before(offset)
     if position:
-        # The entry's own batch needs one before it: only that tells whether its offset is right.
+        # Start one batch earlier: only the batch before shows whether an offset is right.
         position = segment.start_before_position(position - 1)
     next_offset = segment.base_offset
     while position < to:
@@ -91,12 +90,12 @@ def walk(segment: Segment, offset: int, to: int, limit: int, epoch_span: EpochSp
         if checked.bad is not None:
             return Walked(position, next_offset, checked.bad)
         if not checked.whole:
-            return Walked(position, next_offset, BadBatch(position, "no whole batch is there"))
+            return Walked(position, next_offset, BadBatch(position, "no whole batch begins there"))
     return Walked(position, next_offset, None)
 
 
 def whole_again(segment: Segment, position: int, limit: int) -> int:
-    """An offset behind damage at `position` from which the segment can be read again."""
+    """The first offset after damage at `position` from which the segment can be read again."""
     index = segment.index
     try:
         first = bisect_right(range(len(index)), position, key=lambda n: index.entry(n)[1])
@@ -105,17 +104,17 @@ def whole_again(segment: Segment, position: int, limit: int) -> int:
             if start is not None:
                 return start
     except (CorruptIndex, FileNotFoundError):
-        pass  # then all up to the next segment is in doubt
+        pass  # then everything up to the next segment counts as damaged
     return limit
 
 
 def locate(
     segment: Segment, offset: int, limit: int, epoch_span: EpochSpan, error: Exception
 ) -> Damage:
-    """Where a segment that did not give what is at `offset`, but `error`, stops to hold."""
+    """Finds the damage in a segment whose read at `offset` raised `error`."""
     path = segment.file.path
     if isinstance(error, FileNotFoundError):
-        return Damage(path, 0, segment.base_offset, limit, "the file is gone")
+        return Damage(path, 0, segment.base_offset, limit, "the file is missing")
     walked = walk(segment, offset, segment.size, limit, epoch_span)
     if walked.bad is None:
         return Damage(path, walked.position, offset, limit, str(error))

@@ -1,7 +1,7 @@
-"""Which leader wrote which offsets. Pure.
+"""Which leader epoch wrote which offsets. Pure.
 
-An entry (epoch, start offset) says where a leader's reign begins in this log. Followers and clients
-find with it where their log parts from the leader's (KIP-101, KIP-279).
+An entry (epoch, start offset) says where a leader epoch begins in this log. With it, followers and
+clients find where their log diverges from the leader's (KIP-101, KIP-279).
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ class EpochEntry(NamedTuple):
 
 
 class LeaderEpochs:
-    """Entries with ascending epochs and start offsets; `changed` until the file has them."""
+    """Entries with ascending epochs and start offsets; `changed` until they are in the file."""
 
     __slots__ = ("changed", "entries")
 
@@ -31,9 +31,9 @@ class LeaderEpochs:
         return self.entries[-1].epoch if self.entries else NO_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """`epoch` writes from `start_offset` on; contradicting entries are dropped.
+        """`epoch` writes from `start_offset` on; entries that contradict this are removed.
 
-        One that began earlier goes on: a later one that was led without a record is void then.
+        An epoch that began earlier continues; a later one without records is void then.
         """
         if epoch < 0 or epoch == self.latest:
             return
@@ -49,7 +49,7 @@ class LeaderEpochs:
         return self.entries[slot - 1].epoch if slot else NO_EPOCH
 
     def span(self, offset: int) -> tuple[int, int]:
-        """The epoch that wrote `offset`, and where the next one begins."""
+        """The epoch that wrote `offset`, and the start offset of the next epoch."""
         entries = self.entries
         slot = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
         end = entries[slot].start_offset if slot < len(entries) else MAX_OFFSET
@@ -66,10 +66,10 @@ class LeaderEpochs:
         return (self.entries[slot - 1].epoch if slot else epoch), end
 
     def shared_end(self, other: "LeaderEpochs", end_offset: int) -> int:
-        """Where two logs part that both reach `end_offset`.
+        """The offset at which two logs diverge that both reach `end_offset`.
 
-        A leader writes each offset once: the same epoch at the same offset is the same record, and
-        so is all before it.
+        A leader writes each offset once: if both logs have the same epoch at an offset, this record
+        and all before it are the same.
         """
         while end_offset > 0:
             ours, theirs = self.at(end_offset - 1), other.at(end_offset - 1)
@@ -79,6 +79,11 @@ class LeaderEpochs:
             slot = bisect_right(later.entries, end_offset - 1, key=lambda each: each.start_offset)
             end_offset = later.entries[slot - 1].start_offset
         return 0
+
+    def copy_from(self, other: "LeaderEpochs") -> None:
+        """Takes over the entries of another log, also those of epochs without records."""
+        self.entries = list(other.entries)
+        self.changed = True
 
     def truncate_from_end(self, end_offset: int) -> None:
         """The log now ends at `end_offset`."""

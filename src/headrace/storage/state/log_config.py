@@ -1,4 +1,4 @@
-"""What a topic's configuration means to its log; the defaults are Kafka's."""
+"""The part of a topic's configuration that its logs use; the defaults are Kafka's."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,7 +16,7 @@ UNLIMITED: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """One topic's settings, as far as they concern its logs."""
+    """The settings of one topic's logs."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * DAY_MS

@@ -1,6 +1,6 @@
-"""`partition.metadata`: which topic id a partition's directory belongs to.
+"""`partition.metadata`: the topic id of a partition's directory.
 
-A recreated topic has the same name and another id; the file keeps the old one's records out of it.
+A recreated topic has the same name and another id: the file keeps the old records out of it.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -25,13 +25,13 @@ def decode_topic_id(text: str) -> bytes:
 
 
 def write_topic_id(fs: FileSystem, directory: str, topic_id: bytes) -> None:
-    """Not synced: the first flush of the log does that, before any record is promised."""
+    """Writes the file. The log's first flush syncs it, before any record is promised."""
     text = f"version: {VERSION}\ntopic_id: {encode_topic_id(topic_id)}"
     write_file(fs, f"{directory}/{PARTITION_METADATA}", text.encode(), sync=False)
 
 
 def read_topic_id(fs: FileSystem, directory: str) -> bytes | None:
-    """None if the file is missing, torn or says nothing: then no record was ever promised."""
+    """None if the file is missing, torn or empty: then no record was ever promised."""
     try:
         text = read_file(fs, f"{directory}/{PARTITION_METADATA}").decode()
     except (FileNotFoundError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
 """Producer snapshots (`<offset>.snapshot`): the producers' state at that offset, with a CRC.
 
-Kafka's version 1. It holds only the last batch of each producer; `recovery` reads the others back
-from the end of the log. A snapshot that is torn or damaged is recognised and skipped, at the price
-of replaying more of the log.
+Kafka's version 1. It holds only the last batch of each producer; `producer_recovery` reads the
+others from the log. A torn or damaged snapshot is detected and ignored, and more of the log is
+replayed.
 """
 
 import struct
@@ -19,7 +19,7 @@ _ENTRY = Struct(">qhiqiqiq")
 
 
 class CorruptSnapshot(StorageError):
-    """The file is not a whole snapshot."""
+    """The file is not an intact snapshot."""
 
 
 def encode(entries: list[ProducerEntry]) -> bytes:
@@ -46,15 +46,17 @@ def decode(data: bytes) -> list[ProducerEntry]:
     try:
         version, crc = _PREFIX.unpack_from(data)
         if version != VERSION:
-            raise CorruptSnapshot(f"producer snapshot has version {version}, {VERSION} is known")
+            raise CorruptSnapshot(
+                f"producer snapshot has version {version}, only {VERSION} is supported"
+            )
         body = data[_PREFIX.size :]
         if crc32c(body) != crc:
-            raise CorruptSnapshot("producer snapshot: the checksum does not hold")
+            raise CorruptSnapshot("producer snapshot: the checksum is wrong")
         (count,) = _COUNT.unpack_from(body)
     except struct.error:
-        raise CorruptSnapshot(f"producer snapshot of {len(data)} bytes is cut short") from None
+        raise CorruptSnapshot(f"producer snapshot of {len(data)} bytes is too short") from None
     if count < 0 or len(body) != _COUNT.size + count * _ENTRY.size:
-        raise CorruptSnapshot(f"producer snapshot announces {count} entries in {len(body)} bytes")
+        raise CorruptSnapshot(f"producer snapshot claims {count} entries in {len(body)} bytes")
     return [_entry(*fields) for fields in _ENTRY.iter_unpack(body[_COUNT.size :])]
 
 

@@ -1,12 +1,12 @@
-"""What a log knows of the producers that write to it. Pure.
+"""The state of the producers that write to a log. Pure.
 
 Guarantees, per producer id: a batch that repeats one of the last five is recognised and gets its
 first offset back; a gap in the sequence, or an older epoch, is refused; a transaction is open from
 its first batch to its marker. State changes only by `apply`, with batches that are in the log, so
 that replaying the log gives the same state.
 
-A producer that the log knows nothing of may start at any sequence: its state may have expired or
-been deleted with its records (KIP-360).
+An unknown producer may start at any sequence: its state may have expired or been deleted with its
+records (KIP-360).
 """
 
 from enum import Enum
@@ -31,7 +31,7 @@ NO_TIMESTAMP = -1
 
 
 class BatchOrigin(Enum):
-    """Who appends, which decides how much is checked."""
+    """The source of an append; it decides which checks are made."""
 
     CLIENT = "client"  # everything
     REPLICATION = "replication"  # the leader has checked
@@ -39,7 +39,7 @@ class BatchOrigin(Enum):
 
 
 class Marker(NamedTuple):
-    """The end of a transaction, as its control record says it."""
+    """The end of a transaction, from its control record."""
 
     commit: bool
     coordinator_epoch: int
@@ -47,7 +47,7 @@ class Marker(NamedTuple):
 
 
 class BatchTrace(NamedTuple):
-    """What is remembered of one batch."""
+    """One batch of a producer, as the log remembers it."""
 
     last_sequence: int
     last_offset: int
@@ -108,8 +108,8 @@ class ProducerEntry:
         self.txn_first_offset = txn_first_offset
         self.batches: list[BatchTrace] = batches if batches is not None else []
         self.markers = 0
-        """How many ends of transactions came since the state was read: who saw another number
-        before it waited knows that its own transaction may have ended. Not stored."""
+        """The number of markers since the state was loaded. A caller that waits compares it before
+        and after: if it has changed, the transaction may have ended. Not stored."""
 
     @property
     def last_sequence(self) -> int:
@@ -135,7 +135,7 @@ class ProducerEntry:
         return None
 
     def continues(self, header: BatchHeader) -> bool:
-        """Whether the batch is just the next one, which is nearly always so: no more to check."""
+        """Whether the batch is simply the next one, as nearly always: no more checks needed."""
         return (
             header.producer_epoch == self.epoch
             and bool(self.batches)
@@ -160,7 +160,7 @@ class ProducerEntry:
         if self.txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise InvalidTxnState(
                 f"producer {self.producer_id} has a transaction open since offset "
-                f"{self.txn_first_offset} and wrote outside of it"
+                f"{self.txn_first_offset} and sent a batch outside of it"
             )
 
     def check_marker(self, header: BatchHeader, marker: Marker, origin: BatchOrigin) -> None:
@@ -171,7 +171,7 @@ class ProducerEntry:
         if marker.coordinator_epoch < self.coordinator_epoch:
             raise CoordinatorFenced(
                 f"marker for producer {self.producer_id} from coordinator epoch "
-                f"{marker.coordinator_epoch}, {self.coordinator_epoch} was seen"
+                f"{marker.coordinator_epoch}, but epoch {self.coordinator_epoch} was seen"
             )
 
     def _check_epoch(self, header: BatchHeader) -> None:
@@ -200,7 +200,7 @@ class ProducerEntry:
             )
 
     def apply(self, header: BatchHeader, base_offset: int) -> None:
-        """Takes in a data batch that is in the log at `base_offset`."""
+        """Updates the state with a data batch that is in the log at `base_offset`."""
         if header.producer_epoch != self.epoch:
             self.epoch = header.producer_epoch
             self.batches.clear()
@@ -219,7 +219,7 @@ class ProducerEntry:
     def apply_marker(
         self, header: BatchHeader, base_offset: int, marker: Marker
     ) -> CompletedTxn | None:
-        """Takes in a marker; returns the transaction it ends, if it had records here."""
+        """Updates the state with a marker; returns the transaction it ends, if there is one."""
         completed = None
         if self.txn_first_offset != NO_OFFSET:
             completed = CompletedTxn(
@@ -247,11 +247,11 @@ class ProducerStates:
 
     @property
     def first_ongoing_offset(self) -> int | None:
-        """Where the earliest open transaction begins."""
+        """The first offset of the earliest open transaction."""
         return next(iter(self.ongoing)) if self.ongoing else None
 
     def entry(self, producer_id: int) -> ProducerEntry:
-        """The producer's state, or an empty one that is not yet part of this."""
+        """The producer's state, or an empty one that is not stored yet."""
         return self.by_id.get(producer_id) or ProducerEntry(producer_id)
 
     def load(self, entries: list[ProducerEntry]) -> None:
@@ -268,7 +268,7 @@ class ProducerStates:
     def apply(
         self, header: BatchHeader, base_offset: int, marker: Marker | None
     ) -> CompletedTxn | None:
-        """Takes in one batch that is in the log; returns the transaction that it ends."""
+        """Updates the state with a batch in the log; returns the transaction that it ends."""
         producer_id = header.producer_id
         entry = self.by_id.get(producer_id)
         if entry is None:
@@ -286,7 +286,7 @@ class ProducerStates:
         return completed
 
     def stable_offset(self, high_watermark: int) -> int:
-        """Below it every transaction is decided and its marker is below `high_watermark`."""
+        """Every transaction below this offset has its marker below `high_watermark`."""
         if self._unreplicated:
             self._unreplicated = [
                 txn for txn in self._unreplicated if txn.last_offset >= high_watermark
@@ -304,7 +304,7 @@ class ProducerStates:
         )
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers that wrote nothing for so long and have no open transaction."""
+        """Forgets producers without a write in `expiration_ms` and without an open transaction."""
         expired = [
             producer_id
             for producer_id, entry in self.by_id.items()

@@ -1,9 +1,9 @@
-"""What a clean stop leaves of each log: its ends, its segments and their sizes. Pure.
+"""The list of segments that a clean stop writes: each log's offsets, segments and sizes. Pure.
 
-Kafka's own files do not tell a segment that is gone from one that compaction or retention has
-removed. So a clean stop writes them down, in a file that Kafka does not look at. Its checksum
-stands in the marker of the clean stop, which Kafka and every later start replace: a manifest that
-is not of the very last stop is never believed.
+Kafka's own files do not distinguish a lost segment from one that compaction or retention has
+removed. So a clean stop lists the segments in a file that Kafka ignores. The list's checksum is in
+the clean-shutdown marker, which Kafka and every start replace: only the list of the very last stop
+is used.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,21 +20,21 @@ _LOST = "lost"
 class SegmentState(NamedTuple):
     base_offset: int
     size: int
-    txns_crc: int  # of its aborted transactions
+    txns_crc: int  # the checksum of its aborted transactions
 
 
 class LogManifest(NamedTuple):
-    """One log, as it was closed."""
+    """One log at a clean stop."""
 
     end: int
     start: int
     epochs_crc: int
     segments: tuple[SegmentState, ...]
-    lost: tuple[tuple[int, int], ...] = ()  # offsets, known to be gone already
+    lost: tuple[tuple[int, int], ...] = ()  # ranges of offsets that were missing already
 
 
 class LostRange(NamedTuple):
-    """Offsets that are not there; `is_gone` if a file is, and not a part of one."""
+    """Missing offsets; `is_gone` if the whole file is missing, not only a part."""
 
     first: int
     after: int
@@ -64,7 +64,7 @@ def decode_all(data: bytes) -> dict[str, str]:
 
 
 def ends_in(line: str) -> tuple[int, int]:
-    """Where the log of a line ends and starts."""
+    """The end and the start offset in a line."""
     end, start, _ = line.split(" ", 2)
     return int(end), int(start)
 
@@ -82,16 +82,16 @@ def decode(line: str) -> LogManifest:
 
 
 def lost_ranges(manifest: LogManifest, sizes: Mapping[int, int]) -> list[LostRange]:
-    """What is missing, ascending; `sizes` are those of the segments that are there.
+    """The missing ranges, ascending; `sizes` are those of the segments on disk.
 
-    The last segment is not looked at: where the log ends is told by its batches.
+    The last segment is not checked: its batches show where the log ends.
     """
     there = sorted(sizes)
     lost: list[LostRange] = []
     for base_offset, size, _ in manifest.segments[:-1]:
         after = next((each for each in there if each > base_offset), None)
         if after is None:
-            break  # it all ends earlier than it should
+            break  # the log ends earlier than it should
         now = sizes.get(base_offset)
         if now is None and size:
             lost.append(LostRange(base_offset, after, is_gone=True))
@@ -101,6 +101,6 @@ def lost_ranges(manifest: LogManifest, sizes: Mapping[int, int]) -> list[LostRan
     for first, after in manifest.lost:
         holders = [each for each in there if each < after][-1:]
         if any(sizes[each] > recorded.get(each, -1) for each in holders):
-            continue  # somebody has put it back
+            continue  # the file was restored
         lost.append(LostRange(first, after, is_gone=True))
     return sorted(lost)

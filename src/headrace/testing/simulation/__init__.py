@@ -1,8 +1,8 @@
-"""Whole brokers on virtual time: a seeded network, disks that lose power, processes that die.
+"""Whole clusters on virtual time: real brokers on a simulated network, disks and ZooKeeper.
 
-`Simulation` is one run, decided by its seed alone; `SimulatedCluster` is a cluster in it, and
-`Place`, `History`, `Producer` and `Reader` are clients and the checker of what they saw. `run`
-plays the whole story of a seed: a cluster under load and faults, and the reckoning.
+`Simulation` is one run; its seed decides the order of all events. `SimulatedCluster` is a cluster
+in it. `Producer` and `Reader` are clients, and `History` checks what they saw. `run` runs the
+complete scenario of a seed: a cluster under load and faults, and the check of its history.
 """
 
 from headrace.testing.simulation.brokers import BrokerProcess, idle

@@ -22,7 +22,7 @@ _FIXED: Final = {"log.dirs": "/data", "headrace.max.open.files": "1000"}
 
 
 class BrokerProcess:
-    """A broker that is started, stopped, killed and started again on its disk."""
+    """A broker that can be stopped, killed and started again on its disk."""
 
     def __init__(self, simulation: Simulation, broker_id: int, settings: Mapping[str, str]) -> None:
         self.id = broker_id
@@ -39,17 +39,18 @@ class BrokerProcess:
 
     @property
     def address(self) -> str:
+        """The address for clients, `host:port`."""
         return f"{self.host}:{PORT}"
 
     @property
     def node(self) -> Broker | None:
-        """The broker inside; None while the process does not run."""
+        """The broker object; None while the process does not run."""
         life = self.process.life
         thing = life.thing if life is not None else None
         return thing if isinstance(thing, Broker) else None
 
     def stop(self) -> None:
-        """SIGTERM: it ends when it has put its house in order."""
+        """Sends SIGTERM: the broker stops normally."""
         if self._stop is not None:
             self._stop.set()
 
@@ -68,5 +69,5 @@ class BrokerProcess:
 
 
 async def idle(_life: Incarnation) -> None:
-    """A process for clients: it lives until it is killed."""
+    """The program of a client process: it runs until it is killed."""
     await asyncio.get_running_loop().create_future()

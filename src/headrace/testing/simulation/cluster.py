@@ -52,7 +52,7 @@ SETTINGS: Final = {
 
 
 class SimulatedCluster:
-    """`brokers` by id, from 1 on; not started yet."""
+    """Brokers with ids from 1 to `brokers`. They are not started yet."""
 
     def __init__(
         self, simulation: Simulation, brokers: int, settings: Mapping[str, str] | None = None
@@ -70,9 +70,11 @@ class SimulatedCluster:
 
     @property
     def bootstrap(self) -> str:
+        """The addresses for clients."""
         return ",".join(broker.address for broker in self.brokers.values())
 
     def start(self) -> None:
+        """Starts all brokers."""
         for broker in self.brokers.values():
             if not broker.process.running:
                 broker.process.start()
@@ -80,7 +82,7 @@ class SimulatedCluster:
     # --- what is known of it --------------------------------------------------------------------
 
     def partitions(self) -> dict[tuple[str, int], Partition]:
-        """As the newest metadata has them that any broker knows."""
+        """The partitions in the newest metadata that any broker has."""
         images = [
             broker.node.metadata.image
             for broker in self.brokers.values()
@@ -96,7 +98,7 @@ class SimulatedCluster:
         }
 
     def is_known(self) -> bool:
-        """Whether every broker runs, and every one knows of all others."""
+        """Whether every broker runs and knows all others."""
         nodes = [broker.node for broker in self.brokers.values()]
         count = len(nodes)
         return all(
@@ -105,7 +107,7 @@ class SimulatedCluster:
         )
 
     def is_whole(self) -> bool:
-        """Whether all brokers run, and all replicas of all partitions are in sync."""
+        """Whether all brokers run and all replicas are in sync."""
         partitions = self.partitions()
         return (
             bool(partitions)
@@ -117,6 +119,7 @@ class SimulatedCluster:
         )
 
     def in_sync_everywhere(self, broker_id: int) -> bool:
+        """Whether the broker is in the ISR of each of its partitions."""
         return all(
             broker_id in partition.isr
             for partition in self.partitions().values()
@@ -126,34 +129,37 @@ class SimulatedCluster:
     # --- trouble --------------------------------------------------------------------------------
 
     def pause(self, broker_id: int) -> None:
+        """Suspends a broker as SIGSTOP does."""
         self.brokers[broker_id].process.pause()
         self.links_changed()
 
     def resume(self, broker_id: int) -> None:
+        """Continues a paused broker."""
         self.brokers[broker_id].process.resume()
         self.links_changed()
 
     def isolate(self, broker_id: int, *, zookeeper: bool) -> None:
-        """Cuts a broker off from all other hosts; from ZooKeeper's only if that is said."""
+        """Disconnects a broker from all others; with `zookeeper`, also from ZooKeeper."""
         for other in self._others(broker_id, zookeeper=zookeeper):
             self._cut(broker_id, other, both=True)
 
     def cut(self, broker_id: int, other: str, *, both: bool = True) -> None:
+        """Disconnects a broker from one host; without `both`, only in the direction to it."""
         self._cut(broker_id, other, both=both)
 
     def heal(self) -> None:
-        """All hosts hear each other again; who was paused is still."""
+        """Reconnects all hosts. Paused brokers stay paused."""
         self.simulation.network.heal_all()
         self.links_changed()
 
     def expire(self, broker_id: int) -> None:
-        """ZooKeeper gives the broker's session up."""
+        """Makes ZooKeeper expire the broker's session."""
         name = self.brokers[broker_id].host
         if name in self.zookeeper.clients:
             self.zookeeper.expire(name)
 
     def links_changed(self) -> None:
-        """Brings the sessions in line with what the network and the processes do."""
+        """Updates the ZooKeeper sessions after a change of links or processes."""
         network = self.simulation.network
         for broker in self.brokers.values():
             if broker.host not in self.zookeeper.clients:

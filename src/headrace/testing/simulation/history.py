@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
 
 class Violation(AssertionError):
-    """A promise was broken. `rule` names it."""
+    """A guarantee was broken. `rule` names it, `what` describes the case."""
 
     def __init__(self, rule: str, what: str) -> None:
         super().__init__(rule, what)
@@ -46,7 +46,7 @@ class PlaceHistory:
 
 
 class History:
-    """All partitions'."""
+    """What clients wrote and read, in all partitions."""
 
     def __init__(self) -> None:
         self.places: dict[Place, PlaceHistory] = {}
@@ -54,19 +54,23 @@ class History:
         self.read = 0
 
     def of(self, place: Place) -> PlaceHistory:
+        """The history of one partition."""
         return self.places.setdefault(place, PlaceHistory())
 
     def sent(self, place: Place, producer: str, values: Sequence[bytes]) -> None:
+        """Records the values that a producer sends."""
         self.of(place).sent.setdefault(producer, []).extend(values)
 
     def acked(self, place: Place, values: Sequence[bytes], base_offset: int) -> None:
+        """Records the values that were acknowledged, and their offsets."""
         known = self.of(place).acknowledged
         for number, value in enumerate(values):
             known[value] = base_offset + number if base_offset >= 0 else NO_OFFSET
         self.acknowledged += len(values)
 
     def consumed(self, place: Place, records: Iterable[tuple[int, bytes]]) -> None:
-        """What a consumer was given; raises if another was once given something else there."""
+        """Records what a consumer got; raises `Violation` if another consumer got something
+        else."""
         known = self.of(place).read
         for offset, value in records:
             before = known.setdefault(offset, value)
@@ -78,7 +82,7 @@ class History:
             self.read += 1
 
     def check(self, place: Place, log: Mapping[int, bytes]) -> None:
-        """Whether the log, by offset, keeps every promise that was made."""
+        """Compares the log, by offset, with every acknowledgement and read; raises `Violation`."""
         history = self.of(place)
         offsets: dict[bytes, int] = {}
         for offset, value in sorted(log.items()):

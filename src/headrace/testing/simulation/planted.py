@@ -21,7 +21,7 @@ from headrace.broker.share.share_partition_runner import SharePartitionRunner
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.image_diff import records_between
 from headrace.cluster.record_format import decode
-from headrace.controller import broker_fencing, leader_election
+from headrace.controller import broker_fencing, isr_changes
 from headrace.controller.partition_change import PartitionChange
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.protocol.errors import ErrorCode
@@ -99,11 +99,11 @@ def _open_by_watermark(original: Any) -> object:
     return opened
 
 
-def _never_cut_back(_original: Any) -> object:
-    def cut_back(self: Follower, _epoch: int, _end_offset: int) -> int:
+def _never_truncate(_original: Any) -> object:
+    def truncate_to(self: Follower, _epoch: int, _end_offset: int) -> int:
         return self.log.log_end_offset
 
-    return cut_back
+    return truncate_to
 
 
 def _count_what_was_sent(original: Any) -> object:
@@ -114,7 +114,7 @@ def _count_what_was_sent(original: Any) -> object:
         if data is not None and data.records:
             progress = leader.progress[self.replica_id]
             progress.log_end = leader.log.log_end_offset
-            leader._advance()
+            leader._advance_high_watermark()
         return data
 
     return read
@@ -144,7 +144,7 @@ def _forget_producers(original: Any) -> object:
     def append(self: Log, *args: Any, **named: Any) -> object:
         result = original(self, *args, **named)
         if named.get("origin") is BatchOrigin.REPLICATION:
-            self._producers.by_id.clear()
+            self.local.producers.by_id.clear()
         return result
 
     return append
@@ -157,8 +157,8 @@ def _shrink_at_once(original: Any) -> object:
     def propose(self: Leader, *args: Any) -> object:
         proposal = original(self, *args)
         if proposal is not None:
-            self._maximal = proposal.ids
-            self._advance()
+            self._maximal_isr = proposal.ids
+            self._advance_high_watermark()
         return proposal
 
     return propose
@@ -181,8 +181,8 @@ def _advance_by_majority(_original: Any) -> object:
         end = ends[len(ends) // 2]
         if end > self.high_watermark:
             self.high_watermark = end
-            self._tell(1)
-            self._commit()
+            self._notify_waiters(1)
+            self._complete_commit_waits()
 
     return advance
 
@@ -227,7 +227,7 @@ def _join_from_any_life(_original: Any) -> object:
         if self._pending is not None or not self.is_open:
             return None
         may = {id_ for id_ in joining if id_ in live and self.has_caught_up(id_)}
-        return self._propose({*self.partition.isr, *may}, live)
+        return self._propose_isr({*self.partition.isr, *may}, live)
 
     return propose_joining
 
@@ -241,17 +241,19 @@ def _admit_any_life(_original: Any) -> object:
 
 def _elect_anyone(_original: Any) -> object:
     def first_live(self: PartitionChange, _among: object) -> int:
-        live = self._standing.live
+        live = self._context.live
         return next((id_ for id_ in reversed(self._replicas) if id_ in live), -1)
 
     return first_live
 
 
 def _trust_everyone(_original: Any) -> object:
-    def distrust(_image: Any, _rules: Any, _broker_id: int, _disks: Any = None) -> tuple[()]:
+    def handle_unclean_shutdown(
+        _image: Any, _rules: Any, _broker_id: int, _disks: Any = None
+    ) -> tuple[()]:
         return ()
 
-    return distrust
+    return handle_unclean_shutdown
 
 
 def _take_from_anyone(_original: Any) -> object:
@@ -310,12 +312,12 @@ PLANTED: Final[dict[str, Planted]] = {
         "A follower cuts its log back to its high watermark",
         _all(
             _replace(Follower, "follow", _follow_by_watermark),
-            _replace(Follower, "_opened", _open_by_watermark),
+            _replace(Follower, "_log_opened", _open_by_watermark),
         ),
     ),
     "never-truncate": Planted(
         "A follower keeps what its leader does not have",
-        _replace(Follower, "cut_back", _never_cut_back),
+        _replace(Follower, "truncate_to", _never_truncate),
     ),
     "count-sent": Planted(
         "A leader counts what it has sent as what has arrived",
@@ -325,7 +327,7 @@ PLANTED: Final[dict[str, Planted]] = {
         "A follower takes late answers of its fetch session, wherever its log ends",
         _all(
             _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
-            _replace(append_validation, "_replicated", _append_anywhere),
+            _replace(append_validation, "_validate_replicated", _append_anywhere),
         ),
     ),
     "forget-producers": Planted(
@@ -338,11 +340,11 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "no-min-isr": Planted(
         "min.insync.replicas is not checked at completion",
-        _replace(Leader, "_advance", _advance_with_too_few),
+        _replace(Leader, "_advance_high_watermark", _advance_with_too_few),
     ),
     "majority": Planted(
         "The high watermark follows a majority, not all in-sync replicas",
-        _replace(Leader, "_advance", _advance_by_majority),
+        _replace(Leader, "_advance_high_watermark", _advance_by_majority),
     ),
     "ack-on-append": Planted(
         "acks=all is answered when the leader has the records",
@@ -353,7 +355,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "believe-own-log": Planted(
         "A new leader takes all that it holds for committed",
-        _replace(Leader, "_opened", _believe_own_log),
+        _replace(Leader, "_log_opened", _believe_own_log),
     ),
     "read-unstable": Planted(
         "read_committed reads past open transactions",
@@ -361,7 +363,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "append-anywhere": Planted(
         "A follower appends what does not continue its log",
-        _replace(append_validation, "_replicated", _append_anywhere),
+        _replace(append_validation, "_validate_replicated", _append_anywhere),
     ),
     "any-leader-epoch": Planted(
         "Fetches with a stale leader epoch are served",
@@ -371,7 +373,7 @@ PLANTED: Final[dict[str, Planted]] = {
         "The broker epoch of who joins the in-sync set is not checked",
         _all(
             _replace(Leader, "propose_joining", _join_from_any_life),
-            _replace(leader_election, "_may_join", _admit_any_life),
+            _replace(isr_changes, "_may_join", _admit_any_life),
         ),
     ),
     "elect-anyone": Planted(
@@ -380,7 +382,7 @@ PLANTED: Final[dict[str, Planted]] = {
     ),
     "trust-everyone": Planted(
         "A broker that lost its page cache stays in sync (no KIP-966)",
-        _replace(broker_fencing, "distrust", _trust_everyone),
+        _replace(broker_fencing, "handle_unclean_shutdown", _trust_everyone),
     ),
     "any-controller-epoch": Planted(
         "Metadata is taken from earlier controllers, also what they answer late",

@@ -74,7 +74,7 @@ Client = (
 
 @dataclass(slots=True)
 class Outcome:
-    """How a seed ended. Without acknowledgements and faults it has shown nothing."""
+    """The result of a scenario. A run without acknowledgements or faults shows nothing."""
 
     seed: int
     weather: Weather
@@ -123,7 +123,7 @@ def _listening() -> Iterator[_Errors]:
 
 
 def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
-    """Plays the story of this seed."""
+    """Runs the scenario of this seed."""
     with _listening() as errors, witnessing() as witness, Simulation(seed) as simulation:
         story = Story(simulation, witness)
         outcome = story.outcome

@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class SimulationError(AssertionError):
-    """What was waited for did not happen in the time given."""
+    """A condition did not become true in the given time."""
 
 
 class Simulation:
-    """One run. A context manager: the collector of garbage rests inside, and cleans up after."""
+    """One run. Use it with `with`: the garbage collector is off inside, and the end cleans up."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -40,20 +40,22 @@ class Simulation:
 
     @property
     def now_s(self) -> float:
+        """The virtual time in seconds."""
         return self.schedule.now_s
 
     @property
     def trace(self) -> Trace:
+        """The digest and the last events of the run."""
         return self.schedule.trace
 
     def host(self, name: str) -> SimulatedHost:
-        """The machine of that name; a new one at the first call."""
+        """The host with this name; the first call creates it."""
         if name not in self.hosts:
             self.hosts[name] = SimulatedHost(self.schedule, name)
         return self.hosts[name]
 
     def process(self, name: str, main: Main, *, host: str | None = None) -> SimulatedProcess:
-        """A program that is not started yet, on a host of its own unless one is named."""
+        """A program that is not started yet, by default on its own host."""
         process = SimulatedProcess(self.schedule, self.network, self.host(host or name), name, main)
         process.on_error = lambda message, error: self.errors.append(
             f"{self.now_s:.6f} {name}: {message}: {error!r}"
@@ -62,18 +64,18 @@ class Simulation:
         return process
 
     def run(self, seconds: float) -> None:
-        """So much time passes."""
+        """Lets this much virtual time pass."""
         self.schedule.run(self.now_s + seconds)
 
     def run_until(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Time passes until `done`; `SimulationError` if it takes too long."""
+        """Lets time pass until `done` is true; raises `SimulationError` after the limit."""
         if not self.schedule.run(self.now_s + timeout_s, done):
             raise SimulationError(f"not within {timeout_s:g} s: {what}")
 
     def do(
         self, life: Incarnation, call: Callable[[], Coroutine[Any, Any, T]], timeout_s: float = 60.0
     ) -> T:
-        """The result of a coroutine that runs in a process, while everything else goes on."""
+        """Runs a coroutine in a process and returns its result; everything else continues."""
         task = life.run(call())
         what = getattr(task.get_coro(), "__qualname__", "what it was asked to")
         self.run_until(task.done, timeout_s, f"{life.name} finished {what}")

@@ -62,7 +62,7 @@ Acknowledged = Callable[[Place, Sequence[bytes], int], None]
 
 
 def client_of(life: Incarnation, bootstrap: str, name: str) -> ClusterClient:
-    """A client in that process."""
+    """A client in this process."""
     return ClusterClient(
         bootstrap,
         client_id=name,
@@ -74,7 +74,7 @@ def client_of(life: Incarnation, bootstrap: str, name: str) -> ClusterClient:
 
 
 class Producer:
-    """Writes to one partition with acks=all until it is told to stop."""
+    """Writes to one partition with `acks=all` until it is stopped."""
 
     def __init__(
         self,
@@ -98,6 +98,7 @@ class Producer:
         self.stopping = False
 
     async def run(self) -> None:
+        """Writes until `stopping` is set."""
         while not self.stopping:
             try:
                 answer = await self._client.send(
@@ -171,11 +172,11 @@ class Producer:
 
 
 class Reader:
-    """Reads one partition from its beginning, as far as it is committed.
+    """Reads one partition from its start, up to the high watermark or last stable offset.
 
-    It names the latest leader epoch that it has heard of, whoever told it, and the epoch of what it
-    read last (KIP-320). So it is answered only by a leader that has all that it has read: none may
-    tell it that its place is past the log's end, or that its log went another way.
+    A fetch names the latest leader epoch that the reader knows and the epoch of its last record
+    (KIP-320). Only a leader that has everything the reader has read answers it, so no answer may
+    say that the position is beyond the end of the log or that the logs diverge.
     """
 
     isolation_level = 0
@@ -194,7 +195,7 @@ class Reader:
         self.stopping = False
 
     async def run(self) -> None:
-        """Reads on until it is told to stop."""
+        """Reads until `stopping` is set."""
         while not self.stopping:
             try:
                 await self.step()
@@ -202,7 +203,7 @@ class Reader:
                 await asyncio.sleep(RETRY_S)
 
     async def read_all(self) -> dict[int, bytes]:
-        """Everything that is committed, by offset."""
+        """Reads all committed records, by offset."""
         while True:
             before = self.position
             answer = await self.step(max_wait_ms=0)

@@ -38,5 +38,6 @@ def test_a_chore_that_finds_no_room_says_so_once_until_it_has_found_some(
         await chores.stop()
 
     asyncio.run(run())
-    assert [record.message for record in caplog.records] == ["a chore found no room"] * 2
+    said = "disk full: cannot write writing; producers are being refused"
+    assert [record.message for record in caplog.records] == [said] * 2
     assert not any(record.exc_info for record in caplog.records)

@@ -13,13 +13,14 @@ from headrace.broker.membership.broker_lifecycle import RETRY_S, BrokerIdentity,
 from headrace.broker.membership.peers import Peers
 from headrace.broker.metadata.member_metadata import MemberMetadata
 from headrace.clock import SystemClock
+from headrace.cluster.controller_settings import ControllerSettings
 from headrace.cluster.records import MetadataRecord
 from headrace.cluster.store import Elected, Registration
 from headrace.cluster.stores.embedded import EmbeddedCluster, EmbeddedStore
 from headrace.cluster.stores.sqlite import IN_MEMORY, SqliteStore
 from headrace.cluster.topology import BrokerRegistration
 from headrace.controller.active_controller import ActiveController
-from headrace.controller.decisions import ControllerSettings, Decisions
+from headrace.controller.decisions import Decisions
 from headrace.protocol.struct import Struct
 
 ME = 1

@@ -4,8 +4,8 @@ import asyncio
 from typing import cast
 
 from headrace.broker.metadata.member_metadata import MemberMetadata
+from headrace.cluster.controller_settings import ControllerSettings
 from headrace.controller.active_controller import ActiveController, Decided
-from headrace.controller.decisions import ControllerSettings
 from headrace.controller.result import ControllerResult
 
 VERSION = 5

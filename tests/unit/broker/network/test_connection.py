@@ -4,7 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 
-from headrace.broker.network.connection import HELD, Connection, Held, Parts, Pipelined, Serial
+import pytest
+
+from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
+from headrace.broker.network.connection_state import ConnectionState, IllegalTransition
 from headrace.protocol.errors import ProtocolError
 
 TIMEOUT_S = 5.0
@@ -22,6 +25,7 @@ class Owner:
         self.max_in_flight = max_in_flight
         self.max_in_flight_bytes = 100
         self.unsent_bytes = 0
+        self.allows_fast_paths = True
         self.started: list[bytes] = []
         self.futures: dict[bytes, asyncio.Future[object]] = {}
         self.gone = asyncio.Event()
@@ -29,7 +33,7 @@ class Owner:
 
     def dispatch(
         self, connection: Connection, frame: memoryview
-    ) -> Parts | Pipelined | Serial | Held | None:
+    ) -> Parts | Pipelined | Serial | None:
         request = bytes(frame)
         self.started.append(request)
         self.asked.set()
@@ -37,9 +41,7 @@ class Owner:
             self.futures[request] = asyncio.get_running_loop().create_future()
             return Pipelined(self.futures[request], encode)
         if request.startswith(b"hold"):
-            return Serial(self._held(request), encode)
-        if request == b"self":
-            return HELD
+            return Serial(self._blocking(request), encode)
         if request == b"silent":
             return None
         if request == b"bad":
@@ -48,7 +50,7 @@ class Owner:
             raise RuntimeError("a bug in a handler")
         return [request]
 
-    def _held(self, request: bytes) -> Coroutine[object, object, object]:
+    def _blocking(self, request: bytes) -> Coroutine[object, object, object]:
         future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self.futures[request] = future
 
@@ -112,7 +114,7 @@ def test_a_later_answer_waits_for_an_earlier_request() -> None:
     asyncio.run(scenario())
 
 
-def test_a_serial_request_holds_back_the_next_one() -> None:
+def test_a_serial_request_blocks_the_next_one() -> None:
     async def scenario() -> None:
         owner = Owner()
         async with connected(owner) as (reader, writer):
@@ -201,44 +203,119 @@ def test_a_client_that_goes_away_cancels_what_it_waited_for() -> None:
     asyncio.run(scenario())
 
 
-def test_a_request_that_answers_by_itself_holds_back_the_next_one() -> None:
+class FastPath:
+    """Serves the request `fast`; the test responds."""
+
+    frame_bytes = 4
+    packet_prefix = b"\0\0\0\4"
+    packet_bytes = 8
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+
+    def try_serve(self, buffer: bytearray | memoryview, at: int) -> bool:
+        if bytes(buffer[at : at + self.frame_bytes]) != b"fast":
+            return False
+        self._owner.started.append(b"fast")
+        self._owner.asked.set()
+        return True
+
+
+@asynccontextmanager
+async def with_fast_path(
+    owner: Owner, *sent: bytes
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """The fast path serves the first of the requests `sent`, after one that registers it."""
+    async with connected(owner) as (reader, writer):
+        writer.write(framed(b"A"))
+        await owner.until_started(b"A")
+        assert await read(reader, 1) == b"A"
+        owner.started.clear()
+        owner.connection.register_fast_path(FastPath(owner))
+        writer.write(framed(*sent))
+        await owner.until_started(sent[0])
+        yield reader, writer
+
+
+@pytest.mark.parametrize("sent", [(b"fast",), (b"fast", b"B")])  # one packet, and part of one
+def test_a_fast_path_blocks_the_next_request_until_it_responds(sent: tuple[bytes, ...]) -> None:
     async def scenario() -> None:
         owner = Owner()
-        async with connected(owner) as (reader, writer):
-            writer.write(framed(b"self", b"A"))
-            await owner.until_started(b"self")
+        async with with_fast_path(owner, *sent) as (reader, _):
+            assert owner.started == [b"fast"]
             assert owner.connection.in_flight == 1
-            owner.connection.answer_held(b"done")
-            assert await read(reader, 5) == b"doneA"
+            assert owner.connection.state is ConnectionState.BLOCKED
+            owner.connection.complete_fast_path(b"done")
+            expected = b"done" + b"".join(sent[1:])
+            assert await read(reader, len(expected)) == expected
             assert owner.connection.in_flight == 0
+            assert owner.connection.state is ConnectionState.READY
 
     asyncio.run(scenario())
 
 
-def test_a_held_request_that_starts_again_keeps_its_place() -> None:
+def test_a_fast_path_that_falls_back_keeps_the_place_of_its_request() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with with_fast_path(owner, b"fast", b"B") as (reader, _):
+            owner.connection.fall_back(b"slow")
+            assert await read(reader, 5) == b"slowB"
+            assert owner.connection.fast_path is None
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("falls_back", [False, True])
+def test_draining_waits_for_a_fast_path(falls_back: bool) -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with with_fast_path(owner, b"fast") as (reader, _):
+            owner.connection.drain()
+            if falls_back:
+                owner.connection.fall_back(b"done")
+            else:
+                owner.connection.complete_fast_path(b"done")
+            assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b"done"
+
+    asyncio.run(scenario())
+
+
+def test_a_fast_path_does_not_see_requests_behind_a_pending_response() -> None:
     async def scenario() -> None:
         owner = Owner()
         async with connected(owner) as (reader, writer):
-            writer.write(framed(b"self", b"A"))
-            await owner.until_started(b"self")
-            owner.connection.start_again(b"again")
-            assert await read(reader, 6) == b"againA"
+            writer.write(framed(b"wait"))
+            await owner.until_started(b"wait")
+            owner.connection.register_fast_path(FastPath(owner))
+            writer.write(framed(b"fast"))
+            await owner.until_started(b"wait", b"fast")
+            owner.futures[b"wait"].set_result("first")
+            assert await read(reader, 9) == b"firstfast"
 
     asyncio.run(scenario())
 
 
-def test_draining_waits_for_a_held_request() -> None:
+def test_an_owner_can_keep_fast_paths_out() -> None:
     async def scenario() -> None:
-        for start_again in (False, True):
-            owner = Owner()
-            async with connected(owner) as (reader, writer):
-                writer.write(framed(b"self"))
-                await owner.until_started(b"self")
-                owner.connection.drain()
-                if start_again:
-                    owner.connection.start_again(b"done")
-                else:
-                    owner.connection.answer_held(b"done")
-                assert await asyncio.wait_for(reader.read(), TIMEOUT_S) == b"done"
+        owner = Owner()
+        owner.allows_fast_paths = False
+        async with connected(owner) as (reader, writer):
+            writer.write(framed(b"A"))
+            assert await read(reader, 1) == b"A"
+            owner.connection.register_fast_path(FastPath(owner))
+            writer.write(framed(b"fast"))
+            assert await read(reader, 4) == b"fast"
+
+    asyncio.run(scenario())
+
+
+def test_a_response_that_no_request_waits_for_is_refused() -> None:
+    async def scenario() -> None:
+        owner = Owner()
+        async with connected(owner) as (_, writer):
+            writer.write(framed(b"A"))
+            await owner.until_started(b"A")
+            with pytest.raises(IllegalTransition, match="the blocking request ended"):
+                owner.connection.complete_fast_path(b"done")
 
     asyncio.run(scenario())

@@ -17,6 +17,7 @@ from headrace.broker.replication.replica_fetcher import (
     ReplicaFetcher,
 )
 from headrace.broker.runtime.timers import Timers
+from headrace.client.errors import ClientError
 from headrace.clock import Clock, SystemClock
 from headrace.protocol.api import APIS
 from headrace.protocol.errors import ErrorCode
@@ -50,6 +51,8 @@ class Leader:
     def __init__(self) -> None:
         self.asked: list[tuple[FetchRequest, asyncio.Future[bytes]]] = []
         self.is_open = True
+        self.is_dead = False
+        self.connections = 0
 
     def start(self, request: Struct, *, version: int) -> "asyncio.Future[bytes]":
         assert version == FETCH_VERSION
@@ -117,6 +120,9 @@ def run(
         leader = Leader()
 
         async def connect() -> LeaderLink:
+            leader.connections += 1
+            if leader.is_dead:
+                raise ClientError("connection refused")
             return leader
 
         fetcher = ReplicaFetcher(host, 1, connect, out_of_range, RULES, NoThrottle())
@@ -154,6 +160,32 @@ def test_a_session_that_ends_with_two_fetches_under_way_is_followed_by_another()
         again = leader.asked[3][0]
         assert (again.session_id, again.session_epoch) == (0, 0)
         assert {each.partition for topic in again.topics for each in topic.partitions} == {0, 1}
+
+    run(story)
+
+
+def test_a_dead_leader_is_left_alone_once_nothing_is_copied_from_it() -> None:
+    async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
+        moved, stays = a_follower(0), a_follower(1)
+        fetcher.add(moved)
+        fetcher.add(stays)
+        await turns()
+        leader.answer(0, FetchResponse(session_id=5, responses=[]))
+        await turns()
+        leader.is_dead, leader.is_open = True, False
+        leader.asked[1][1].set_exception(ClientError("connection reset"))
+        await turns()
+        fetcher.remove(moved)
+        await turns()
+        assert leader.connections == 2  # `stays` may still be led there
+        fetcher.remove(stays)
+        await turns()
+        assert leader.connections == 2
+        leader.is_dead, leader.is_open = False, True
+        fetcher.add(moved)  # the broker is back, and leads again
+        await turns()
+        assert leader.connections == 3
+        assert leader.asked[2][0].forgotten_topics_data == []
 
     run(story)
 
@@ -227,10 +259,10 @@ class CutFollower:
         self.log = cast("Any", self.follower).log
         self.log.log_end_offset, self.log.log_start_offset = end, 0
         self._cut_ends = cut_ends
-        cast("Any", self.follower).cut_back = self._cut_back
+        cast("Any", self.follower).truncate_to = self._truncate_to
         cast("Any", self.follower).take = self._take
 
-    def _cut_back(self, _epoch: int, _end_offset: int) -> int:
+    def _truncate_to(self, _epoch: int, _end_offset: int) -> int:
         self.log.log_end_offset = end = next(self._cut_ends)
         return end
 
@@ -278,7 +310,7 @@ async def named(fetcher: ReplicaFetcher, leader: Leader, follower: Follower) -> 
     assert [len(asked.topics) for asked, _ in leader.asked[count:]] == [1]
 
 
-def test_a_log_that_is_cut_back_step_by_step_is_named_at_once_after_each() -> None:
+def test_a_log_that_is_truncated_step_by_step_is_named_at_once_after_each() -> None:
     async def story(fetcher: ReplicaFetcher, leader: Leader) -> None:
         cut = CutFollower(9, iter([7, 5, 3]))
         await named(fetcher, leader, cut.follower)

@@ -1,6 +1,7 @@
 """A run's events as a screen, as lines and as metrics say the same."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -63,11 +64,26 @@ def test_a_batch_under_way_is_shown_and_so_is_that_the_run_ends_after_it() -> No
     assert "this batch   8: 4,000 offsets" in screen(display)
     assert "Ctrl-C finishes the batch and stops." in screen(display)
     display(Event("orders", EventKind.STOPPING, message="the batch is finished first"))
-    assert "Ctrl-C again stops at once" in screen(display)
+    assert "Press Ctrl-C again to stop immediately" in screen(display)
     display(BATCH)
     assert "orders  stopping" in screen(display)
     display(Event("orders", EventKind.STOPPED))
     assert "orders  stopped" in screen(display)
+
+
+def test_a_batch_under_way_shows_the_lag_that_it_began_with() -> None:
+    display = Display(["orders"])
+    display(replace(BATCH, lag={TopicPartition("t", 0): 0}))
+    begun = Event("orders", EventKind.BEGUN, batch_id=8, lag={TopicPartition("t", 0): 5000})
+    display(begun)
+    assert "holds 1 partition, lag 5,000" in screen(display)
+
+
+def test_a_lag_that_is_old_shows_its_age() -> None:
+    display = Display(["orders"])
+    display(replace(BATCH, time_s=BATCH.time_s - 3600))
+    display(RETRY)
+    assert re.search(r"lag 41 \(36\d\d s ago\)", screen(display))
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 60), (60, 15), (300, 20)])

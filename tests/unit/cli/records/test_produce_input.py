@@ -1,6 +1,8 @@
 """Records to produce, from lines, JSON or a whole file."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.cli.exits import CommandFailed
 from headrace.cli.records.format_string import Codings, PrintableRecord
@@ -48,7 +50,7 @@ def test_numbers_and_bytes_are_encoded() -> None:
     shape = Shape(codings=Codings(ValueEncoding.INT32, ValueEncoding.HEX), separator=b" ")
     (record,) = read(InputForm.LINES, b"7 ff00\n", shape)
     assert (record.key, record.value) == (b"\0\0\0\7", b"\xff\0")
-    with pytest.raises(CommandFailed, match="line 1: 'x' is no int32"):
+    with pytest.raises(CommandFailed, match="line 1: 'x' is not int32"):
         read(InputForm.LINES, b"x ff\n", shape)
 
 
@@ -69,6 +71,52 @@ def test_what_consume_prints_as_json_is_what_produce_reads() -> None:
     (back,) = read(InputForm.JSON, line)
     assert back == InputRecord(b"k", None, [("h", b"x"), ("n", None)], 1, 77)
     assert facts_of(record, Codings())["timestamp"] == 77
+
+
+@given(
+    key=st.none() | st.binary(max_size=8),
+    value=st.none() | st.binary(max_size=8),
+    headers=st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=4)), max_size=3),
+)
+def test_any_bytes_go_through_json_and_come_back_the_same(
+    key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
+) -> None:
+    record = PrintableRecord("t", 1, 9, 77, key, value, headers)
+    for codings in (
+        Codings(),
+        Codings(*[ValueEncoding.RAW] * 3),
+        Codings(*[ValueEncoding.HEX] * 3),
+    ):
+        (back,) = read(InputForm.JSON, printer_of("json", codings)(record, 1))
+        assert back == InputRecord(key, value, headers, 1, 77)
+
+
+def test_bytes_that_are_not_utf8_are_base64_in_json_and_say_so() -> None:
+    record = PrintableRecord("t", 0, 0, 1, b"\xff", b"\xfe", [("h", b"\xfd"), ("plain", b"x")])
+    facts = facts_of(record, Codings())
+    assert (facts["key"], facts["key_encoding"]) == ("/w==", "base64")
+    assert (facts["value"], facts["value_encoding"]) == ("/g==", "base64")
+    assert facts["headers"] == [
+        {"key": "h", "value": "/Q==", "value_encoding": "base64"},
+        {"key": "plain", "value": "x"},
+    ]
+    number = facts_of(
+        PrintableRecord("t", 0, 0, 1, None, b"\0\0\0\7"), Codings(value=ValueEncoding.INT32)
+    )
+    assert (number["value"], number["value_encoding"]) == (7, "int32")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"value": "x", "value_encoding": "rot13"}',
+        b'{"value": "%", "value_encoding": "base64"}',
+        b'{"value": "\\ud800"}',
+    ],
+)
+def test_json_whose_bytes_cannot_be_made_is_refused_with_its_line(line: bytes) -> None:
+    with pytest.raises(CommandFailed, match="line 1: "):
+        read(InputForm.JSON, line)
 
 
 def test_a_json_value_that_is_no_text_is_sent_as_json() -> None:

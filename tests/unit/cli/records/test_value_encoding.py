@@ -38,6 +38,15 @@ def test_bytes_that_are_no_text_are_shown_as_escapes_and_raw_leaves_them_be() ->
     assert shown(b"a\xff", ValueEncoding.RAW) == b"a\xff"
 
 
+def test_text_goes_to_a_pipe_byte_for_byte_and_to_a_terminal_without_control_characters() -> None:
+    data = b"\x1b[2J\xff a\tb\n" + "\x9b\u202eö".encode()
+    assert shown(data, ValueEncoding.TEXT) == data
+    safe = "\\x1b[2J\\xff a\tb\n\\u009b\\u202eö"
+    assert shown(data, ValueEncoding.TEXT, for_terminal=True).decode() == safe
+    assert shown(b'"\xc2\x9b"', ValueEncoding.JSON, for_terminal=True) == b'"\\u009b"'
+    assert shown(b"\x1b", ValueEncoding.RAW, for_terminal=True) == b"\x1b"
+
+
 def test_null_stays_null() -> None:
     assert decode(None, ValueEncoding.INT32) is None
     assert shown(None, ValueEncoding.JSON) == b""
@@ -60,7 +69,7 @@ def test_a_text_that_is_not_of_the_kind_is_refused(text: str, coding: ValueEncod
 
 
 def test_bytes_of_the_wrong_length_are_no_number() -> None:
-    with pytest.raises(BadValue, match="3 bytes are no int32"):
+    with pytest.raises(BadValue, match="3 bytes are not an int32"):
         decode(b"abc", ValueEncoding.INT32)
     with pytest.raises(BadValue, match="not JSON"):
         decode(b"{", ValueEncoding.JSON)

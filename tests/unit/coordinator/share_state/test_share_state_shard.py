@@ -104,7 +104,7 @@ def test_an_older_leader_is_refused() -> None:
     rig.write(leader_epoch=5)
 
 
-def test_a_state_that_was_started_anew_fences_who_knows_the_old_one() -> None:
+def test_a_reinitialized_state_fences_writers_of_the_old_one() -> None:
     rig = Rig()
     rig.initialize(epoch=1)
     rig.write(StateBatch(0, 4, ACKNOWLEDGED, 1))
@@ -140,7 +140,7 @@ def test_unknown_topics_and_partitions_are_refused() -> None:
         assert code_of(refused) is expected
 
 
-def test_the_state_of_a_deleted_topic_goes() -> None:
+def test_the_state_of_a_deleted_topic_is_deleted() -> None:
     rig = Rig()
     rig.initialize()
     other = SharePartitionKey("g", OTHER, 0)
@@ -168,7 +168,7 @@ def test_many_updates_end_in_a_snapshot_and_the_log_before_it_can_go() -> None:
     assert rig.read() == before == ReadState(1, 0, (StateBatch(0, 4, ACKNOWLEDGED, 1),))
 
 
-def test_a_state_that_nobody_touches_does_not_hold_up_pruning() -> None:
+def test_a_state_without_writes_does_not_block_pruning() -> None:
     rig = Rig(updates_per_snapshot=1, prune_interval_ms=600_000)
     rig.initialize(SharePartitionKey("quiet", TOPIC, 0), start=7)
     rig.initialize()

@@ -68,9 +68,7 @@ def test_version_2_raises_the_epoch_and_marks_with_the_new_one() -> None:
 
 @BOTH
 @EITHER_END
-def test_a_retry_hears_that_it_is_under_way_and_then_that_it_is_done(
-    version: int, commit: bool
-) -> None:
+def test_a_retry_gets_concurrent_transactions_and_then_success(version: int, commit: bool) -> None:
     driver = TransactionDriver()
     producer = open_transaction(driver)
     first = driver.end(producer, commit=commit, version=version)

@@ -27,7 +27,7 @@ def test_each_new_producer_gets_the_next_epoch_of_the_same_producer_id() -> None
     assert driver.state().producer_id == FIRST_PRODUCER_ID
 
 
-def test_the_epoch_goes_on_after_a_restart() -> None:
+def test_the_epoch_continues_after_a_restart() -> None:
     driver = TransactionDriver()
     driver.init()
     driver.restart()
@@ -51,7 +51,7 @@ def test_an_empty_id_and_half_a_producer_are_refused() -> None:
 # --- KIP-360: going on with the producer id one has ----------------------------------------------
 
 
-def test_a_producer_that_goes_on_gets_its_next_epoch() -> None:
+def test_a_producer_that_continues_gets_its_next_epoch() -> None:
     driver = TransactionDriver()
     first = driver.init()
     second = driver.init(goes_on_from=first)
@@ -79,7 +79,7 @@ def test_a_producer_of_another_producer_id_is_fenced() -> None:
     assert refused(driver, goes_on_from=ProducerIdentity(7, 0)) is ErrorCode.PRODUCER_FENCED
 
 
-def test_going_on_with_an_id_that_nobody_knows_starts_anew() -> None:
+def test_a_producer_that_continues_with_an_unknown_id_gets_a_new_one() -> None:
     assert TransactionDriver().init(goes_on_from=ProducerIdentity(7, 3)).epoch == 0
 
 
@@ -92,7 +92,7 @@ def test_the_epoch_after_the_last_is_0_of_a_new_producer_id() -> None:
     assert driver.init() == ProducerIdentity(FIRST_PRODUCER_ID + 1, 0)
 
 
-def test_a_producer_that_goes_on_from_the_last_epoch_may_ask_again() -> None:
+def test_a_producer_that_continues_from_the_last_epoch_may_retry() -> None:
     driver = TransactionDriver()
     last = driver.at_epoch(MAX_EPOCH - 1)
     fresh = driver.init(goes_on_from=last)
@@ -116,7 +116,7 @@ def test_a_new_producer_aborts_the_open_transaction_and_must_ask_again(version: 
     assert driver.init().epoch == first.epoch + 2
 
 
-def test_nobody_gets_an_epoch_while_markers_are_missing() -> None:
+def test_no_producer_gets_an_epoch_while_markers_are_missing() -> None:
     driver = TransactionDriver()
     producer = driver.init()
     driver.add(producer)

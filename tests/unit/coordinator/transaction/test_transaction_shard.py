@@ -66,7 +66,7 @@ def test_unknown_ids_foreign_producer_ids_and_old_epochs_are_refused() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_decided_transaction_takes_no_more(commit: bool) -> None:
+def test_a_decided_transaction_accepts_no_more_partitions(commit: bool) -> None:
     driver = TransactionDriver()
     producer = driver.init()
     driver.add(producer)

@@ -39,7 +39,7 @@ def test_only_open_transactions_are_overdue() -> None:
     assert driver.state().state is TransactionState.COMPLETE_COMMIT
 
 
-def test_a_timeout_goes_on_counting_over_a_restart() -> None:
+def test_a_transaction_timeout_continues_over_a_restart() -> None:
     driver = TransactionDriver()
     driver.add(driver.init())
     driver.advance(TIMEOUT_MS - 5_000)

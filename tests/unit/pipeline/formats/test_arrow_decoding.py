@@ -277,9 +277,10 @@ def test_protobuf_by_descriptor_set(tmp_path: Path) -> None:
         (PROTO, "shop.Nothing", "no message shop.Nothing"),
         ('syntax = "proto3"; message A { A a = 1; }', None, "holds itself"),
         ('syntax = "proto3"; message A { B b = 1; }', None, "does not fit together"),
-        ('syntax = "proto3"; message A {', None, "no .proto file"),
-        ("hello", None, "no .proto file"),
-        ('syntax = "proto3"; message A { string a = x; }', None, "no .proto file"),
+        ('syntax = "proto3"; message A {', None, "line 1: the end is unexpected"),
+        ("hello", None, "not a .proto file: line 1: 'hello'"),
+        ('syntax = "proto3";\n/*\n*/message A {\n string a = x; }', None, "line 4: 'x'"),
+        ('syntax = "proto3";\n\nmessage A { ? }', None, "line 3: '\\?'"),
         ('syntax = "proto3"; import "b.proto"; message A { string a = 1; }', None, "b.proto"),
     ],
 )

@@ -150,9 +150,30 @@ def test_yaml_that_cannot_be_a_spec_is_told_with_its_line(
 
 
 def test_sql_that_joins_rows_cannot_have_dead_letters_by_expectation() -> None:
-    step = "transform:\n  - sql: SELECT id, sum(amount) AS amount FROM source GROUP BY id\nexpect:"
+    sql = "SELECT id, sum(amount) AS amount FROM source GROUP BY id"
+    step = f"transform:\n  - {{sql: '{sql}', scope: batch}}\nexpect:"
     found = errors_of(changed("expect:", step).replace("partition_by: [day]", ""))
-    assert "cannot be led back to its record" in found["expect[0].on_fail"][2]
+    assert "cannot be traced to its record" in found["expect[0].on_fail"][2]
+
+
+def test_sql_that_combines_rows_is_refused_with_its_line_unless_its_scope_is_a_batch() -> None:
+    step = "transform:\n  - sql: SELECT id, day, count(*) AS amount FROM source GROUP BY id, day\n"
+    line = changed("expect:", step + "expect:").split("\n").index(step.split("\n")[1]) + 1
+    found = errors_of(changed("expect:", step + "expect:"))["transform[0].sql"]
+    assert found[0] == line
+    assert found[2].startswith("GROUP BY, count(): each batch would be computed by itself")
+    assert "scope: batch" in found[3]
+    parse_spec(
+        GOOD.replace("expect:", f"{step}    scope: batch\nexpect:").replace(
+            "on_fail: dead_letter", "on_fail: drop"
+        )
+    )
+
+
+@pytest.mark.parametrize("sql", ["count(*) OVER (PARTITION BY id) = 1", "amount < max(amount)"])
+def test_a_rule_looks_at_one_row(sql: str) -> None:
+    text = changed("expect:", f"expect:\n  - {{name: unique, sql: '{sql}'}}")
+    assert "one row at a time" in errors_of(text)["expect[0].sql"][2]
 
 
 def test_files_go_into_topics_only() -> None:

@@ -1,4 +1,4 @@
-"""Compaction of one log: what stays, what goes, and what is not touched."""
+"""Compaction of one log: which records are kept, removed or left alone."""
 
 from random import Random
 
@@ -85,7 +85,7 @@ def headers_of(log: Log) -> dict[int, BatchHeader]:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_only_the_last_value_of_each_key_stays_at_its_offset(codec: Codec) -> None:
+def test_compaction_keeps_the_last_record_of_each_key_at_its_offset(codec: Codec) -> None:
     log = open_log()
     for n in range(5):
         put(log, (b"a", b"a%d" % n), (b"b%d" % n, b"once"), (b"c", b"c%d" % n), codec=codec)
@@ -106,7 +106,7 @@ def test_only_the_last_value_of_each_key_stays_at_its_offset(codec: Codec) -> No
         assert header.partition_leader_epoch == 3
 
 
-def test_the_largest_timestamp_of_a_batch_is_that_of_the_records_that_stay() -> None:
+def test_a_cleaned_batch_has_the_largest_timestamp_of_its_kept_records() -> None:
     log = open_log()
     put(log, (b"a", b"1"), (b"b", b"2"), (b"c", b"3"), timestamp=NOW_MS)
     put(log, (b"c", b"4"), timestamp=NOW_MS + 10)
@@ -148,7 +148,7 @@ def test_a_clean_log_is_not_due_and_new_records_make_it_so() -> None:
     assert cleaner.is_due(NOW_MS)
 
 
-def test_tombstones_stay_until_their_date_and_say_it_in_the_header() -> None:
+def test_tombstones_are_kept_until_their_delete_horizon() -> None:
     log = open_log()
     put(log, (b"a", b"1"), (b"b", b"2"))
     put(log, (b"a", None), (b"c", b"3"))
@@ -169,7 +169,7 @@ def test_tombstones_stay_until_their_date_and_say_it_in_the_header() -> None:
     assert records_of(log)[1].timestamp == NOW_MS + 1
 
 
-def test_keys_of_all_lengths_are_told_apart() -> None:
+def test_keys_of_any_length_are_distinguished() -> None:
     log = open_log(config=LogConfig(**{**_fields(COMPACTED), "segment_bytes": 1 << 20}))
     rng = Random(5)
     keys = [rng.randbytes(size) for size in (0, 1, 31, 32, 33, 34, 63, 64, 65, 500, 9000)]
@@ -182,7 +182,7 @@ def test_keys_of_all_lengths_are_told_apart() -> None:
     )
 
 
-def test_the_last_batch_of_a_live_producer_stays_without_its_records() -> None:
+def test_the_last_batch_of_a_producer_is_kept_without_records() -> None:
     fs = MemoryFileSystem()
     log = open_log(fs)
     put(log, (b"a", b"1"), (b"b", b"1"), producer_id=7, sequence=0)
@@ -197,7 +197,7 @@ def test_the_last_batch_of_a_live_producer_stays_without_its_records() -> None:
     assert put(log, (b"a", b"4"), producer_id=7, sequence=4) == 6
 
 
-def test_the_last_offset_of_what_was_cleaned_is_not_forgotten() -> None:
+def test_the_last_cleaned_offset_is_kept() -> None:
     fs = MemoryFileSystem()
     log = open_log(fs)
     put(log, (b"a", b"1"))
@@ -210,7 +210,7 @@ def test_the_last_offset_of_what_was_cleaned_is_not_forgotten() -> None:
     assert [h.next_offset for h in headers_of(log).values()][-2:] == [4, 5]
 
 
-def test_aborted_records_go_at_once_and_their_marker_when_its_date_has_come() -> None:
+def test_aborted_records_are_removed_at_once_and_their_marker_after_its_delete_horizon() -> None:
     log = open_log()
     put(log, (b"a", b"good"))
     put(log, (b"a", b"bad"), (b"b", b"bad"), producer_id=9, transactional=True)
@@ -230,7 +230,7 @@ def test_aborted_records_go_at_once_and_their_marker_when_its_date_has_come() ->
     assert set(headers_of(log)) == {0, 4}
 
 
-def test_a_marker_stays_as_long_as_a_batch_of_its_transaction() -> None:
+def test_a_marker_is_kept_while_its_transaction_has_batches() -> None:
     log = open_log()
     put(log, (b"a", b"1"), (b"b", b"1"), producer_id=9, transactional=True)
     end_txn(log, 9, commit=True)
@@ -244,7 +244,7 @@ def test_a_marker_stays_as_long_as_a_batch_of_its_transaction() -> None:
         assert not headers_of(log)[2].has_delete_horizon
 
 
-def test_aborted_records_whose_marker_is_in_the_active_segment_go_too() -> None:
+def test_aborted_records_are_removed_if_their_marker_is_in_the_active_segment() -> None:
     log = open_log()
     put(log, (b"a", b"bad"), producer_id=9, transactional=True)
     put(log, (b"b", b"good"))
@@ -257,7 +257,7 @@ def test_aborted_records_whose_marker_is_in_the_active_segment_go_too() -> None:
     assert [txn.producer_id for txn in log.aborted_transactions(0, 3)] == [9]
 
 
-def test_records_without_a_key_go() -> None:
+def test_records_without_a_key_are_removed() -> None:
     config = LogConfig(segment_bytes=600)
     log = open_log(config=config)
     batch = build_batch([Record(0, NOW_MS, None, b"old"), Record(1, NOW_MS, b"a", b"1")])
@@ -268,16 +268,16 @@ def test_records_without_a_key_go() -> None:
     assert contents(log) == [(1, b"a", b"1")]
 
 
-def test_small_segments_become_one_and_a_fetch_in_a_gap_finds_the_next_batch() -> None:
+def test_small_segments_are_merged_and_a_fetch_in_a_gap_finds_the_next_batch() -> None:
     log = open_log()
     for n in range(60):
         put(log, (b"same", b"v%d" % n + bytes(60)))
-    segments = len(log._segments.items)
+    segments = len(log.local.segments.items)
     cleaner = LogCleaner(log)
     cleaner.run(NOW_MS)
     cleaner.cleaned_to = None
     cleaner.run(NOW_MS)  # now that they are small
-    assert segments > 10 > len(log._segments.items)
+    assert segments > 10 > len(log.local.segments.items)
     (first, *_) = contents(log)
     for offset in range(first[0]):
         data, base_offset = log.read(offset, max_bytes=1)
@@ -298,7 +298,7 @@ def test_a_map_that_is_full_cleans_a_part_and_the_next_pass_the_rest() -> None:
     assert [offset for offset, _, _ in contents(log)] == list(range(40, 60))
 
 
-def test_records_below_the_log_start_do_not_come_back_and_hide_nothing() -> None:
+def test_records_below_the_log_start_neither_return_nor_replace_others() -> None:
     log = open_log()
     put(log, (b"a", b"1"), (b"b", b"2"), (b"c", b"3"))
     put(log, (b"a", b"4"))
@@ -308,7 +308,7 @@ def test_records_below_the_log_start_do_not_come_back_and_hide_nothing() -> None
     assert contents(log) == [(1, b"b", b"2"), (2, b"c", b"3"), (3, b"a", b"4")]
 
 
-def test_young_records_are_left_alone_and_old_ones_must_not_wait() -> None:
+def test_min_and_max_compaction_lag_are_respected() -> None:
     config = LogConfig(
         **{**_fields(COMPACTED), "min_compaction_lag_ms": 500, "max_compaction_lag_ms": 5000}
     )
@@ -331,7 +331,7 @@ def test_max_compaction_lag_makes_segments_roll_in_time() -> None:
     log = open_log(config=config)
     put(log, (b"a", b"1"), timestamp=NOW_MS)
     put(log, (b"a", b"2"), timestamp=NOW_MS + 101)
-    assert len(log._segments.items) == 2
+    assert len(log.local.segments.items) == 2
 
 
 @pytest.mark.parametrize("at", [80, 30])
@@ -367,7 +367,7 @@ def test_a_log_that_changed_meanwhile_keeps_its_segments() -> None:
     assert [offset for offset, _, _ in contents(log)] == list(range(12, 20))
 
 
-def test_no_snapshot_knows_a_transaction_as_open_whose_marker_is_gone() -> None:
+def test_no_snapshot_holds_an_open_transaction_whose_marker_was_removed() -> None:
     """Else nothing would ever end it, and read_committed consumers would wait for good."""
     fs = MemoryFileSystem()
     manager = open_manager(fs)
@@ -384,7 +384,7 @@ def test_no_snapshot_knows_a_transaction_as_open_whose_marker_is_gone() -> None:
         cleaner.cleaned_to = None
         cleaner.run(now_ms)
     assert not any(header.is_control for header in headers_of(log).values())
-    (middle,) = [each for each in log._segments.items if each.base_offset == 2]
+    (middle,) = [each for each in log.local.segments.items if each.base_offset == 2]
     manager.close()
     fs.remove(middle.path + ".index")  # so that recovery begins there
     log = open_log(fs)

@@ -1,4 +1,4 @@
-"""Which segments a cleaner writes into one."""
+"""Which segments a cleaner merges into one."""
 
 from headrace.storage.cleaning.job import SourceSegment
 from headrace.storage.cleaning.segment_groups import MAX_SEGMENTS, group_segments
@@ -15,7 +15,7 @@ def grouped(
     return [[segment.base_offset for segment in group] for group in groups]
 
 
-def test_neighbours_share_a_segment_as_long_as_they_fit() -> None:
+def test_neighbours_are_merged_while_they_fit_into_a_segment() -> None:
     assert grouped(segments(50, 50, 1, 99, 100, 0, 101, 5), 80) == [
         [0, 10],
         [20, 30],
@@ -26,7 +26,7 @@ def test_neighbours_share_a_segment_as_long_as_they_fit() -> None:
     assert grouped([], 0) == []
 
 
-def test_the_indexes_must_fit_too() -> None:
+def test_neighbours_are_merged_while_their_indexes_fit() -> None:
     assert grouped(segments(1, 1, 1, index=8), 30, index=16) == [[0, 10], [20]]
     assert grouped(segments(1, 1, 1, times=12), 30, index=24) == [[0, 10], [20]]
 

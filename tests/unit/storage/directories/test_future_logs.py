@@ -1,4 +1,4 @@
-"""Copies in other directories: they outlive restarts, and no crash while they take over costs."""
+"""Copies in other directories survive restarts, and a crash while they take over loses nothing."""
 
 import errno
 from collections.abc import Callable
@@ -95,7 +95,7 @@ def directories_in(fs: MemoryFileSystem, path: str) -> list[str]:
         ([(3, 0)], [(4, 0)], 9, 0),
     ],
 )
-def test_two_logs_part_where_their_epochs_do(
+def test_two_logs_diverge_where_their_epochs_do(
     ours: list[tuple[int, int]], theirs: list[tuple[int, int]], end: int, shared: int
 ) -> None:
     """The same epoch at the same offset is the same record, and so is all before."""
@@ -104,7 +104,7 @@ def test_two_logs_part_where_their_epochs_do(
     assert first.shared_end(second, end) == shared == second.shared_end(first, end)
 
 
-def test_a_copy_is_cut_back_to_what_the_original_still_has() -> None:
+def test_a_copy_is_truncated_to_the_end_of_its_original() -> None:
     manager = begun(MemoryFileSystem())
     original, copy = original_of(manager), copy_of(manager)
     original.truncate_to(5)
@@ -142,7 +142,7 @@ RESTARTS: list[Callable[[MemoryFileSystem, LogManager], MemoryFileSystem]] = [
 
 @pytest.mark.parametrize("restart", RESTARTS, ids=["stop", "kill"])
 @pytest.mark.parametrize("up_to", [0, 5, 8])
-def test_a_copy_is_there_again_with_what_it_held(
+def test_a_copy_survives_a_restart_with_its_records(
     restart: Callable[[MemoryFileSystem, LogManager], MemoryFileSystem], up_to: int
 ) -> None:
     fs = MemoryFileSystem()
@@ -157,7 +157,7 @@ def test_a_copy_is_there_again_with_what_it_held(
     assert (len(manager.homes[0].logs), len(manager.homes[1].logs)) == (0, 1)
 
 
-def test_what_is_flushed_of_a_copy_is_not_read_again_after_a_crash() -> None:
+def test_flushed_records_of_a_copy_are_not_scanned_after_a_crash() -> None:
     """Its recovery point is in its directory's checkpoint, under the partition's name."""
     fs = MemoryFileSystem()
     manager = begun(fs)
@@ -168,7 +168,7 @@ def test_what_is_flushed_of_a_copy_is_not_read_again_after_a_crash() -> None:
     assert copy_of(manager).recovery_point == 8
 
 
-def test_after_a_loss_of_power_a_copy_is_a_prefix_of_the_original() -> None:
+def test_after_power_loss_a_copy_is_a_prefix_of_the_original() -> None:
     """Also where the copy was on disk and the end of the original was not."""
     for seed in range(30):
         fs = MemoryFileSystem()
@@ -187,7 +187,7 @@ def test_after_a_loss_of_power_a_copy_is_a_prefix_of_the_original() -> None:
         assert values(copy) == values(original)
 
 
-def test_damage_ends_a_copy_and_the_rest_is_copied_again() -> None:
+def test_a_damaged_copy_is_truncated_and_the_rest_copied_again() -> None:
     fs = MemoryFileSystem()
     manager = begun(fs)
     copy = copy_of(manager)
@@ -204,7 +204,7 @@ def test_damage_ends_a_copy_and_the_rest_is_copied_again() -> None:
 
 
 @pytest.mark.parametrize("restart", RESTARTS, ids=["stop", "kill"])
-def test_a_copy_that_was_dropped_is_not_there_again(
+def test_a_dropped_copy_does_not_return_after_a_restart(
     restart: Callable[[MemoryFileSystem, LogManager], MemoryFileSystem],
 ) -> None:
     fs = MemoryFileSystem()
@@ -216,8 +216,8 @@ def test_a_copy_that_was_dropped_is_not_there_again(
     assert directories_in(fs, "b") == [] and values(original_of(manager)) == HELD
 
 
-@pytest.mark.parametrize("how", ["delete", "put_aside"])
-def test_a_copy_goes_with_its_partition_wherever_the_crash_comes(how: str) -> None:
+@pytest.mark.parametrize("how", ["delete", "make_stray"])
+def test_a_copy_is_removed_with_its_partition_at_any_crash_point(how: str) -> None:
     """It must not be the only one that is left, else it would be taken for the partition's."""
     for operations in range(1, 30):
         fs = MemoryFileSystem()
@@ -230,7 +230,7 @@ def test_a_copy_goes_with_its_partition_wherever_the_crash_comes(how: str) -> No
         else:
             break
         after = opened(fs.after_kill())
-        kept = [each.note.name for each in after.set_aside]
+        kept = [each.note.name for each in after.stray_logs]
         assert after.get("t", 0) is not None or kept in ([], ["t-0"])
         if how == "delete":
             assert kept == []
@@ -239,7 +239,7 @@ def test_a_copy_goes_with_its_partition_wherever_the_crash_comes(how: str) -> No
     assert len(manager.futures) == 0 and not manager.homes[1].futures
 
 
-def test_a_copy_of_another_topic_of_that_name_goes() -> None:
+def test_a_copy_of_another_topic_with_the_same_name_is_discarded() -> None:
     fs = MemoryFileSystem()
     manager = begun(fs)
     (name,) = directories_in(fs, "b")
@@ -249,7 +249,7 @@ def test_a_copy_of_another_topic_of_that_name_goes() -> None:
     assert values(original_of(manager)) == HELD
 
 
-def test_a_copy_in_a_directory_that_has_failed_goes_on_when_that_works_again() -> None:
+def test_a_copy_in_a_failed_directory_continues_when_the_directory_works_again() -> None:
     fs = MemoryFileSystem()
     manager = begun(fs, 5)
     manager.homes[1].directory.fail("a test pulled the plug")
@@ -272,14 +272,14 @@ def test_a_copy_of_a_topic_with_a_long_name_is_found_again() -> None:
 # --- without an original ------------------------------------------------------------------------
 
 
-def test_a_copy_without_an_original_is_the_partitions_when_that_asks_for_a_log() -> None:
+def test_a_copy_without_an_original_becomes_the_partitions_log() -> None:
     """It may be all that is left: the disk with the original was lost."""
     fs = MemoryFileSystem()
     manager = begun(fs, 5)
     manager.close()
     manager = opened(fs.after_kill(), ("b", "c"))
     assert len(manager.futures) == 0 and len(manager) == 0
-    assert [each.note.name for each in manager.set_aside] == ["t-0"]
+    assert [each.note.name for each in manager.stray_logs] == ["t-0"]
     found = manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
     found.load()
     assert values(found) == {number: HELD[number] for number in range(5)}
@@ -293,7 +293,7 @@ def test_a_copy_waits_for_an_original_that_may_be_in_a_failed_directory() -> Non
     fs.root.names["a"] = type(fs.root.names["a"].names["meta.properties"])()  # type: ignore[union-attr,call-arg]
     manager = opened(fs)
     assert not manager.homes[0].is_online
-    assert len(manager.set_aside) == len(manager.futures) == 0
+    assert len(manager.stray_logs) == len(manager.futures) == 0
     manager.close()
     fs = fs.after_kill()
     fs.root.names["a"] = first
@@ -372,7 +372,7 @@ def both_have_it(fs: MemoryFileSystem) -> None:
 
 
 @pytest.mark.parametrize("kind", [errno.EIO, errno.ENOSPC])
-def test_a_disk_that_refuses_at_any_point_of_taking_over_loses_nothing(kind: int) -> None:
+def test_a_disk_error_at_any_point_of_taking_over_loses_nothing(kind: int) -> None:
     """Whichever of the two logs goes on then, it is found by the next start with what it took."""
     steps = moved(MemoryFileSystem())
     for step in range(1, steps + 1):
@@ -395,7 +395,7 @@ def test_a_disk_that_refuses_at_any_point_of_taking_over_loses_nothing(kind: int
             assert values(original_of(manager)) == held, (step, lasts)
 
 
-def test_the_later_of_two_moves_counts_when_a_lost_directory_comes_back() -> None:
+def test_the_later_of_two_moves_wins_when_a_failed_directory_returns() -> None:
     """`a` failed while its log moved to `b`, which then moved to `c`."""
     fs = MemoryFileSystem()
     dirs = ("a", "b", "c")
@@ -427,37 +427,37 @@ def test_the_later_of_two_moves_counts_when_a_lost_directory_comes_back() -> Non
     assert [directories_in(fs, each) for each in dirs] == [[], [], ["t-0"]]
 
 
-def test_where_nothing_is_noted_a_person_decides_which_log_is_right() -> None:
+def test_without_a_note_the_operator_decides_which_log_is_current() -> None:
     assert owner_of({"a": 0, "b": 0}) is owner_of({"a": 2, "b": 2}) is None
     assert owner_of({"a": 1, "b": 2}) == "b"
     fs = MemoryFileSystem()
     both_have_it(fs)
     file_in(fs, f"b/{MOVED_LOGS}")[:] = b"torn"
     fs = fs.after_kill()
-    with pytest.raises(DiskError, match="move one of them away"):
+    with pytest.raises(DiskError, match="move one of them"):
         opened(fs)
     assert directories_in(fs, "a") == directories_in(fs, "b") == ["t-0"]
 
 
-def test_the_other_log_stays_where_the_one_that_is_right_does_not_open() -> None:
+def test_the_old_log_is_kept_if_the_current_one_does_not_open() -> None:
     fs = MemoryFileSystem()
     both_have_it(fs)
     for entry in fs.list_dir("b/t-0"):
         if entry.name.endswith(".log"):
             file_in(fs, f"b/t-0/{entry.name}")[20:40] = bytes(20)
     fs = fs.after_kill()
-    with pytest.raises(DiskError, match="move one of them away"):
+    with pytest.raises(DiskError, match="move one of them"):
         opened(fs)
     assert directories_in(fs, "a") == directories_in(fs, "b") == ["t-0"]
 
 
-def test_how_far_a_log_is_cleaned_moves_with_it() -> None:
+def test_the_cleaner_checkpoint_moves_with_the_log() -> None:
     manager = begun(MemoryFileSystem())
     manager.save_cleaned(original_of(manager), 5)
     assert manager.cleaned_to(manager.finish_move(original_of(manager))) == 5
 
 
-def test_notes_of_moves_that_are_over_go_with_the_next_start() -> None:
+def test_notes_of_finished_moves_are_removed_at_the_next_start() -> None:
     fs = MemoryFileSystem()
     filled(fs).close()
     note(fs, "a", "t-0", 4)

@@ -35,7 +35,7 @@ def names_in(fs: MemoryFileSystem, path: str) -> set[str]:
     return {entry.name for entry in fs.list_dir(path)}
 
 
-def test_new_partitions_go_where_the_fewest_are() -> None:
+def test_a_new_partition_goes_to_the_directory_with_the_fewest() -> None:
     manager = open_manager(MemoryFileSystem(), dirs=("one", "two", "three"))
     for partition in range(9):
         manager.get_or_create("t", partition, TOPIC_ID, CONFIG)
@@ -105,7 +105,7 @@ def test_a_deleted_log_is_renamed_closed_and_swept_later() -> None:
     assert renamed not in names_in(fs, "data")
 
 
-def test_what_a_crash_left_to_delete_is_deleted_at_the_next_sweep() -> None:
+def test_deletions_that_a_crash_interrupted_are_completed_by_the_next_sweep() -> None:
     fs = MemoryFileSystem()
     manager = open_manager(fs)
     append(manager.get_or_create("t", 0, TOPIC_ID, CONFIG), batch(b"x"))
@@ -146,7 +146,7 @@ def test_unknown_directories_are_reported_and_left_alone() -> None:
     assert "lost+found" in names_in(fs, "data")
 
 
-def test_an_unfinished_copy_goes_where_its_original_is() -> None:
+def test_an_unfinished_copy_beside_its_original_is_removed() -> None:
     fs = MemoryFileSystem()
     manager = open_manager(fs)
     append(manager.get_or_create("t", 0, TOPIC_ID, CONFIG), batch(b"x"))
@@ -225,7 +225,7 @@ def test_many_logs_close_with_one_sync_and_survive_power_loss() -> None:
         assert log.latest_epoch == 0
 
 
-def test_flushes_fall_due_by_time_and_for_closed_segments() -> None:
+def test_flushes_are_due_by_time_and_for_closed_segments() -> None:
     manager = open_manager(MemoryFileSystem())
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig(flush_ms=100))
     append(log, batch(b"x"), now_ms=1000 + 1_700_000_000_000)
@@ -254,7 +254,7 @@ def test_high_watermarks_are_kept() -> None:
     assert manager.high_watermark("gone", 3) is None
 
 
-def test_checkpoints_round_trip_and_damage_is_noticed() -> None:
+def test_checkpoints_round_trip_and_damage_is_detected() -> None:
     fs = MemoryFileSystem()
     write_offsets(fs, "c", {"a-b-0": 5, "x-12": 0})
     assert read(fs, "c") == b"0\n2\na-b 0 5\nx 12 0\n"
@@ -299,7 +299,7 @@ class OneIsFull(MemoryFileSystem):
         return super().open(path, create=create)
 
 
-def test_a_full_directory_does_not_keep_another_from_its_checkpoints() -> None:
+def test_a_full_directory_does_not_prevent_checkpoints_in_another() -> None:
     fs = OneIsFull()
     manager = open_manager(fs, dirs=("a", "b"))
     for partition in range(2):
@@ -317,7 +317,7 @@ def test_a_full_directory_does_not_keep_another_from_its_checkpoints() -> None:
     assert "metadata-version" in names
 
 
-def test_a_copy_that_finds_no_room_leaves_nothing() -> None:
+def test_a_copy_on_a_full_disk_leaves_no_files() -> None:
     fs = OneIsFull()
     manager = open_manager(fs, dirs=("a", "b"))
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())

@@ -1,4 +1,4 @@
-"""Logs that are set aside: not loaded, not lost, not kept for ever."""
+"""Stray logs: not loaded, not lost, and deleted after a time."""
 
 import pytest
 
@@ -35,73 +35,73 @@ def written(manager: LogManager, topic: str = "t") -> Log:
 
 @pytest.mark.parametrize("topic", ["t", LONG_NAME], ids=["a name", "a name that must be cut"])
 @pytest.mark.parametrize("restarted", [False, True], ids=["at once", "after a restart"])
-def test_a_log_is_put_back_as_it_was(topic: str, restarted: bool) -> None:
+def test_a_stray_log_is_restored_unchanged(topic: str, restarted: bool) -> None:
     fs = MemoryFileSystem()
     manager = open_manager(fs)
     written(manager, topic)
-    stray = manager.put_aside(topic, 0)
+    stray = manager.make_stray(topic, 0)
     assert stray is not None
     assert manager.get(topic, 0) is None
     if restarted:
         manager.close()
         manager = open_manager(fs.after_power_loss(None))
         assert len(manager) == 0
-        assert [each.path for each in manager.set_aside] == [stray.path]
+        assert [each.path for each in manager.stray_logs] == [stray.path]
         assert manager.strays == []
     log = manager.get_or_create(topic, 0, TOPIC_ID, CONFIG)
     log.load()
     assert (log.log_start_offset, values(log)) == (1, {1: b"b", 2: b"c"})
     assert append(log, batch(b"d")).first_offset == 3
-    assert len(manager.set_aside) == 0
+    assert len(manager.stray_logs) == 0
 
 
 def test_a_new_topic_of_the_same_name_begins_empty() -> None:
     manager = open_manager(MemoryFileSystem())
     written(manager)
-    manager.put_aside("t", 0)
+    manager.make_stray("t", 0)
     assert manager.get_or_create("t", 0, b"\7" * 16, CONFIG).log_end_offset == 0
-    assert len(manager.set_aside) == 1
+    assert len(manager.stray_logs) == 1
 
 
-def test_what_is_set_aside_goes_when_its_time_is_over_also_after_a_restart() -> None:
+def test_stray_logs_expire_also_after_a_restart() -> None:
     fs, clock = MemoryFileSystem(), ManualClock()
     manager = open_manager(fs, clock=clock)
     written(manager)
-    manager.put_aside("t", 0)
+    manager.make_stray("t", 0)
     clock.now_ms += DAY_MS - 1
-    assert manager.expire_set_aside(DAY_MS) == 0
+    assert manager.expire_strays(DAY_MS) == 0
     manager.close()
     manager = open_manager(fs.after_kill(), clock=clock)
     clock.now_ms += 1
-    assert manager.expire_set_aside(-1) == 0
-    assert manager.expire_set_aside(DAY_MS) == 1
+    assert manager.expire_strays(-1) == 0
+    assert manager.expire_strays(DAY_MS) == 1
     assert manager.sweep() == 1
-    assert len(manager.set_aside) == 0
+    assert len(manager.stray_logs) == 0
 
 
-def test_what_a_person_has_removed_is_forgotten() -> None:
+def test_a_stray_log_that_was_removed_by_hand_is_forgotten() -> None:
     fs = MemoryFileSystem()
     manager = open_manager(fs)
     written(manager)
-    stray = manager.put_aside("t", 0)
+    stray = manager.make_stray("t", 0)
     assert stray is not None
     fs.rename(stray.path, "data/elsewhere")
-    assert manager.expire_set_aside(0) == 1
-    assert len(manager.set_aside) == 0
+    assert manager.expire_strays(0) == 1
+    assert len(manager.stray_logs) == 0
 
 
-def test_a_stray_without_a_note_that_can_be_read_is_left_alone() -> None:
+def test_a_stray_log_without_a_readable_note_is_left_alone() -> None:
     fs = MemoryFileSystem()
     manager = open_manager(fs)
     written(manager)
-    stray = manager.put_aside("t", 0)
+    stray = manager.make_stray("t", 0)
     assert stray is not None
     manager.close()
     write_file(fs, f"{stray.path}/stray.metadata", b"version: 0", sync=False)
     fs.mkdir("data/t-1.0123456789-stray")
     manager = open_manager(fs.after_kill())
     assert set(manager.strays) == {stray.path, "data/t-1.0123456789-stray"}
-    assert manager.expire_set_aside(0) == 0
+    assert manager.expire_strays(0) == 0
 
 
 def test_directories_that_have_seen_later_metadata_are_not_opened() -> None:
@@ -131,7 +131,7 @@ def test_directories_that_have_seen_later_metadata_are_not_opened() -> None:
     assert opened(6).takes_any_metadata
 
 
-def test_what_was_compacted_before_it_was_set_aside_has_no_holes_when_it_is_back() -> None:
+def test_a_restored_stray_log_that_was_compacted_has_no_holes() -> None:
     """Nobody knows any more that it was: its gaps are taken for what they are all the same."""
     fs = MemoryFileSystem()
     manager, log = open_log(fs, COMPACTED)
@@ -141,7 +141,7 @@ def test_what_was_compacted_before_it_was_set_aside_has_no_holes_when_it_is_back
     LogCleaner(log).run(NOW_MS)
     manager.save_cleaned(log, log.log_end_offset)
     kept = values(log)
-    manager.put_aside("t", 0)
+    manager.make_stray("t", 0)
     manager.save_cleaned(manager.get_or_create("u", 0, b"\7" * 16, COMPACTED), 0)
     manager.get_or_create("t", 0, TOPIC_ID, COMPACTED).load()
     manager.checkpoint()

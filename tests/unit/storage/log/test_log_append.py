@@ -1,4 +1,4 @@
-"""Appending: offsets, what is refused, and that a refusal leaves nothing behind."""
+"""Appending: offsets, refused batches, and no trace of a refused append."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_damaged_bytes_are_refused_with_the_right_error() -> None:
     assert isinstance(refused(log, moved), InvalidRecord)
 
 
-def test_a_good_batch_before_a_bad_one_is_not_kept() -> None:
+def test_a_valid_batch_before_an_invalid_one_is_not_appended() -> None:
     _, log = open_log()
     bad = batch(b"value")
     bad[-1] ^= 1
@@ -116,14 +116,14 @@ def test_timestamps_out_of_bounds_are_refused_by_record() -> None:
     append(log, batch(b"x", timestamp=NOW_MS - 1000))
 
 
-def test_the_future_is_bounded_by_default() -> None:
+def test_future_timestamps_are_bounded_by_default() -> None:
     _, log = open_log()
     error = refused(log, batch(b"x", timestamp=NOW_MS + 3_600_001))
     assert isinstance(error, InvalidTimestamp)
     append(log, batch(b"x", timestamp=0))
 
 
-def test_a_header_that_claims_the_future_for_records_of_today_is_put_right() -> None:
+def test_a_header_with_a_wrong_future_timestamp_is_corrected() -> None:
     data = batch(b"x")
     header = read_header(data)._replace(max_timestamp=NOW_MS + 10**9)
     pack_header(data, 0, header)
@@ -175,7 +175,7 @@ def test_a_follower_keeps_the_leaders_offsets_and_epochs() -> None:
     assert isinstance(refused(follower, data, origin=BatchOrigin.REPLICATION), UnexpectedOffset)
 
 
-def test_appending_touches_no_file_but_the_log() -> None:
+def test_an_append_writes_to_the_log_file_only() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs)
     append(log, batch(b"x"))

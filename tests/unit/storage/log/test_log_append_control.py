@@ -1,4 +1,4 @@
-"""A broker's own records: one batch, as a client's would be, and refused only for their size."""
+"""The broker's own records: one batch like a client's, refused only for its size."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def own(log: Log, *, epoch: int = 3, **options: int) -> tuple[int, int]:
     ],
     ids=["plain", "compacted", "uncompressed", "compressed", "append-time"],
 )
-def test_own_records_continue_the_log_whatever_the_topic_wants(config: LogConfig) -> None:
+def test_own_records_are_appended_under_any_topic_configuration(config: LogConfig) -> None:
     _, log = open_log(config=config)
     assert [own(log), own(log)] == [(0, 2), (3, 5)]
     assert values(log) == {0: b"a", 1: b"b", 2: b"", 3: b"a", 4: b"b", 5: b""}
@@ -45,7 +45,7 @@ def test_own_records_continue_the_log_whatever_the_topic_wants(config: LogConfig
     assert log.latest_epoch == 3
 
 
-def test_own_records_leave_the_log_as_a_clients_batch_does() -> None:
+def test_own_records_change_the_log_as_a_client_batch_does() -> None:
     _, ours = open_log()
     _, theirs = open_log()
     for epoch in (1, 1, 2):
@@ -69,7 +69,7 @@ def test_own_records_leave_the_log_as_a_clients_batch_does() -> None:
         (LogConfig(segment_bytes=80), RecordListTooLarge),
     ],
 )
-def test_records_that_are_too_large_leave_nothing_behind(
+def test_own_records_that_are_too_large_are_refused_without_a_trace(
     config: LogConfig, error: type[StorageError]
 ) -> None:
     _, log = open_log(config=config)

@@ -1,4 +1,4 @@
-"""A disk that fills up, fails or lies: the right error, nothing acknowledged is lost."""
+"""Full and failing disks: the right error, and no loss of acknowledged records."""
 
 import errno
 from random import Random
@@ -15,6 +15,7 @@ from headrace.storage.errors import (
     OutOfOrderSequence,
 )
 from headrace.storage.files.filesystem import PIECE_BYTES
+from headrace.storage.log.clean_shutdown import write_epochs
 from headrace.storage.log.log import Log
 from headrace.storage.segment.index_file import MAX_ENTRIES_IN_MEMORY
 from headrace.storage.state.log_config import LogConfig
@@ -34,7 +35,7 @@ from support.storage.memory_log import (
 SMALL = LogConfig(segment_bytes=900, index_interval_bytes=150)
 
 
-def test_a_full_disk_refuses_appends_serves_reads_and_heals_without_a_restart() -> None:
+def test_a_full_disk_refuses_appends_serves_reads_and_recovers_without_a_restart() -> None:
     fs = MemoryFileSystem()
     manager, log = open_log(fs, SMALL)
     sent = {}
@@ -56,7 +57,7 @@ def test_a_full_disk_refuses_appends_serves_reads_and_heals_without_a_restart() 
     assert values(log) == sent
 
 
-def test_a_half_written_batch_is_cut_off_again() -> None:
+def test_a_partially_written_batch_is_truncated() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs)
     append(log, batch(b"first"))
@@ -73,7 +74,7 @@ def append_gently(log: Log, data: bytearray) -> None:
     log.append(data, leader_epoch=0, now_ms=NOW_MS, origin=BatchOrigin.COORDINATOR, gently=True)
 
 
-def test_what_is_written_gently_is_written_in_pieces_and_all_or_nothing() -> None:
+def test_a_gentle_write_is_made_in_pieces_and_all_or_nothing() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs)
     append(log, batch(b"first"))
@@ -87,7 +88,7 @@ def test_what_is_written_gently_is_written_in_pieces_and_all_or_nothing() -> Non
     assert values(log, max_bytes=4 * PIECE_BYTES) == {0: b"first", 1: large}
 
 
-def test_what_follows_a_batch_that_found_no_room_is_not_called_out_of_order() -> None:
+def test_batches_after_one_that_a_full_disk_refused_are_not_out_of_order() -> None:
     """A producer that hears of a gap gives up its sequence; one that hears of the disk waits."""
     fs = MemoryFileSystem()
     _, log = open_log(fs)
@@ -107,7 +108,7 @@ def test_what_follows_a_batch_that_found_no_room_is_not_called_out_of_order() ->
     assert values(log) == {0: b"first", 1: b"second", 2: b"third"}
 
 
-def test_what_follows_a_batch_that_found_no_room_for_a_new_segment_waits_too() -> None:
+def test_batches_after_one_that_found_no_room_for_a_segment_are_refused_too() -> None:
     """There is room in the segment, and none for the files that a new one needs."""
     fs = MemoryFileSystem()
     _, log = open_log(fs, SMALL)
@@ -123,7 +124,7 @@ def test_what_follows_a_batch_that_found_no_room_for_a_new_segment_waits_too() -
     assert list(values(log)) == [0, 1, 2]
 
 
-def test_a_refused_batch_is_awaited_though_others_find_room() -> None:
+def test_later_batches_are_refused_until_the_refused_one_returns() -> None:
     """A few bytes are left, which another producer's batch fills."""
     fs = MemoryFileSystem()
     _, log = open_log(fs)
@@ -140,7 +141,7 @@ def test_a_refused_batch_is_awaited_though_others_find_room() -> None:
     assert list(values(log).values()) == [b"first", b"other", b"second", b"third"]
 
 
-def test_a_new_producers_second_batch_is_not_taken_before_its_first() -> None:
+def test_a_new_producers_second_batch_is_not_appended_before_its_first() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs)
     append(log, batch(b"zero"))
@@ -155,7 +156,7 @@ def test_a_new_producers_second_batch_is_not_taken_before_its_first() -> None:
     assert list(values(log).values()) == [b"zero", b"first", b"second"]
 
 
-def test_a_producer_that_gives_up_a_refused_batch_goes_on_in_a_new_epoch() -> None:
+def test_a_producer_that_gives_up_a_refused_batch_continues_in_a_new_epoch() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs)
     append(log, batch(b"first", producer_id=1, sequence=0))
@@ -186,7 +187,7 @@ def test_a_log_opens_after_a_crash_on_a_full_disk() -> None:
     assert len(values(log, max_bytes=1 << 20)) == MAX_ENTRIES_IN_MEMORY + 11
 
 
-def test_a_copy_that_finds_no_room_at_its_end_takes_no_directory_offline() -> None:
+def test_a_full_disk_at_the_end_of_a_copy_takes_no_directory_offline() -> None:
     fs = MemoryFileSystem()
     manager = open_manager(fs, dirs=("a", "b"))
     log = manager.get_or_create("t", 0, TOPIC_ID, LogConfig())
@@ -214,12 +215,12 @@ def test_a_stop_that_finds_no_room_for_leader_epochs_does_not_lose_them() -> Non
     append(log, batch(b"y"), leader_epoch=5)
     fs.capacity_bytes = 0
     with pytest.raises(OSError, match="No space"):
-        log.write_epochs()
+        write_epochs(log.local)
     _, log = open_log(fs.after_kill())
     assert [log.epoch_at(offset) for offset in (0, 1)] == [3, 5]
 
 
-def test_leader_epochs_that_are_gone_are_found_again_in_the_records() -> None:
+def test_missing_leader_epochs_are_rebuilt_from_the_records() -> None:
     """Below the recovery point, too, from where a start after a crash scans."""
     fs = MemoryFileSystem()
     manager, log = open_log(fs)
@@ -234,7 +235,7 @@ def test_leader_epochs_that_are_gone_are_found_again_in_the_records() -> None:
     assert [log.epoch_at(offset) for offset in (0, 1)] == [3, 5]
 
 
-def test_running_out_of_descriptors_is_not_the_disks_fault() -> None:
+def test_a_lack_of_descriptors_does_not_take_the_directory_offline() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs)
     fs.fault_at, fs.fault_errno = fs.operations + 1, errno.EMFILE
@@ -314,7 +315,7 @@ def test_a_flush_without_room_for_the_leader_epochs_is_refused_and_tried_again()
     assert fs.stat("data/t-0/leader-epoch-checkpoint").size
 
 
-def test_a_log_that_is_deleted_while_it_is_flushed_takes_no_directory_with_it() -> None:
+def test_deleting_a_log_during_a_flush_takes_no_directory_offline() -> None:
     """The flush runs in a thread; the files that it looks for may have another name by then."""
     fs = MemoryFileSystem()
     manager, log = open_log(fs, LogConfig(flush_messages=1))
@@ -335,7 +336,7 @@ def test_a_log_that_is_deleted_while_it_is_flushed_takes_no_directory_with_it() 
     assert values(other) == {0: b"y"}
 
 
-def test_the_manager_says_when_no_directory_is_left() -> None:
+def test_the_manager_reports_when_no_directory_is_left() -> None:
     fs = MemoryFileSystem()
     told: list[bool] = []
     ids = Random(1)

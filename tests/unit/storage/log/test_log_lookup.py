@@ -1,4 +1,4 @@
-"""Finding records by time and epochs by offset."""
+"""Finding records by timestamp and leader epochs by offset."""
 
 from headrace.records.codec import Codec
 from headrace.records.record import Record, build_batch

@@ -1,4 +1,4 @@
-"""Reading: what is returned, and what never is."""
+"""Reading: what is returned, and what is never returned."""
 
 import pytest
 

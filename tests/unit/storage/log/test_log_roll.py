@@ -1,4 +1,4 @@
-"""When a segment ends."""
+"""When a segment is rolled."""
 
 from headrace.records.batch import stamp
 from headrace.storage.log.log import Log
@@ -25,14 +25,14 @@ def test_a_segment_never_exceeds_segment_bytes() -> None:
     assert segments_of(fs) == [0, 3, 6]
 
 
-def test_segment_ms_counts_in_the_records_time() -> None:
+def test_segment_ms_uses_the_records_timestamps() -> None:
     fs, log = log_with(LogConfig(segment_ms=1000))
     for ahead_ms in (0, 1000, 1001, 1500, 2002):
         append(log, batch(b"x", timestamp=NOW_MS + ahead_ms))
     assert segments_of(fs) == [0, 2, 4]
 
 
-def test_segment_ms_counts_in_the_brokers_time_where_records_have_none() -> None:
+def test_segment_ms_uses_the_brokers_clock_without_record_timestamps() -> None:
     fs, log = log_with(LogConfig(segment_ms=1000))
     for ahead_ms in (0, 1000, 1001):
         append(log, batch(b"x", timestamp=-1), now_ms=NOW_MS + ahead_ms)
@@ -88,7 +88,7 @@ def test_a_roll_of_an_empty_segment_changes_nothing() -> None:
     assert segments_of(fs) == [0, 1]
 
 
-def test_a_roll_of_a_log_that_flushes_each_append_leaves_nothing_unsynced_behind() -> None:
+def test_a_roll_of_a_log_that_flushes_each_append_syncs_the_closed_segment() -> None:
     """flush.messages=1: a later batch is never on disk without an earlier one."""
     fs, log = log_with(LogConfig(flush_messages=1, index_interval_bytes=1))
     append(log, batch(b"a"))

@@ -1,4 +1,4 @@
-"""Deletion, retention, truncation: what goes, what stays, and that offsets only grow."""
+"""Deletion, retention, truncation: what is removed, what is kept, and offsets that only grow."""
 
 import errno
 
@@ -95,7 +95,7 @@ def test_retention_by_time_looks_at_the_newest_record_of_a_segment() -> None:
     assert log.log_start_offset == 3
 
 
-def test_retention_may_empty_the_log_but_never_gives_an_offset_twice() -> None:
+def test_retention_may_empty_the_log_but_never_reuses_an_offset() -> None:
     fs = MemoryFileSystem()
     config = LogConfig(segment_bytes=3 * SIZE, retention_ms=1000)
     _manager, log = open_log(fs, config)
@@ -136,7 +136,7 @@ def test_a_follower_deletes_what_is_below_its_start_and_nothing_by_its_own_clock
 
 
 @pytest.mark.parametrize("producer_id", [-1, 7])
-def test_retention_needs_no_room(producer_id: int) -> None:
+def test_retention_works_on_a_full_disk(producer_id: int) -> None:
     """A disk that is full of what is to be deleted must not stay so."""
     fs = MemoryFileSystem()
     _, log = open_log(fs, LogConfig(retention_ms=1000, index_interval_bytes=1))
@@ -150,7 +150,7 @@ def test_retention_needs_no_room(producer_id: int) -> None:
         assert append(open_log(after)[1], batch(b"y")).first_offset == 5
 
 
-def test_closed_segments_go_though_there_is_no_room_to_close_another() -> None:
+def test_closed_segments_are_deleted_without_room_to_close_another() -> None:
     fs, log = filled(LogConfig(segment_bytes=3 * SIZE, retention_ms=1000))
     fs.fault_at, fs.fault_errno, fs.fault_lasts = fs.operations + 1, errno.ENOSPC, True
     fs.fault_on = lambda operation: operation == "create"
@@ -161,7 +161,7 @@ def test_closed_segments_go_though_there_is_no_room_to_close_another() -> None:
     assert log.delete_old_segments(NOW_MS + 99_999) == 1
 
 
-def test_retired_files_do_not_wait_longer_because_the_clock_is_set_back() -> None:
+def test_deleted_files_do_not_wait_longer_if_the_clock_is_set_back() -> None:
     class SetBack(ManualClock):
         back_ms = 0
 
@@ -180,7 +180,7 @@ def test_retired_files_do_not_wait_longer_because_the_clock_is_set_back() -> Non
     assert manager.sweep() >= 4
 
 
-def test_retired_files_wait_for_their_time_and_go_with_a_sweep() -> None:
+def test_deleted_files_are_removed_by_a_sweep_after_their_delay() -> None:
     fs = MemoryFileSystem()
     clock = ManualClock()
     config = LogConfig(segment_bytes=3 * SIZE, file_delete_delay_ms=500)
@@ -196,7 +196,7 @@ def test_retired_files_wait_for_their_time_and_go_with_a_sweep() -> None:
     assert not [e.name for e in fs.list_dir("data/t-0") if e.name.endswith(".deleted")]
 
 
-def test_truncation_drops_records_producers_epochs_and_aborted_transactions() -> None:
+def test_truncation_removes_records_producers_epochs_and_aborted_transactions() -> None:
     fs = MemoryFileSystem()
     _manager, log = open_log(fs, THREE)
     for sequence in range(4):
@@ -225,7 +225,7 @@ def written_by(producer_id: int, log: Log, count: int) -> None:
         append(log, batch(b"x" * BATCH, producer_id=producer_id, sequence=sequence))
 
 
-def test_truncation_takes_the_producers_snapshots_with_it() -> None:
+def test_truncation_removes_producer_snapshots() -> None:
     """A snapshot of records that are gone would be taken for the state of those that replace them.
 
     One producer's records are cut, another's take their offsets; only the second is known after.
@@ -250,7 +250,7 @@ def test_truncation_takes_the_producers_snapshots_with_it() -> None:
         assert append(log, batch(b"y", producer_id=3, sequence=3)).first_offset == 5
 
 
-def test_starting_over_takes_all_snapshots_with_it() -> None:
+def test_full_truncation_removes_all_snapshots() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs, THREE)
     written_by(1, log, 4)
@@ -266,7 +266,7 @@ def test_starting_over_takes_all_snapshots_with_it() -> None:
     assert set(log.producers) == {2}
 
 
-def test_deleted_segments_take_their_snapshots_with_them() -> None:
+def test_deleting_segments_deletes_their_snapshots() -> None:
     fs = MemoryFileSystem()
     manager, log = open_log(fs, THREE)
     written_by(1, log, 9)
@@ -280,7 +280,7 @@ def test_deleted_segments_take_their_snapshots_with_them() -> None:
     ]
 
 
-def test_truncation_inside_a_batch_drops_the_batch() -> None:
+def test_truncation_inside_a_batch_removes_the_batch() -> None:
     _, log = open_log()
     append(log, batch(b"a", b"b"))
     append(log, batch(b"c", b"d", b"e"))
@@ -300,7 +300,7 @@ def test_truncation_keeps_the_largest_timestamp_right() -> None:
 
 
 @pytest.mark.parametrize("offset", [3, 100])
-def test_a_log_can_start_over_anywhere(offset: int) -> None:
+def test_a_log_can_restart_at_any_offset(offset: int) -> None:
     fs, log = filled(THREE)
     log.truncate_fully_and_start_at(offset)
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (offset, offset, 0)

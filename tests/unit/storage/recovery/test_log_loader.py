@@ -1,4 +1,4 @@
-"""Opening after a stop that was not clean, and after damage."""
+"""Opening after an unclean stop, and after damage."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def bases(fs: MemoryFileSystem) -> list[int]:
     return sorted(int(e.name[:20]) for e in fs.list_dir("data/t-0") if e.name.endswith(".log"))
 
 
-def test_a_torn_end_is_cut_at_the_first_bad_batch() -> None:
+def test_a_torn_end_is_truncated_at_the_first_bad_batch() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs, SMALL)
     written = fill(log)
@@ -52,7 +52,7 @@ def test_a_torn_end_is_cut_at_the_first_bad_batch() -> None:
     assert append(log, batch(b"new", producer_id=1, sequence=11)).first_offset == 11
 
 
-def test_zeros_at_the_end_are_cut() -> None:
+def test_zeros_at_the_end_are_truncated() -> None:
     fs = MemoryFileSystem()
     _, log = open_log(fs, SMALL)
     written = fill(log)
@@ -72,7 +72,7 @@ def test_damage_in_the_middle_ends_the_log_there_and_removes_what_follows() -> N
     assert append(log, batch(b"new", producer_id=1, sequence=base)).first_offset == base
 
 
-def test_damage_below_the_recovery_point_is_never_cut() -> None:
+def test_damage_below_the_recovery_point_is_never_truncated() -> None:
     fs = MemoryFileSystem()
     manager, log = open_log(fs, SMALL)
     fill(log)
@@ -113,7 +113,7 @@ def test_bytes_missing_below_the_recovery_point_take_the_log_offline() -> None:
     assert len(values(reopen(fs))) == 12
 
 
-def test_rebuilt_indexes_are_the_ones_that_were_lost() -> None:
+def test_rebuilt_indexes_equal_the_lost_ones() -> None:
     fs = MemoryFileSystem()
     manager, log = open_log(fs, SMALL)
     append(log, batch(b"a", producer_id=5, transactional=True))
@@ -134,7 +134,7 @@ def test_rebuilt_indexes_are_the_ones_that_were_lost() -> None:
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("damage", ["cut", "zeros", "noise", "empty", "huge"])
-def test_damaged_indexes_are_noticed_and_rebuilt(suffix: str, damage: str) -> None:
+def test_damaged_indexes_are_detected_and_rebuilt(suffix: str, damage: str) -> None:
     fs = MemoryFileSystem()
     manager, log = open_log(fs, SMALL)
     written = fill(log, 40)

@@ -1,4 +1,4 @@
-"""Bytes that change, files that shrink or go: found before anything of them is served."""
+"""Changed bytes and short or missing files are detected before their records are served."""
 
 from contextlib import suppress
 from random import Random
@@ -69,7 +69,7 @@ def served(log: Log, max_bytes: int = 1) -> tuple[Served, list[RecordsDamaged]]:
 
 
 @pytest.mark.parametrize(("max_bytes", "per_batch"), [(1, 1), (400, 1), (400, 3)])
-def test_no_bit_of_a_closed_segment_changes_unnoticed(max_bytes: int, per_batch: int) -> None:
+def test_a_flipped_bit_in_a_closed_segment_is_detected(max_bytes: int, per_batch: int) -> None:
     """Whatever bit it is: what is served is what was written, the rest is refused by name."""
     fs = MemoryFileSystem()
     _, log = filled(fs, per_batch)
@@ -90,7 +90,7 @@ def test_no_bit_of_a_closed_segment_changes_unnoticed(max_bytes: int, per_batch:
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-def test_no_bit_of_an_index_changes_an_answer(suffix: str) -> None:
+def test_a_flipped_bit_in_an_index_does_not_change_a_read(suffix: str) -> None:
     fs = MemoryFileSystem()
     config = LogConfig(segment_bytes=900, index_interval_bytes=100)
     manager, log = open_log(fs, config)
@@ -101,7 +101,7 @@ def test_no_bit_of_an_index_changes_an_answer(suffix: str) -> None:
     times = [NOW_MS + 5 * number for number in range(2 * COUNT + 2)]
 
     def answers() -> object:
-        for each in log._segments.items:
+        for each in log.local.segments.items:
             each._max_timestamp = -2  # as if it had never been looked at
         return served(log), [log.offset_for_timestamp(each) for each in times]
 
@@ -131,7 +131,7 @@ def timed(fs: MemoryFileSystem) -> Log:
 
 def by_time(log: Log) -> dict[int, object]:
     """What each time finds, -1 for the latest; nothing where that is refused."""
-    for each in log._segments.items:
+    for each in log.local.segments.items:
         each._max_timestamp = -2  # as if it had never been looked at
     found: dict[int, object] = {}
     for time in range(NOW_MS, NOW_MS + 10 * COUNT + 10, 5):
@@ -142,7 +142,7 @@ def by_time(log: Log) -> dict[int, object]:
     return found
 
 
-def test_no_bit_of_a_closed_segment_changes_what_a_time_finds() -> None:
+def test_a_flipped_bit_in_a_closed_segment_does_not_change_a_time_lookup() -> None:
     """The answer is what it was, or that it is not known. Before the segment it is known."""
     fs = MemoryFileSystem()
     log = timed(fs)
@@ -165,7 +165,7 @@ def test_no_bit_of_a_closed_segment_changes_what_a_time_finds() -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_segment_that_is_gone_leaves_open_what_a_time_finds_behind_it(which: int) -> None:
+def test_a_time_lookup_past_a_missing_segment_raises(which: int) -> None:
     fs = MemoryFileSystem()
     manager, log = filled(fs)
     manager.close()
@@ -185,19 +185,19 @@ def test_a_segment_that_is_gone_leaves_open_what_a_time_finds_behind_it(which: i
         log.max_timestamp_offset()
 
 
-def test_a_segment_that_goes_while_in_use_is_not_passed_over_by_a_time() -> None:
+def test_a_time_lookup_does_not_skip_a_segment_that_is_deleted_while_in_use() -> None:
     fs = MemoryFileSystem()
     log = timed(fs)
     gone = bases(fs)[1]
-    log._segments.items[1].close()  # as if many other files were in use
+    log.local.segments.items[1].close()  # as if many other files were in use
     fs.remove(path(gone))
     for _ in range(2):
-        with pytest.raises(RecordsDamaged, match="gone"):
+        with pytest.raises(RecordsDamaged, match="missing"):
             log.offset_for_timestamp(NOW_MS + 10 * (gone + 1))
     assert log.directory.failure is None
 
 
-def test_damage_is_told_with_file_position_and_offsets(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damage_error_names_file_position_and_offsets(caplog: pytest.LogCaptureFixture) -> None:
     fs = MemoryFileSystem()
     _, log = filled(fs)
     closed = bases(fs)[1]
@@ -208,10 +208,10 @@ def test_damage_is_told_with_file_position_and_offsets(caplog: pytest.LogCapture
     assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
     for part in (path(closed), "byte 0", f"offsets from {closed} to", "go on at offset"):
         assert part in str(raised.value)
-    assert len([each for each in caplog.records if each.message == "a log is damaged"]) == 1
+    assert len([each for each in caplog.records if each.message == "log is damaged"]) == 1
 
 
-def test_all_else_of_a_damaged_log_is_read_and_appended() -> None:
+def test_the_intact_part_of_a_damaged_log_is_readable_and_writable() -> None:
     fs = MemoryFileSystem()
     _, log = filled(fs)
     closed = bases(fs)[1]
@@ -224,7 +224,7 @@ def test_all_else_of_a_damaged_log_is_read_and_appended() -> None:
     assert log.is_damaged
 
 
-def test_what_holds_before_damage_is_returned_first() -> None:
+def test_batches_before_the_damage_are_returned_first() -> None:
     fs = MemoryFileSystem()
     _, log = filled(fs)
     closed = bases(fs)[1]
@@ -239,7 +239,7 @@ def test_what_holds_before_damage_is_returned_first() -> None:
         log.read(closed + 1, max_bytes=10_000)
 
 
-def test_a_read_checks_no_more_batches_than_it_may() -> None:
+def test_a_read_checks_at_most_the_allowed_number_of_batches() -> None:
     """Tiny batches must not hold up the loop; one at least is returned."""
     _, log = filled(MemoryFileSystem())
     checks = Checks(2)
@@ -251,7 +251,7 @@ def test_a_read_checks_no_more_batches_than_it_may() -> None:
     assert len(list(headers(log.read(0, max_bytes=10_000, checks=checks).data))) == 1
 
 
-def test_what_this_life_appended_last_is_not_checked_again() -> None:
+def test_batches_appended_by_this_process_are_not_checked_again() -> None:
     fs = MemoryFileSystem()
     manager, log = open_log(fs)  # one segment
     append(log, batch(b"first"))
@@ -269,23 +269,23 @@ def test_what_this_life_appended_last_is_not_checked_again() -> None:
     assert log.read(1, max_bytes=10_000).data
 
 
-def test_a_closed_segment_that_shrinks_or_goes_while_in_use_is_noticed() -> None:
+def test_a_closed_segment_that_is_truncated_or_deleted_while_in_use_is_detected() -> None:
     fs = MemoryFileSystem()
     _, log = filled(fs)
     first, second, third = bases(fs)[:3]
     del file_in(fs, path(second))[-10:]
     found, refused = served(log)
     assert set(found) == set(range(COUNT)) - {third - 1}
-    log._segments.items[0].close()  # as if many other files were in use
+    log.local.segments.items[0].close()  # as if many other files were in use
     fs.remove(path(first))
     found, refused = served(log)
     assert set(found) == set(range(second, COUNT)) - {third - 1}
-    assert "gone" in str(refused[0])
+    assert "missing" in str(refused[0])
     assert log.directory.failure is None  # the disk is not to blame
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
-def test_a_segment_that_is_gone_after_a_clean_stop_is_not_passed_over(which: int) -> None:
+def test_a_missing_segment_after_a_clean_stop_is_not_skipped(which: int) -> None:
     fs = MemoryFileSystem()
     manager, log = filled(fs)
     written, _ = served(log)
@@ -311,7 +311,7 @@ def killed(fs: MemoryFileSystem, manager: LogManager, log: Log) -> MemoryFileSys
 
 
 @pytest.mark.parametrize("which", [1, 2])
-def test_a_segment_that_is_gone_after_an_unclean_stop_is_not_passed_over(which: int) -> None:
+def test_a_missing_segment_after_an_unclean_stop_is_not_skipped(which: int) -> None:
     """Nobody has listed the segments: their neighbours tell."""
     fs = MemoryFileSystem()
     manager, log = filled(fs)
@@ -332,7 +332,7 @@ def test_a_segment_that_is_gone_after_an_unclean_stop_is_not_passed_over(which: 
     assert len(served(log)[1]) == following - gone
 
 
-def test_a_segment_that_is_shorter_after_an_unclean_stop_is_noticed() -> None:
+def test_a_shorter_segment_after_an_unclean_stop_is_detected() -> None:
     fs = MemoryFileSystem()
     manager, log = filled(fs)
     written, _ = served(log)
@@ -347,7 +347,7 @@ def test_a_segment_that_is_shorter_after_an_unclean_stop_is_noticed() -> None:
     assert len(refused) == 1
 
 
-def test_what_retention_or_a_start_elsewhere_left_out_is_no_gap_after_an_unclean_stop() -> None:
+def test_retention_and_a_later_start_offset_are_not_taken_for_a_gap_after_an_unclean_stop() -> None:
     fs = MemoryFileSystem()
     manager, log = filled(fs)
     log.truncate_fully_and_start_at(1000)
@@ -364,7 +364,7 @@ def test_what_retention_or_a_start_elsewhere_left_out_is_no_gap_after_an_unclean
     assert not log.is_damaged
 
 
-def test_a_retirement_that_a_loss_of_power_undid_in_part_is_no_gap() -> None:
+def test_a_deletion_that_power_loss_undid_in_part_is_not_a_gap() -> None:
     """The second segment's new name was on disk before the first one's."""
     fs = MemoryFileSystem()
     manager, log = filled(fs)
@@ -381,7 +381,7 @@ def test_a_retirement_that_a_loss_of_power_undid_in_part_is_no_gap() -> None:
 
 
 @pytest.mark.parametrize("is_swept", [False, True])
-def test_whatever_a_loss_of_power_leaves_of_retention_is_no_gap(is_swept: bool) -> None:
+def test_no_result_of_power_loss_during_retention_is_a_gap(is_swept: bool) -> None:
     fs = MemoryFileSystem()
     manager, log = filled(fs)
     log.flush()
@@ -396,7 +396,7 @@ def test_whatever_a_loss_of_power_leaves_of_retention_is_no_gap(is_swept: bool) 
         assert COUNT - 1 in values(after)
 
 
-def test_what_compaction_removed_is_no_gap_after_an_unclean_stop() -> None:
+def test_compacted_records_are_not_a_gap_after_an_unclean_stop() -> None:
     """Also if the topic is not to be compacted any more."""
     fs = MemoryFileSystem()
     manager, log = open_log(fs, COMPACTED)
@@ -417,7 +417,7 @@ def test_what_compaction_removed_is_no_gap_after_an_unclean_stop() -> None:
         fs = killed(fs, manager, log)
 
 
-def test_a_segment_that_is_put_back_is_served_again() -> None:
+def test_a_restored_segment_is_served_again() -> None:
     fs = MemoryFileSystem()
     manager, log = filled(fs)
     written, _ = served(log)
@@ -435,7 +435,7 @@ def test_a_segment_that_is_put_back_is_served_again() -> None:
 
 
 @pytest.mark.parametrize("cut", [10, 200, -1, 600])
-def test_a_closed_segment_that_is_shorter_after_a_clean_stop_is_noticed(cut: int) -> None:
+def test_a_shorter_closed_segment_after_a_clean_stop_is_detected(cut: int) -> None:
     """Also if it ends between two batches (-1), or holds nothing any more."""
     fs = MemoryFileSystem()
     manager, log = filled(fs)
@@ -461,11 +461,11 @@ def test_a_log_without_any_segment_after_a_clean_stop_is_offline() -> None:
     for entry in list(fs.list_dir("data/t-0")):
         fs.remove(f"data/t-0/{entry.name}")
     _, log = open_log(fs, SMALL)
-    with pytest.raises(LogCorrupt, match="holds no segment"):
+    with pytest.raises(LogCorrupt, match="has no segment"):
         log.read(0, max_bytes=1)
 
 
-def test_what_compaction_removed_is_no_damage() -> None:
+def test_compacted_records_are_not_damage() -> None:
     """Compaction leaves gaps, also between segments, that nobody misses."""
     fs = MemoryFileSystem()
     manager, log = open_log(fs, COMPACTED)
@@ -482,7 +482,7 @@ def test_what_compaction_removed_is_no_damage() -> None:
         manager.close()
 
 
-def test_a_start_elsewhere_is_no_gap_after_a_clean_stop() -> None:
+def test_a_later_start_offset_is_not_a_gap_after_a_clean_stop() -> None:
     fs = MemoryFileSystem()
     manager, log = filled(fs)
     log.truncate_fully_and_start_at(1000)
@@ -497,7 +497,7 @@ def test_a_start_elsewhere_is_no_gap_after_a_clean_stop() -> None:
     assert not log.is_damaged
 
 
-def test_a_list_of_another_stop_is_not_believed() -> None:
+def test_a_segment_list_of_another_stop_is_ignored() -> None:
     """Kafka may have used the directory since: its marker names no list."""
     fs = MemoryFileSystem()
     manager, log = filled(fs)
@@ -528,7 +528,7 @@ MARKER = "data/.kafka_cleanshutdown"
         "t-0/leader-epoch-checkpoint",
     ],
 )
-def test_no_byte_of_a_checkpoint_changes_unnoticed(name: str) -> None:
+def test_a_changed_byte_in_a_checkpoint_is_detected(name: str) -> None:
     """Another digit is a file like any other: the list of segments tells."""
     fs = MemoryFileSystem()
     manager, log = filled(fs)
@@ -547,7 +547,7 @@ def test_no_byte_of_a_checkpoint_changes_unnoticed(name: str) -> None:
         manager.close()
 
 
-def test_aborted_transactions_are_known_whatever_becomes_of_their_index() -> None:
+def test_aborted_transactions_survive_damage_to_their_index() -> None:
     fs = MemoryFileSystem()
     manager, log = open_log(fs, SMALL)
     append(log, batch(b"gone", producer_id=7, transactional=True))
@@ -566,7 +566,7 @@ def test_aborted_transactions_are_known_whatever_becomes_of_their_index() -> Non
     assert log.aborted_transactions(0, log.log_end_offset) == expected
 
 
-def test_a_damaged_log_that_others_have_is_cut_back_to_what_holds() -> None:
+def test_a_damaged_log_that_others_have_is_truncated_before_the_damage() -> None:
     fs = MemoryFileSystem()
     _, log = filled(fs)
     written, _ = served(log)
@@ -588,7 +588,7 @@ def test_a_damaged_log_that_others_have_is_cut_back_to_what_holds() -> None:
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_log_with_a_hole_is_cut_back_to_it(which: int) -> None:
+def test_a_log_with_a_hole_is_truncated_before_it(which: int) -> None:
     fs = MemoryFileSystem()
     manager, _ = filled(fs)
     manager.close()

@@ -1,4 +1,4 @@
-"""What a log remembers of its damage: each place once, and only while it is part of the log."""
+"""The damaged ranges of a log: each is remembered once, while it is part of the log."""
 
 from headrace.storage.state.damage import Damage
 from headrace.storage.state.damaged_ranges import MAX_DAMAGES, DamagedRanges
@@ -8,7 +8,7 @@ def damage(first: int, after: int, *, position: int = 0) -> Damage:
     return Damage(f"{first:020}.log", position, first, after, "a reason")
 
 
-def test_a_place_is_news_once() -> None:
+def test_a_damaged_range_is_new_once() -> None:
     damages = DamagedRanges()
     assert not damages
     assert damages.add(damage(5, 10))
@@ -17,7 +17,7 @@ def test_a_place_is_news_once() -> None:
     assert damages.add(damage(5, 10, position=100))
 
 
-def test_no_more_places_are_remembered_than_the_limit() -> None:
+def test_at_most_the_limit_of_damaged_ranges_is_remembered() -> None:
     damages = DamagedRanges()
     assert all(damages.add(damage(offset, offset + 1)) for offset in range(MAX_DAMAGES))
     assert not damages.add(damage(MAX_DAMAGES, MAX_DAMAGES + 1))
@@ -30,7 +30,7 @@ def test_the_first_is_the_one_with_the_lowest_offset() -> None:
     assert damages.first == damage(5, 6)
 
 
-def test_a_hole_is_met_where_a_read_begins_in_it_or_passes_over_it() -> None:
+def test_a_hole_is_found_by_a_read_that_begins_in_it_or_skips_it() -> None:
     damages = DamagedRanges()
     hole = damage(10, 20)
     damages.holes = [hole]
@@ -41,7 +41,7 @@ def test_a_hole_is_met_where_a_read_begins_in_it_or_passes_over_it() -> None:
     assert damages.hole_between(20, 20) is None
 
 
-def test_damage_goes_with_the_part_of_the_log_that_holds_it() -> None:
+def test_damage_is_forgotten_with_its_part_of_the_log() -> None:
     damages = DamagedRanges()
     early, late = damage(10, 20), damage(30, 40)
     damages.holes = [early, late]

@@ -36,7 +36,7 @@ def test_each_of_the_last_five_batches_is_recognised_as_a_retry() -> None:
     assert not refused.value.is_ahead
 
 
-def test_a_retry_with_another_extent_is_not_a_retry() -> None:
+def test_a_batch_with_other_sequences_is_not_a_retry() -> None:
     _, log = open_log()
     send(log, 0, 4)
     for sequence, count in ((0, 3), (1, 3), (0, 5)):
@@ -97,7 +97,7 @@ def test_expired_producers_are_forgotten_but_not_in_a_transaction() -> None:
     assert send(log, 50) == (2, False)
 
 
-def test_a_retry_waits_for_the_flush_of_the_first_try() -> None:
+def test_a_retry_waits_for_the_flush_of_the_first_attempt() -> None:
     _, log = open_log(config=LogConfig(flush_messages=1))
     assert append(log, batch(b"x", producer_id=7)).needs_flush
     again = append(log, batch(b"x", producer_id=7))
@@ -176,7 +176,7 @@ def test_a_batch_with_a_producer_but_no_sequence_is_refused() -> None:
     assert values(log) == {}
 
 
-def test_snapshots_round_trip_and_damage_is_noticed() -> None:
+def test_snapshots_round_trip_and_damage_is_detected() -> None:
     entries = [
         ProducerEntry(1, 2, 3, NOW_MS, 44, [BatchTrace(9, 50, 4, NOW_MS)]),
         ProducerEntry(2**40, 0, -1, -1, -1, []),

@@ -1,94 +1,93 @@
-"""Broker settings: identity, listeners, requests, limits, and those that are Headrace's own."""
+"""Broker settings: identity, listeners, requests, limits, and settings specific to Headrace."""
 
 TABLE = """\
 advertised.listeners list null HIGH
-    Addresses that clients are told to connect to, as NAME://host:port; unset, those of
-    listeners.
+    Addresses that clients connect to, as NAME://host:port; if unset, those of listeners.
 auto.create.topics.enable boolean true HIGH
-    Creates a topic when a client first asks for its metadata and allows it.
+    Creates a missing topic when a client requests its metadata and allows creation.
 broker.id int -1 HIGH
-    The broker's id, the older name of node.id; if both are set they must be equal.
+    Id of the broker, the older name of node.id; if both are set, they must be equal.
 broker.rack string null
-    Where the broker stands; replicas of a partition are spread over racks, and readers may
-    prefer theirs.
+    Rack of the broker. Replicas of a partition are spread over racks, and consumers can prefer
+    a replica in their rack.
 connection.failed.authentication.delay.ms int 100 min=0 LOW
     Delay before a connection that failed to authenticate is closed, to slow down guessing.
 connections.max.idle.ms long 600000
     Idle time after which a connection is closed.
 delete.topic.enable boolean true HIGH
-    Lets clients delete topics.
+    Allows clients to delete topics.
 fetch.max.bytes int 57671680 min=1024
-    Most bytes that one fetch answer carries; a first batch that is larger is sent all the
-    same.
+    Maximum size of a fetch response; a first batch that is larger is still sent.
 flush string os in=os|ack
-    When acknowledged records are on disk: `os` leaves it to the system, `ack` fsyncs before
-    each acknowledgement (flush.messages is 1 unless log.flush.interval.messages or the
-    topic says otherwise).
+    When acknowledged records reach the disk: `os` leaves it to the operating system, `ack`
+    calls fsync before each acknowledgement (flush.messages is then 1 unless
+    log.flush.interval.messages or the topic sets it).
 headrace.fast.failure.detection boolean true
-    Replaces a broker at once when its connections end and new ones are refused; otherwise
-    only the end of its ZooKeeper session counts.
+    Replaces a broker at once when its connections end and new ones are refused. If off, only
+    the end of its ZooKeeper session counts.
 headrace.max.inflight.bytes.per.connection long 134217728 min=1048576
-    Bytes of answers of one connection that wait for an earlier one; past it the socket is not
-    read.
+    Maximum bytes of responses of one connection that wait for an earlier response; above it,
+    the socket is not read.
 headrace.max.inflight.requests.per.connection int 128 min=1
-    Requests of one connection that may be under way; past it the socket is not read.
+    Maximum number of requests of one connection in progress; above it, the socket is not read.
 headrace.max.open.files int 1024 min=64
-    Segment and index files that are kept open; the least used are closed.
+    Maximum number of segment and index files kept open; the least recently used are closed.
 headrace.replica.catch.up.rate long 62914560 min=1048576
-    Bytes a second that a leader sends to a follower that lags behind, besides what is appended
-    meanwhile; a batch counts as 8 KiB more than it has. Replicas in sync are never held back.
+    Bytes per second that a leader sends to a lagging follower, in addition to newly appended
+    records; each batch counts as 8 KiB more than its size. In-sync replicas are never
+    throttled.
 headrace.stop.timeout.ms int 10000 min=0
-    Time that a graceful stop may take before it ends what still waits.
+    Maximum time for a graceful shutdown; pending requests are then ended.
 headrace.stray.log.retention.ms long 604800000 min=-1
-    Time for which the log of a topic that the cluster does not know is set aside, as
-    TOPIC-PARTITION.ID-stray, before it is removed; -1 keeps it for ever.
+    How long the log of a topic that the cluster does not know is kept, as
+    TOPIC-PARTITION.ID-stray, before it is removed; -1 keeps it forever.
 headrace.zookeeper.auth string null in=digest|sasl
-    How this broker proves to ZooKeeper who it is; unset, it does not (TLS may).
+    How this broker authenticates to ZooKeeper; if unset, it does not, except through TLS.
 headrace.zookeeper.password password null
-    Password towards ZooKeeper.
+    Password for ZooKeeper.
 headrace.zookeeper.username string null
-    User name towards ZooKeeper.
+    User name for ZooKeeper.
 listener.security.protocol.map string \
 SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT LOW per-broker
     Security protocol of each listener, as NAME:PROTOCOL.
 listeners list PLAINTEXT://:9092 HIGH per-broker
-    Addresses to listen on, as NAME://host:port; an empty host is all interfaces, port 0 any
+    Addresses to listen on, as NAME://host:port; an empty host means all interfaces, port 0 any
     free port.
 max.connection.creation.rate int 2147483647 min=0 cluster-wide
-    New connections the broker takes each second.
+    Maximum number of new connections per second.
 max.connections int 2147483647 min=0 cluster-wide
-    Connections the broker holds at the same time, over all listeners.
+    Maximum number of connections at the same time, over all listeners.
 max.connections.per.ip int 2147483647 min=0 cluster-wide
-    Connections from one address at the same time.
+    Maximum number of connections from one address at the same time.
 max.connections.per.ip.overrides string "" rule=connection-overrides cluster-wide
-    Exceptions from max.connections.per.ip, as host:count separated by commas.
+    Exceptions to max.connections.per.ip, as host:count separated by commas.
 max.incremental.fetch.session.cache.slots int 1000 min=0
-    Fetch sessions the broker remembers; a reader without one names all its partitions each
-    time.
+    Maximum number of fetch sessions in the broker's cache; a consumer without a session sends
+    all its partitions in each fetch.
 max.request.partition.size.limit int 2000 min=1
-    Partitions that one request for topic descriptions may ask for.
+    Maximum number of partitions in one DescribeTopicPartitions response.
 metrics.num.samples int 2 min=1 LOW
-    Windows that a rate is measured over.
+    Number of windows that a rate is measured over.
 metrics.recording.level string INFO in=INFO|DEBUG|TRACE LOW
-    How much is measured: INFO, DEBUG or TRACE.
+    Level of detail of metrics: INFO, DEBUG or TRACE.
 metrics.sample.window.ms long 30000 min=1 LOW
-    Length of one window of measurement.
+    Length of one measurement window.
 node.id int 1 min=0 HIGH
-    The broker's id within its cluster.
+    Id of the broker within its cluster.
 num.partitions int 1 min=1
-    Partitions of a topic whose creator did not say how many.
+    Number of partitions of a topic created without one.
 quota.window.num int 11 min=1 LOW
-    Windows of history that client quotas are measured over.
+    Number of windows that client quotas are measured over.
 quota.window.size.seconds int 1 min=1 LOW
     Length of one window of client quotas.
 socket.connection.setup.timeout.max.ms long 30000
-    Longest wait for a connection of the broker's own, after its back-off has grown.
+    Maximum timeout for the broker's outgoing connections, after back-off.
 socket.connection.setup.timeout.ms long 10000
-    First wait for a connection of the broker's own.
+    Initial timeout for the broker's outgoing connections.
 socket.listen.backlog.size int 50 min=1
     Connections that may wait to be accepted.
 socket.request.max.bytes int 104857600 min=1 HIGH
-    Largest request; a connection that announces a larger one is closed.
+    Maximum size of a request; a connection that announces a larger one is closed.
 telemetry.max.bytes int 1048576 min=1 LOW
-    Largest compressed push of client metrics.
+    Maximum compressed size of a push of client metrics.
 """

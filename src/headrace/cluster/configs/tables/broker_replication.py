@@ -2,109 +2,110 @@
 
 TABLE = """\
 alter.log.dirs.replication.quota.window.num int 11 min=1 LOW
-    Windows of history for the quota of moves between data directories.
+    Number of windows for the quota of moves between log directories.
 alter.log.dirs.replication.quota.window.size.seconds int 1 min=1 LOW
-    Length of one window of that quota.
+    Length of one window of the quota of moves between log directories.
 auto.leader.rebalance.enable boolean true HIGH
-    Gives leadership back to the preferred replicas from time to time.
+    Periodically moves leadership back to the preferred replicas.
 broker.id.generation.enable boolean true
-    Lets the cluster choose an id for a broker that has none.
+    Generates an id for a broker that has none.
 controlled.shutdown.enable boolean true
-    Moves leaders to other brokers before this one stops.
+    Moves leaders to other brokers before this broker stops.
 controlled.shutdown.max.retries int 3
-    Attempts to hand over leadership before the broker stops all the same.
+    Attempts to move leaders away before the broker stops anyway.
 controlled.shutdown.retry.backoff.ms long 5000
-    Pause between those attempts.
+    Pause between attempts to move leaders away.
 controller.quota.window.num int 11 min=1 LOW
-    Windows of history for the quota of topic and partition changes.
+    Number of windows for the quota of topic and partition changes.
 controller.quota.window.size.seconds int 1 min=1 LOW
-    Length of one window of that quota.
+    Length of one window of the quota of topic and partition changes.
 controller.socket.timeout.ms int 30000
-    How long brokers wait for an answer of the controller.
+    How long brokers wait for a response from the controller.
 default.replication.factor int 1 min=1
-    Replicas of a topic whose creator did not say how many.
+    Replication factor of a topic created without one.
 follower.replication.throttled.rate long 9223372036854775807 min=0 cluster-wide hidden
-    Bytes a second of throttled replicas that this broker takes in as a follower.
+    Bytes per second of throttled replicas that this broker receives as a follower.
 initial.broker.registration.timeout.ms int 60000
-    How long a starting broker waits for a controller to take it in.
+    How long a starting broker waits for a controller to accept its registration.
 inter.broker.listener.name string null
-    Listener that brokers use among themselves; unset, the first one.
+    Listener for connections between brokers; if unset, the first one.
 leader.imbalance.check.interval.seconds long 300 min=1 HIGH
-    How often the controller looks for leaders that are not the preferred ones.
+    How often the controller checks for leaders that are not the preferred replicas.
 leader.imbalance.per.broker.percentage int 10 HIGH
-    Share of a broker's partitions that may be led elsewhere before leadership is given
-    back.
+    Percentage of a broker's partitions that may be led elsewhere before leadership moves back.
 leader.replication.throttled.rate long 9223372036854775807 min=0 cluster-wide hidden
-    Bytes a second of throttled replicas that this broker sends as a leader.
+    Bytes per second of throttled replicas that this broker sends as a leader.
 min.insync.replicas int 1 min=1 HIGH cluster-wide
-    Replicas, the leader included, that must have a record before acks=all is answered.
+    Minimum number of in-sync replicas, including the leader, that must have a record before
+    acks=all is acknowledged.
 num.replica.fetchers int 1 min=1 HIGH cluster-wide
-    Fetchers that copy from each other broker.
+    Fetchers per source broker. It has no effect: one connection replicates all partitions from
+    a broker.
 replica.alter.log.dirs.io.max.bytes.per.second long 9223372036854775807 min=0 cluster-wide hidden
-    Bytes a second of moves between data directories.
+    Bytes per second of moves between log directories.
 replica.fetch.backoff.ms int 1000 min=0
     Pause after a failed fetch from a leader.
 replica.fetch.max.bytes int 1048576 min=0
-    Bytes to fetch of each partition; a first batch that is larger comes all the same.
+    Bytes to fetch for each partition; a first batch that is larger is still sent.
 replica.fetch.min.bytes int 1 HIGH
-    Bytes that must be there before a leader answers a follower, unless its wait is over.
+    Minimum bytes before a leader responds to a follower, unless its wait time is over.
 replica.fetch.response.max.bytes int 10485760 min=0
-    Bytes of one answer to a follower, over all its partitions.
+    Maximum size of a response to a follower, over all its partitions.
 replica.fetch.wait.max.ms int 500 HIGH
-    Longest wait of a follower's fetch for new records.
+    Maximum time that a follower's fetch waits for new records.
 replica.high.watermark.checkpoint.interval.ms long 5000 HIGH
     How often high watermarks are written to disk.
 replica.lag.time.max.ms long 30000 HIGH
-    A follower that has not caught up for this long leaves the in-sync replicas.
+    Time without catching up after which a follower leaves the in-sync set.
 replica.selector.class string null
-    How readers are sent to replicas: unset always to the leader, or
-    RackAwareReplicaSelector.
+    Replica that consumers read from: if unset, the leader; RackAwareReplicaSelector prefers a
+    replica in the consumer's rack.
 replica.socket.receive.buffer.bytes int 65536 HIGH
-    SO_RCVBUF of connections to leaders; -1 leaves it to the system.
+    SO_RCVBUF of connections to leaders; -1 uses the operating system's default.
 replica.socket.timeout.ms int 30000 HIGH
-    How long a follower waits for a leader's answer.
+    How long a follower waits for a leader's response.
 replication.quota.window.num int 11 min=1 LOW
-    Windows of history for the quota of replication.
+    Number of windows for the replication quota.
 replication.quota.window.size.seconds int 1 min=1 LOW
-    Length of one window of that quota.
+    Length of one window of the replication quota.
 reserved.broker.max.id int 1000 min=0
-    Ids up to this one are for people to give; chosen ones lie above.
+    Highest id that operators may assign; generated ids are above it.
 unclean.leader.election.enable boolean false HIGH cluster-wide
-    Lets a replica that was not in sync lead when no other is left: available again, but
-    records are lost.
+    Allows an out-of-sync replica to become leader when no other is left. The partition becomes
+    available again, but records are lost.
 unclean.leader.election.interval.ms long 300000 min=1 hidden
-    How often the controller looks for partitions that need an unclean election.
+    How often the controller checks for partitions that need an unclean election.
 zookeeper.connect string null HIGH
-    The ZooKeeper ensemble, as host:port,host:port/chroot; unset, the node keeps its own
+    ZooKeeper ensemble, as host:port,host:port/chroot; if unset, the node stores its own
     metadata.
 zookeeper.connection.timeout.ms int null HIGH
-    Longest wait for a connection to ZooKeeper; unset, the session timeout.
+    Maximum wait for a connection to ZooKeeper; if unset, the session timeout.
 zookeeper.max.in.flight.requests int 10 min=1 HIGH
-    Requests to ZooKeeper that may be under way.
+    Maximum number of requests to ZooKeeper in progress.
 zookeeper.session.timeout.ms int 18000 min=1 HIGH
-    Time without contact after which ZooKeeper gives up this broker's session.
+    Time without contact after which ZooKeeper expires this broker's session.
 zookeeper.set.acl boolean false HIGH
     Protects znodes so that only brokers can change them.
 zookeeper.ssl.cipher.suites list null LOW
-    Cipher suites towards ZooKeeper.
+    Cipher suites for ZooKeeper.
 zookeeper.ssl.client.enable boolean false
-    Uses TLS towards ZooKeeper.
+    Uses TLS to ZooKeeper.
 zookeeper.ssl.enabled.protocols list null LOW
-    TLS versions towards ZooKeeper.
+    TLS versions for ZooKeeper.
 zookeeper.ssl.endpoint.identification.algorithm string HTTPS LOW
-    Checks ZooKeeper's host names against their certificates; empty turns that off.
+    Verifies ZooKeeper's host names against their certificates; empty turns verification off.
 zookeeper.ssl.keystore.location string null
-    File with the key and certificates shown to ZooKeeper.
+    File with the key and certificates that this broker presents to ZooKeeper.
 zookeeper.ssl.keystore.password password null
-    Password of that file.
+    Password of zookeeper.ssl.keystore.location.
 zookeeper.ssl.keystore.type string null
-    Format of that file.
+    Format of zookeeper.ssl.keystore.location.
 zookeeper.ssl.protocol string TLSv1.2 LOW
-    TLS version towards ZooKeeper.
+    TLS version for ZooKeeper.
 zookeeper.ssl.truststore.location string null
-    File with the certificates that ZooKeeper is checked with.
+    File with the certificates that verify ZooKeeper.
 zookeeper.ssl.truststore.password password null
-    Password of that file.
+    Password of zookeeper.ssl.truststore.location.
 zookeeper.ssl.truststore.type string null
-    Format of that file.
+    Format of zookeeper.ssl.truststore.location.
 """

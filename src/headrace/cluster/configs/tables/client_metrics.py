@@ -1,10 +1,10 @@
-"""Settings of one subscription to clients' metrics."""
+"""Settings of a client metrics subscription."""
 
 TABLE = """\
 interval.ms int 300000 min=100 max=3600000
     How often matching clients push their metrics.
 match list ""
-    Which clients the subscription is for, as name=pattern; empty matches all.
+    Clients that the subscription applies to, as name=pattern; empty matches all.
 metrics list ""
-    Prefixes of the metrics to push; empty pushes none, * all.
+    Prefixes of the metrics to push; empty pushes none, * pushes all.
 """

@@ -1,6 +1,6 @@
-"""Classic groups: members join, a leader assigns, everybody heartbeats.
+"""Classic groups: members join, the leader assigns, every member heartbeats.
 
-`groups.ClassicGroups` is the way in; `join`, `sync` and `leave` each decide one request,
-`rebalance` moves a group from generation to generation, `group` and `member` keep the books and
-`snapshot` turns them into the record of the group and back.
+`groups.ClassicGroups` is the entry point. `join`, `sync` and `leave` each decide one request;
+`rebalance` takes a group from one generation to the next, along the states of `state`. `group` and
+`member` hold the data, and `snapshot` converts it to the record of the group and back.
 """

@@ -1,28 +1,26 @@
-"""A classic group: its members, its generation, and where it is in a rebalance.
-
-        Empty --join--> PreparingRebalance --all joined, or timeout--> CompletingRebalance
-          ^                  |   ^                                          |
-          +--nobody joined---+   +---- a member joins, leaves, fails ---+   | the leader's
-                                                                        |   v assignment
-                                                                       Stable
+"""A classic group: its members, its generation, and its state in a rebalance (`state.py`).
 
 The log keeps what `snapshot.py` writes: the generation, its protocol and leader, the members with
-their subscriptions and assignments. Who waits for a join or a sync, who has been given an id and
-not used it yet, and whether a rebalance is under way is soft: after a move of the coordinator the
-group is Stable (or Empty) in the generation that was last written, and its members find out with
-their next heartbeat, as in Kafka.
+their subscriptions and assignments. Everything else is soft state: the requests that wait for a
+join or a sync, the member ids that were handed out and not used yet, and a rebalance in progress.
+After a move of the coordinator the group is Stable (or Empty) in the generation that was last
+written, and its members learn of a rebalance with their next heartbeat, as in Kafka.
 
-This class keeps the books; when the group moves from state to state is up to `rebalance.py`.
+This class holds the data; `rebalance.py` decides when the group changes its state.
 """
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from enum import Enum
 from typing import Final
 
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.result import CancelTimer, Deferred, SetTimer
+from headrace.coordinator.group.classic.classic_state import (
+    ClassicState,
+    can_become,
+    check_transition,
+)
 from headrace.coordinator.group.classic.member import ClassicMember, MemberProtocol, session_timer
 from headrace.coordinator.group.classic.subscription import (
     CONSUMER_PROTOCOL_TYPE,
@@ -33,34 +31,26 @@ from headrace.coordinator.group.records.classic import GroupMetadataKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
 
-
-class ClassicState(Enum):
-    """The values are the names that clients see."""
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-
-
-# An attribute of an enum class costs ten times a global's look-up; this is read per commit.
+# Read for every commit, and an attribute of an enum class takes ten times as long as a global.
 _COMPLETING: Final = ClassicState.COMPLETING_REBALANCE
 _EMPTY: Final = ClassicState.EMPTY
 
 
 class ClassicGroup:
-    """The books of one group. Implements `groups.group.Group`."""
+    """One group. Implements `groups.group.Group`."""
 
     kind = GroupType.CLASSIC
 
-    def __init__(self, group_id: str, now_ms: int) -> None:
+    def __init__(
+        self, group_id: str, now_ms: int, state: ClassicState = ClassicState.EMPTY
+    ) -> None:
         self.group_id = group_id
-        self.state = ClassicState.EMPTY
+        self._state = state
         self.state_since_ms = now_ms
-        """-1 if the record of an old release does not say."""
+        """-1 if the record is from an old release, which does not have it."""
         self.generation = 0
         self.protocol_type = ""
-        """Empty while nobody has ever joined: the group only has offsets."""
+        """Empty until the first member joins: the group only has offsets."""
         self.protocol: str | None = None
         self.leader: str | None = None
         self.members: dict[str, ClassicMember] = {}
@@ -73,25 +63,29 @@ class ClassicGroup:
         self.initial_delay: InitialDelay | None = None
         """Set while an Empty group waits for its first members."""
         self.topics: frozenset[str] | None = frozenset()
-        """What its consumers subscribe to; None if that cannot be told."""
+        """The topics that its consumers subscribe to; None if a subscription is unreadable."""
         self._joining = 0
         self._protocols: Counter[str] = Counter()
 
-    # What there is
+    # Questions
+
+    @property
+    def state(self) -> ClassicState:
+        return self._state
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether a rebalance can start: none is in its join phase, and the group is not dead."""
+        return can_become(self._state, ClassicState.PREPARING_REBALANCE)
 
     @property
     def is_consumer_group(self) -> bool:
-        """Its members are consumers, and not, say, Connect workers."""
+        """Whether its members are consumers and not, for example, Connect workers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     @property
     def is_empty(self) -> bool:
-        return self.state is _EMPTY
-
-    @property
-    def is_simple(self) -> bool:
-        """Only there for its offsets: nobody has ever joined it."""
-        return not self.protocol_type and self.is_empty and not self.pending_joins
+        return self._state is _EMPTY
 
     @property
     def phase_timer(self) -> Hashable:
@@ -100,7 +94,7 @@ class ClassicGroup:
 
     @property
     def joining(self) -> int:
-        """How many members wait in JoinGroup."""
+        """The number of members that wait in JoinGroup."""
         return self._joining
 
     @property
@@ -109,11 +103,11 @@ class ClassicGroup:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member wants to be waited for."""
+        """The longest rebalance timeout of any member."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def check_member(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """The member, or why the request is not from one: unknown, or replaced by a newer
+        """The member. Raises if the request is not from one: unknown, or replaced by a newer
         process with the same instance id."""
         if instance_id is not None:
             current = self.instances.get(instance_id)
@@ -134,50 +128,50 @@ class ClassicGroup:
             self._protocols[one.name] == len(self.members) for one in protocols
         )
 
-    # Members come and go
+    # Members
 
     def add(self, member: ClassicMember) -> None:
-        """Takes a member in; it must be accepted, and its instance id must be free."""
+        """Adds a member; the caller has checked `accepts`, and its instance id must be free."""
         assert member.instance_id is None or member.instance_id not in self.instances
         if not self.members:
             self.protocol_type = member.protocol_type
         if self.leader is None:
             self.leader = member.member_id
-        self._enter(member)
+        self._add_to_tables(member)
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Lets a member or a pending one go; what it waits for must have been answered."""
+        """Removes a member or a pending one, whose waiting requests must have been answered."""
         member = self.members.get(member_id)
         if member is not None:
-            self._exit(member)
+            self._remove_from_tables(member)
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
 
     def replace(self, old: ClassicMember, new: ClassicMember) -> None:
-        """A static member is back under a new id; whoever it led, it still leads."""
-        self._exit(old)
-        self._enter(new)
+        """Gives a static member that is back its new id; if it was the leader, it stays so."""
+        self._remove_from_tables(old)
+        self._add_to_tables(new)
         self.pending_syncs.discard(old.member_id)
         if self.leader == old.member_id:
             self.leader = new.member_id
 
     def update(self, member: ClassicMember, protocols: tuple[MemberProtocol, ...]) -> None:
-        """The member says anew what it knows."""
+        """Replaces the protocols that the member knows."""
         self._forget_protocols(member)
         member.protocols = protocols
         self._protocols.update(_names(member))
 
-    def _enter(self, member: ClassicMember) -> None:
+    def _add_to_tables(self, member: ClassicMember) -> None:
         self.members[member.member_id] = member
         self._protocols.update(_names(member))
         self._joining += member.joining is not None
         if member.instance_id is not None:
             self.instances[member.instance_id] = member.member_id
 
-    def _exit(self, member: ClassicMember) -> None:
+    def _remove_from_tables(self, member: ClassicMember) -> None:
         del self.members[member.member_id]
         self._forget_protocols(member)
         self._joining -= member.joining is not None
@@ -193,7 +187,7 @@ class ClassicGroup:
     def set_joining(
         self, member: ClassicMember, deferred: Deferred[JoinGroupResponse] | None
     ) -> Deferred[JoinGroupResponse] | None:
-        """The member waits for the end of the join phase, or no longer; returns the JoinGroup
+        """Sets or clears the JoinGroup that waits for the end of the join phase; returns the one
         that waited until now."""
         previous, member.joining = member.joining, deferred
         self._joining += (deferred is not None) - (previous is not None)
@@ -201,12 +195,18 @@ class ClassicGroup:
 
     # Generations
 
-    def move(self, state: ClassicState, now_ms: int) -> None:
-        self.state = state
+    def transition_to(self, state: ClassicState, now_ms: int) -> None:
+        """The only way to change the state; raises `IllegalTransition`."""
+        check_transition(self.group_id, self._state, state)
+        self._state = state
         self.state_since_ms = now_ms
 
+    def mark_dead(self) -> None:
+        """The group is no longer in the shard's table."""
+        self.transition_to(ClassicState.DEAD, self.state_since_ms)
+
     def elect_leader(self) -> bool:
-        """Makes sure that the leader is one that joined; false if nobody did."""
+        """Elects a leader among the members that joined; False if none did."""
         if self.leader is None:
             return False
         if self.members[self.leader].joining is not None:
@@ -218,22 +218,24 @@ class ClassicGroup:
         return False
 
     def begin_generation(self, now_ms: int) -> None:
-        """The join phase is over: those who are here make the next generation."""
+        """Ends the join phase: the current members are the next generation."""
         self.generation += 1
         self.pending_syncs.clear()
         self.initial_delay = None
         self.protocol = self.select_protocol() if self.members else None
         self.topics = self.compute_topics()
-        self.move(ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now_ms)
+        self.transition_to(
+            ClassicState.COMPLETING_REBALANCE if self.members else ClassicState.EMPTY, now_ms
+        )
 
     def select_protocol(self) -> str:
-        """Of the protocols that all members know, the one that most like best."""
+        """The protocol with the most votes among those that all members know."""
         known = {name for name, count in self._protocols.items() if count == len(self.members)}
         votes = Counter(member.vote(known) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def compute_topics(self) -> frozenset[str] | None:
-        """What the members subscribe to, for `topics`."""
+        """The topics that the members subscribe to, for `topics`."""
         if not self.is_consumer_group:
             return None
         protocol = self.protocol
@@ -243,10 +245,10 @@ class ClassicGroup:
             return None
         return subscribed_topics(member.metadata(protocol) for member in self.members.values())
 
-    # What offsets, lists and deletion ask
+    # The protocol `groups.group.Group`
 
     def state_name(self, now_ms: int) -> str:
-        return self.state.value
+        return self._state.value
 
     def check_commit(
         self,
@@ -266,9 +268,9 @@ class ClassicGroup:
             if generation != self.generation:
                 raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
         elif not transactional and not self.is_empty:
-            # Old transactional producers do not say who they are; everybody else must.
+            # Old transactional producers send no member id; every other client must.
             raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if not transactional and self.state is _COMPLETING:
+        if not transactional and self._state is _COMPLETING:
             raise CoordinatorError(ErrorCode.REBALANCE_IN_PROGRESS)
         return None
 
@@ -279,7 +281,7 @@ class ClassicGroup:
         return member.session
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
-        """Anybody may."""
+        """Every client may read the offsets."""
 
     def check_offset_delete(self) -> None:
         if not self.is_empty and not self.is_consumer_group:
@@ -290,7 +292,7 @@ class ClassicGroup:
             raise CoordinatorError(ErrorCode.NON_EMPTY_GROUP)
 
     def subscribes_to(self, topic: str) -> bool:
-        """A group of consumers whose subscriptions cannot be read counts as reading all."""
+        """A group of consumers with unreadable subscriptions counts as reading every topic."""
         return self.is_consumer_group if self.topics is None else topic in self.topics
 
     def retention_start_ms(self, commit_ms: int) -> int | None:
@@ -299,7 +301,7 @@ class ClassicGroup:
         if self.is_empty:
             return self.state_since_ms if self.state_since_ms >= 0 else commit_ms
         if self.is_consumer_group and self.topics is not None:
-            return commit_ms if self.state is ClassicState.STABLE else None
+            return commit_ms if self._state is ClassicState.STABLE else None
         return None
 
     def tombstones(self) -> Sequence[RecordChange]:
@@ -312,9 +314,9 @@ class ClassicGroup:
 
 
 class InitialDelay:
-    """How long a new group still waits for more members before its first generation.
+    """The time for which a new group waits for more members before its first generation.
 
-    Every new member extends the wait, but never past the rebalance timeout.
+    Every new member extends it, but never past the rebalance timeout.
     """
 
     __slots__ = ("delay_ms", "joined", "remaining_ms")
@@ -323,7 +325,7 @@ class InitialDelay:
         self.delay_ms = delay_ms
         self.remaining_ms = max(rebalance_timeout_ms - delay_ms, 0)
         self.joined = False
-        """Whether somebody has joined since the delay began."""
+        """Whether a member has joined since the delay began."""
 
     def extend(self, delay_ms: int) -> int | None:
         """The next delay, or None if the wait is over."""

@@ -1,4 +1,4 @@
-"""The classic groups of one shard: the way in for requests, records and timers."""
+"""The classic groups of one shard: the entry point for requests, records and timers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CoordinatorResult
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.group_record import (
     confirm_group,
     load_group,
@@ -46,8 +47,8 @@ UNKNOWN_TIME: Final = -1
 class ClassicGroups:
     """Implements `groups.part.Part`.
 
-    A request for a consumer group (KIP-848) that has members is passed on to `shard.consumer`: its
-    members may speak the classic protocol while the group moves from one to the other.
+    A request for a consumer group (KIP-848) that has members is passed to `shard.consumer`: its
+    members may still use the classic protocol while the group migrates.
     """
 
     def __init__(self, shard: GroupShard) -> None:
@@ -64,7 +65,7 @@ class ClassicGroups:
     def join(
         self, context: RequestContext, request: JoinGroupRequest, now_ms: int
     ) -> CoordinatorResult[JoinGroupResponse]:
-        """The answer has its error inside, with the member id that it is about."""
+        """The response carries its error, with the member id that it is about."""
         group_id = _checked(request.group_id)
         config = self._shard.config(group_id)
         shortest_ms = config.classic_min_session_timeout_ms
@@ -100,8 +101,8 @@ class ClassicGroups:
         request: JoinGroupRequest,
         now_ms: int,
     ) -> CoordinatorResult[JoinGroupResponse]:
-        """The group comes into being with its first record; `replaced` is an empty consumer
-        group, which goes."""
+        """The group exists from its first record on; `replaced` is an empty consumer group, which
+        is deleted."""
         group = ClassicGroup(request.group_id, now_ms)
         turn = self._join(group, context, request, now_ms)
         if not group.members and not group.pending_joins:
@@ -130,7 +131,7 @@ class ClassicGroups:
     def heartbeat(
         self, context: RequestContext, request: HeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """The busiest request of all: nothing is written, one timer moves."""
+        """The most frequent request: nothing is written, one timer is set."""
         group = self._shard.groups.get(_checked(request.group_id))
         if not isinstance(group, ClassicGroup):
             consumer = _consumer(group)
@@ -149,7 +150,7 @@ class ClassicGroups:
     def leave(
         self, context: RequestContext, request: LeaveGroupRequest, now_ms: int
     ) -> CoordinatorResult[LeaveGroupResponse]:
-        """One answer per member of `request.members`, which a handler fills for old versions."""
+        """One response per member of `request.members`, which a handler fills for old versions."""
         group = self._shard.groups.get(_checked(request.group_id))
         if not isinstance(group, ClassicGroup):
             consumer = _consumer(group)
@@ -159,24 +160,24 @@ class ClassicGroups:
     def remove_members(
         self, group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: int
     ) -> CoordinatorResult[LeaveGroupResponse]:
-        """Takes members out as if they had left."""
+        """Removes members as if they had left."""
         draft = ResultBuilder()
         answers = self._departures.leave(group, members, draft, now_ms)
         return draft.turn(LeaveGroupResponse(members=answers))
 
-    # Groups that come and go otherwise
+    # Groups that appear without a request
 
     def simple_group(self, group_id: str) -> ClassicGroup:
         """A group for committed offsets without members; it has no record of its own."""
         return ClassicGroup(group_id, UNKNOWN_TIME)
 
     def expect(self, group: ClassicGroup) -> None:
-        """A turn that is not replayed yet makes this group: its first record brings it in, with
-        whoever already waits in it."""
+        """Registers a group that is created by a result which is not replayed yet: its first record
+        adds it to the table, together with the requests that already wait in it."""
         self._arriving[group.group_id] = group
 
     def forget(self, group: ClassicGroup) -> None:
-        """The turn that made the group has failed."""
+        """The result that created the group could not be written."""
         self._arriving.pop(group.group_id, None)
 
     # Records and timers
@@ -190,6 +191,7 @@ class ClassicGroups:
         group = groups.get(key.group_id)
         if value is None:
             if isinstance(group, ClassicGroup):
+                group.mark_dead()
                 del groups[key.group_id]
         elif key.group_id in self._arriving:
             groups[key.group_id] = self._arriving.pop(key.group_id)
@@ -199,8 +201,8 @@ class ClassicGroups:
             groups[key.group_id] = load_group(key.group_id, value)
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Members have a whole session to be heard of again. A group that has outgrown the limit
-        rebalances, so that its members can commit before some of them are turned away."""
+        """Every member gets a full session timeout. A group that exceeds the limit rebalances, so
+        that its members can commit before some of them are refused."""
         self._loaded = True
         draft = ResultBuilder()
         for group in self._groups():
@@ -228,6 +230,7 @@ class ClassicGroups:
 
     def unload(self, error: CoordinatorError) -> None:
         for group in self._groups():
+            group.mark_dead()
             for member in group.members.values():
                 for waiting in (member.joining, member.syncing):
                     if waiting is not None:
@@ -244,7 +247,7 @@ def _checked(group_id: str) -> str:
 
 
 def _consumer(group: Group | None) -> ConsumerGroup:
-    """The group, whose members may speak the classic protocol; no other kind's do."""
+    """The consumer group, whose members may use the classic protocol; raises for any other kind."""
     if not isinstance(group, ConsumerGroup):
         raise CoordinatorError(ErrorCode.UNKNOWN_MEMBER_ID)
     return group

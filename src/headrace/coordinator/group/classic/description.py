@@ -1,6 +1,7 @@
-"""What DescribeGroups shows of a classic group."""
+"""The DescribeGroups response for a classic group."""
 
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.protocol.messages.describe_groups import (
     DescribedGroupMember,
     DescribeGroupsDescribedGroup,
@@ -8,8 +9,8 @@ from headrace.protocol.messages.describe_groups import (
 
 
 def describe_group(group: ClassicGroup) -> DescribeGroupsDescribedGroup:
-    """Only a stable group shows its protocol and what its members said under it, as in Kafka:
-    before, they have not agreed."""
+    """Only a stable group shows its protocol and the metadata of its members, as in Kafka: before
+    that, the members have not agreed on a protocol."""
     stable = group.state is ClassicState.STABLE
     return DescribeGroupsDescribedGroup(
         group_id=group.group_id,

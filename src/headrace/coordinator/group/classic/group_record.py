@@ -1,9 +1,10 @@
-"""The record of a classic group: all that outlives a move of its coordinator."""
+"""The record of a classic group: everything that survives a move of its coordinator."""
 
 from collections.abc import Mapping
 
 from headrace.coordinator.common.record_format import RecordChange
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember, MemberProtocol
 from headrace.coordinator.group.records.classic import (
     GroupMetadataKey,
@@ -13,7 +14,7 @@ from headrace.coordinator.group.records.classic import (
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> RecordChange:
-    """The group as it is, with these assignments by member id."""
+    """The record of the group, with these assignments by member id."""
     return RecordChange(
         GroupMetadataKey(group_id=group.group_id),
         GroupMetadataValue(
@@ -46,7 +47,7 @@ def _member_record(
 
 
 def new_group_record(group: ClassicGroup) -> RecordChange:
-    """Of a group that was made by this turn: nobody is in a generation yet."""
+    """The first record of a new group, which has no generation yet."""
     return RecordChange(
         GroupMetadataKey(group_id=group.group_id),
         GroupMetadataValue(current_state_timestamp=group.state_since_ms),
@@ -54,8 +55,9 @@ def new_group_record(group: ClassicGroup) -> RecordChange:
 
 
 def load_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
-    """The group as its record says. Members know no protocol but that of the generation."""
-    group = ClassicGroup(group_id, value.current_state_timestamp)
+    """The group from its record. Its members support only the protocol of the generation."""
+    state = ClassicState.STABLE if value.members else ClassicState.EMPTY
+    group = ClassicGroup(group_id, value.current_state_timestamp, state)
     group.generation = value.generation
     group.protocol = (value.protocol or "") if value.members else None
     for one in value.members:
@@ -63,8 +65,6 @@ def load_group(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     group.protocol_type = value.protocol_type
     if value.leader in group.members:
         group.leader = value.leader
-    if group.members:
-        group.state = ClassicState.STABLE
     group.topics = group.compute_topics()
     return group
 
@@ -93,12 +93,12 @@ def _load_member(
 def confirm_group(group: ClassicGroup, value: GroupMetadataValue) -> None:
     """The record that this coordinator has just written is in the log.
 
-    The group itself decided what is in it, so only the assignment is news: with it, the generation
-    is complete. A record without members, or of a member that came back, changes nothing more.
+    The group already has everything in it except the assignment, which completes the generation. A
+    record without members, or of a static member that returned, changes nothing else.
     """
     if group.state is not ClassicState.COMPLETING_REBALANCE or group.generation != value.generation:
         return
     for one in value.members:
         group.members[one.member_id].assignment = bytes(one.assignment)
-    # Its time is the record's, and not the clock's, so that a reload finds the same.
-    group.state = ClassicState.STABLE
+    # The time is the record's, not the clock's, so that a reload finds the same.
+    group.transition_to(ClassicState.STABLE, value.current_state_timestamp)

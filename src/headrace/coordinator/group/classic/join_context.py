@@ -1,4 +1,4 @@
-"""One JoinGroup on its way through the decision."""
+"""One JoinGroup while it is being decided."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +17,7 @@ JoinAnswer = JoinGroupResponse | Deferred[JoinGroupResponse]
 
 @dataclass(frozen=True, slots=True)
 class JoinContext:
-    """The request, the group that it wants to enter, and the turn that comes of it."""
+    """The request, its group, and the result so far."""
 
     group: ClassicGroup
     context: RequestContext
@@ -33,7 +33,7 @@ class JoinContext:
         return self.request.rebalance_timeout_ms
 
     def member(self, member_id: str) -> ClassicMember:
-        """The member that the request makes."""
+        """The member as the request describes it."""
         return ClassicMember(
             group_id=self.group.group_id,
             member_id=member_id,

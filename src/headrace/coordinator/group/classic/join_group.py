@@ -1,4 +1,4 @@
-"""JoinGroup: who may enter a classic group, and what that does to it."""
+"""JoinGroup: which member may join a classic group, and what that changes."""
 
 from collections.abc import Callable
 from random import Random
@@ -7,7 +7,8 @@ from uuid import UUID
 
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import Deferred
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.join_context import JoinAnswer, JoinContext
 from headrace.coordinator.group.classic.member import ClassicMember, session_timer
 from headrace.coordinator.group.classic.rebalance import NEW_MEMBER_JOIN_TIMEOUT_MS, Rebalances
@@ -18,8 +19,8 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
 
 FIRST_VERSION_WITH_GIVEN_ID: Final = 4
-"""From here on a new member first gets an id and joins with it (KIP-394): one that never reads the
-answer, because its request timed out, leaves no dead member behind."""
+"""From this version on a new member first gets an id and then joins with it (KIP-394). A client
+whose request timed out before it read the response leaves no dead member behind."""
 
 
 class Joins:
@@ -34,7 +35,7 @@ class Joins:
         self._random = random
 
     def join(self, attempt: JoinContext) -> JoinAnswer:
-        """The current generation, a refusal, or an answer at the end of the join phase."""
+        """The current generation, an error, or a response at the end of the join phase."""
         group, request = attempt.group, attempt.request
         member_id = request.member_id
         if not self._has_room(group, member_id):
@@ -57,7 +58,7 @@ class Joins:
             return True
         member = group.members.get(member_id)
         if group.state is ClassicState.PREPARING_REBALANCE:
-            # The limit may have been lowered: then the last to come again are turned away.
+            # The limit may have been lowered: then the last members to rejoin are refused.
             return (member is not None and member.joining is not None) or group.joining < limit
         return member is not None or len(group.members) < limit
 
@@ -101,10 +102,10 @@ class Joins:
             return refused_join(error.code, request.member_id)
         if member.protocols == attempt.protocols:
             if group.state is ClassicState.COMPLETING_REBALANCE:
-                # It has missed the answer to its JoinGroup.
+                # It missed the response to its JoinGroup.
                 return joined(group, member)
             if group.state is ClassicState.STABLE and group.leader != member.member_id:
-                # Nothing is new. A leader that joins again wants to assign again, e.g. because a
+                # Nothing has changed. A leader that rejoins wants to assign again, e.g. because a
                 # topic has more partitions.
                 return joined(group, member)
         deferred = self._wait_again(attempt, member)
@@ -114,8 +115,9 @@ class Joins:
     def _wait_again(
         self, attempt: JoinContext, member: ClassicMember
     ) -> Deferred[JoinGroupResponse]:
-        """The member waits, with what it says now. If an earlier JoinGroup of its still does, that
-        one has been given up; its connection may be alive and must not be kept waiting."""
+        """The member waits, with its new protocols and timeouts. If an earlier JoinGroup of it
+        still waits, that one gets an error now: its connection may be alive and must not stay
+        blocked."""
         group = attempt.group
         group.update(member, attempt.protocols)
         member.rebalance_timeout_ms = attempt.rebalance_timeout_ms

@@ -1,9 +1,10 @@
-"""LeaveGroup: members go, or an operator takes static ones out by their instance ids."""
+"""LeaveGroup: members leave, or an operator removes static members by their instance ids."""
 
 from collections.abc import Sequence
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.rebalance import Rebalances
 from headrace.coordinator.group.classic.result_builder import ResultBuilder
 from headrace.protocol.errors import ErrorCode
@@ -23,7 +24,7 @@ class ClassicLeaveGroup:
         draft: ResultBuilder,
         now_ms: int,
     ) -> list[MemberResponse]:
-        """One answer per member; all departures together make one rebalance."""
+        """One response per member; all departures together cause one rebalance."""
         answers = [self._leave_one(group, one, draft) for one in members]
         left = any(answer.error_code == ErrorCode.NONE for answer in answers)
         if left and group.state is not ClassicState.EMPTY:
@@ -44,7 +45,7 @@ class ClassicLeaveGroup:
 
 
 def _member_id(group: ClassicGroup, identity: MemberIdentity) -> str:
-    """Whom the request means; without a member id it is whoever has the instance id."""
+    """The member id of the request; without one, the member that has the instance id."""
     if identity.member_id in group.pending_joins:
         return identity.member_id
     if identity.member_id:

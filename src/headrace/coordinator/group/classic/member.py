@@ -12,7 +12,7 @@ NO_ASSIGNMENT = b""
 
 
 class MemberProtocol(NamedTuple):
-    """A way to assign that a member knows, with what it wants to tell the leader."""
+    """An assignment protocol that a member supports, with its metadata for the leader."""
 
     name: str
     metadata: bytes
@@ -25,7 +25,7 @@ def protocols_of(listed: Sequence[JoinGroupRequestProtocol]) -> tuple[MemberProt
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ClassicMember:
-    """What the group knows of a member, and what the member waits for."""
+    """A member and the requests of it that wait."""
 
     group_id: str
     member_id: str
@@ -54,7 +54,7 @@ class ClassicMember:
 
     @property
     def session(self) -> tuple[SetTimer]:
-        """What every heartbeat and commit wants: the time until the member is given up."""
+        """The session timer that every heartbeat and commit sets."""
         if self._session[0].delay_ms != self.session_timeout_ms:
             self._session = (SetTimer(self.session_timer, self.session_timeout_ms),)
         return self._session
@@ -65,12 +65,12 @@ class ClassicMember:
 
     @property
     def is_alive_by_waiting(self) -> bool:
-        """A member that waits for the coordinator need not heartbeat, unless it is new: a client
-        that gave up and came back under another id must not stay for ever."""
+        """A member whose request waits need not heartbeat, unless it is new: a client that gave up
+        and came back under another id must not stay in the group."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it says under that protocol, which it must know."""
+        """Its metadata for that protocol, which it must support."""
         for one in self.protocols:
             if one.name == protocol:
                 return one.metadata
@@ -78,10 +78,10 @@ class ClassicMember:
         raise LookupError(msg)
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The candidate that it likes best; it must know one."""
+        """The candidate that it prefers; it must support one of them."""
         return next(one.name for one in self.protocols if one.name in candidates)
 
 
 def session_timer(group_id: str, member_id: str) -> Hashable:
-    """The key of the timer that ends the session of a member, also of one that is pending."""
+    """The key of the session timer of a member, also of a pending one."""
     return ("classic", "session", group_id, member_id)

@@ -1,20 +1,17 @@
 """From one generation of a classic group to the next.
 
-A rebalance has two phases, and one timer per group ends whichever it is in. In the join phase the
-coordinator waits until every member has joined again, at most for the longest rebalance timeout;
-dynamic members that have not come by then are out. In the sync phase it waits for the leader's
-assignment and for everybody to fetch theirs, again for at most a rebalance timeout.
+A rebalance has two phases, and one timer per group ends the current one. In the join phase the
+coordinator waits until every member has rejoined, at most for the longest rebalance timeout; it
+removes dynamic members that have not rejoined by then. In the sync phase it waits for the leader's
+assignment and for every member to fetch its own, again at most for a rebalance timeout.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.classic_group import (
-    ClassicGroup,
-    ClassicState,
-    InitialDelay,
-)
+from headrace.coordinator.group.classic.classic_group import ClassicGroup, InitialDelay
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.group_record import group_record
 from headrace.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember, session_timer
 from headrace.coordinator.group.classic.responses import (
@@ -29,11 +26,12 @@ from headrace.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """How long a JoinGroup of a new member may wait. Such a member does not know its id and cannot
-heartbeat, and a client that gave up may come back under a new id again and again."""
+heartbeat, and a client that gave up may return under a new id repeatedly."""
 
 
 class Rebalances:
-    """Moves groups between states. Every method adds what is to be done to a draft."""
+    """Changes the states of groups. Every method adds its records, responses and timers to a
+    draft."""
 
     def __init__(self, config: Callable[[str], GroupConfig]) -> None:
         self._config = config
@@ -41,9 +39,9 @@ class Rebalances:
     # The join phase
 
     def prepare_or_complete(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
-        """The members have changed: starts a rebalance, or ends the join phase if this was the
-        last thing that it waited for."""
-        if group.state is not ClassicState.PREPARING_REBALANCE:
+        """The members have changed: starts a rebalance, or completes the join phase if it waited
+        only for this change."""
+        if group.can_rebalance:
             self.prepare(group, draft, now_ms)
         else:
             self.complete_if_joined(group, draft, now_ms)
@@ -54,9 +52,9 @@ class Rebalances:
             self._withdraw_assignment(group, draft)
         group.pending_syncs.clear()
         first = group.state is ClassicState.EMPTY
-        group.move(ClassicState.PREPARING_REBALANCE, now_ms)
+        group.transition_to(ClassicState.PREPARING_REBALANCE, now_ms)
         if first:
-            # A new group gives its other members time to come, so that it need not rebalance
+            # A new group waits for its other members, so that it does not rebalance
             # for each of them.
             delay_ms = self._config(group.group_id).classic_initial_rebalance_delay_ms
             group.initial_delay = InitialDelay(delay_ms, group.rebalance_timeout_ms)
@@ -67,7 +65,8 @@ class Rebalances:
             draft.set_timer(group.phase_timer, group.rebalance_timeout_ms)
 
     def complete_if_joined(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
-        """Ends the join phase if everybody is there, but no initial delay."""
+        """Completes the join phase if every member has joined, but does not cut an initial delay
+        short."""
         if (
             group.state is ClassicState.PREPARING_REBALANCE
             and group.initial_delay is None
@@ -76,21 +75,21 @@ class Rebalances:
             self._complete(group, draft, now_ms)
 
     def _complete(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
-        """Those who have joined make the next generation. Static members stay, even if they have
-        not: only their session ends them."""
+        """The members that have joined are the next generation. Static members stay even if they
+        have not joined: only the end of their session removes them."""
         for member in list(group.members.values()):
             if member.joining is None and not member.is_static:
                 group.remove(member.member_id)
                 draft.cancel_timer(member.session_timer)
         if not group.elect_leader() and group.members:
-            # Only static members, and none of them is back: wait on until one is, or until their
-            # sessions have ended.
+            # Only static members are left, and none has rejoined: wait until one does, or until
+            # their sessions have ended.
             draft.set_timer(group.phase_timer, group.rebalance_timeout_ms)
             return
         group.begin_generation(now_ms)
         if group.state is ClassicState.EMPTY:
-            # If this is not written, the last generation is back after a move of the coordinator,
-            # and its members time out again.
+            # Without this record, a moved coordinator would load the last generation again,
+            # and its members would time out again.
             draft.cancel_timer(group.phase_timer)
             draft.changes.append(group_record(group, {}))
             return
@@ -110,7 +109,7 @@ class Rebalances:
         draft: ResultBuilder,
         now_ms: int,
     ) -> None:
-        """Writes the leader's assignment and answers everybody who waits for it."""
+        """Writes the leader's assignment and answers every member that waits for it."""
         draft.changes.append(group_record(group, assignments))
         for member in group.members.values():
             if member.syncing is not None:
@@ -118,11 +117,11 @@ class Rebalances:
                 self._answer_sync(group, member, assignment, draft)
 
         def rebalance_instead(error: CoordinatorError) -> None:
-            # Those who waited get the error. Whoever does not join again is ended by the timer
-            # of the sync phase, which still runs: the timers of a failed turn are not set.
+            # The waiting members get the error. The timer of the sync phase removes those that do
+            # not rejoin; it still runs, because the timers of a failed result are not set.
             self._withdraw_assignment(group, ResultBuilder())
             group.pending_syncs.clear()
-            group.move(ClassicState.PREPARING_REBALANCE, now_ms)
+            group.transition_to(ClassicState.PREPARING_REBALANCE, now_ms)
 
         draft.undo = rebalance_instead
 
@@ -134,7 +133,7 @@ class Rebalances:
         self.refresh_session(member, draft)
 
     def _withdraw_assignment(self, group: ClassicGroup, draft: ResultBuilder) -> None:
-        """Nobody gets what the leader of this generation might still assign."""
+        """Drops the assignment of this generation and fails the waiting SyncGroup requests."""
         for member in group.members.values():
             member.assignment = NO_ASSIGNMENT
             if member.syncing is not None:
@@ -145,7 +144,7 @@ class Rebalances:
     # Timers
 
     def phase_over(self, group: ClassicGroup, draft: ResultBuilder, now_ms: int) -> None:
-        """The timer of the phase has run out."""
+        """The timer of the phase has expired."""
         if group.state is ClassicState.PREPARING_REBALANCE:
             delay = group.initial_delay
             if delay is not None:
@@ -163,7 +162,7 @@ class Rebalances:
     def session_over(
         self, group: ClassicGroup, member_id: str, draft: ResultBuilder, now_ms: int
     ) -> None:
-        """A member, or one that was given an id and never used it, has not been heard of."""
+        """The session of a member, or of an id that was handed out and not used, has expired."""
         member = group.members.get(member_id)
         if member is None and member_id not in group.pending_joins:
             return
@@ -171,18 +170,15 @@ class Rebalances:
             self.refresh_session(member, draft)
             return
         self.drop(group, member_id, draft)
-        if group.state is ClassicState.PREPARING_REBALANCE:
-            if group.everyone_joined:
-                self._complete(group, draft, now_ms)
-        elif member is not None:
-            self.prepare(group, draft, now_ms)
+        if member is not None or group.state is ClassicState.PREPARING_REBALANCE:
+            self.prepare_or_complete(group, draft, now_ms)
 
     def refresh_session(self, member: ClassicMember, draft: ResultBuilder) -> None:
-        """The member has been heard of."""
+        """Restarts the session timeout of the member."""
         draft.set_timer(member.session_timer, member.session_timeout_ms)
 
     def drop(self, group: ClassicGroup, member_id: str, draft: ResultBuilder) -> None:
-        """Takes a member or a pending one out; if it still waits, it must start afresh."""
+        """Removes a member or a pending one; its waiting requests get UNKNOWN_MEMBER_ID."""
         member = group.members.get(member_id)
         if member is not None:
             draft.complete(

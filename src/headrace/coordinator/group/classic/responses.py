@@ -1,4 +1,4 @@
-"""What members are told."""
+"""The responses to members."""
 
 from headrace.coordinator.group.classic.classic_group import ClassicGroup
 from headrace.coordinator.group.classic.member import ClassicMember
@@ -7,7 +7,7 @@ from headrace.protocol.messages.join_group import JoinGroupResponse, JoinGroupRe
 from headrace.protocol.messages.sync_group import SyncGroupResponse
 
 UNKNOWN_MEMBER = ""
-"""The member id of one that has none yet, or has lost it."""
+"""The member id of a member that has none yet or has lost it."""
 
 
 def joined(
@@ -18,7 +18,7 @@ def joined(
     with_members: bool | None = None,
     skip_assignment: bool = False,
 ) -> JoinGroupResponse:
-    """The current generation; the leader learns who is in it."""
+    """The current generation; the leader also gets its members."""
     if with_members is None:
         with_members = group.leader == member.member_id
     return JoinGroupResponse(

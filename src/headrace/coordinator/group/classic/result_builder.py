@@ -1,4 +1,4 @@
-"""A turn while it is being decided."""
+"""A result while it is being decided."""
 
 from collections.abc import Callable, Hashable
 from typing import TypeVar
@@ -17,7 +17,7 @@ R = TypeVar("R")
 
 
 class ResultBuilder:
-    """Collects what the steps of a decision want to be done."""
+    """Collects the records, responses, timers and effects of a decision."""
 
     __slots__ = ("changes", "completions", "effects", "timers", "undo")
 
@@ -29,7 +29,7 @@ class ResultBuilder:
         self.undo: Callable[[CoordinatorError], None] | None = None
 
     def complete(self, deferred: Deferred[R] | None, outcome: R | CoordinatorError) -> None:
-        """Answers a request that waits, if there is one."""
+        """Answers a waiting request, if there is one."""
         if deferred is not None:
             self.completions.append(Completion(deferred, outcome))
 
@@ -40,7 +40,7 @@ class ResultBuilder:
         self.timers.append(CancelTimer(key))
 
     def add_undo(self, take_back: Callable[[CoordinatorError], None]) -> None:
-        """Takes something back if the turn fails, after what is taken back anyhow."""
+        """Adds an undo step, which runs after the ones added before."""
         before = self.undo
 
         def both(error: CoordinatorError) -> None:

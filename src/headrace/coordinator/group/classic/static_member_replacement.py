@@ -1,10 +1,11 @@
-"""A static member that comes back under a new id (KIP-345)."""
+"""A static member that returns under a new id (KIP-345)."""
 
 from typing import Final
 
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import Deferred
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.group_record import group_record
 from headrace.coordinator.group.classic.join_context import JoinAnswer, JoinContext
 from headrace.coordinator.group.classic.member import ClassicMember
@@ -15,18 +16,19 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.join_group import JoinGroupResponse
 
 FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT: Final = 9
-"""A leader that is back learns that it leads, and that it must not assign (KIP-814)."""
+"""From this version on, the response tells a returning leader not to assign
+(KIP-814)."""
 
 
 class Replacements:
-    """Puts a new process in the place of the old one that had the same instance id."""
+    """Replaces the process of a static member by a new one with the same instance id."""
 
     def __init__(self, rebalances: Rebalances) -> None:
         self._rebalances = rebalances
 
     def replace(self, attempt: JoinContext, old: ClassicMember, member_id: str) -> JoinAnswer:
-        """A stable group goes on with the assignment of the old process, unless the protocol of
-        the next generation would be another one; else this is a member that joins again."""
+        """A stable group keeps the assignment of the old process, unless the members would now
+        select another protocol; otherwise the new process rejoins like any member."""
         group, draft = attempt.group, attempt.draft
         led = group.leader
         new = attempt.member(member_id)
@@ -44,7 +46,7 @@ class Replacements:
 
 
 def _fence(group: ClassicGroup, old: ClassicMember, draft: ResultBuilder) -> None:
-    """Whatever the old process waits for, it learns that it has been replaced."""
+    """Fails the waiting requests of the old process with FENCED_INSTANCE_ID."""
     draft.complete(
         group.set_joining(old, None), refused_join(ErrorCode.FENCED_INSTANCE_ID, old.member_id)
     )
@@ -55,16 +57,16 @@ def _fence(group: ClassicGroup, old: ClassicMember, draft: ResultBuilder) -> Non
 def _continue(
     attempt: JoinContext, old: ClassicMember, new: ClassicMember, led: str | None
 ) -> JoinGroupResponse:
-    """The new id is written, and nobody else notices."""
+    """Writes the new member id; no other member is affected."""
     group, draft = attempt.group, attempt.draft
     assignments = {one.member_id: one.assignment for one in group.members.values()}
     draft.changes.append(group_record(group, assignments))
 
-    def take_back(error: CoordinatorError) -> None:
+    def restore_old_member(error: CoordinatorError) -> None:
         group.replace(new, old)
 
-    draft.undo = take_back
+    draft.undo = restore_old_member
     if attempt.context.version >= FIRST_VERSION_WITH_SKIPPED_ASSIGNMENT:
         return joined(group, new, skip_assignment=group.leader == new.member_id)
-    # An older client that hears that it leads would assign: it is told of its former self.
+    # An older client that sees itself as leader would assign: it gets the old member id as leader.
     return joined(group, new, leader=led, with_members=False)

@@ -1,4 +1,4 @@
-"""What consumers tell each other through the coordinator, as far as the coordinator looks at it."""
+"""The subscriptions that consumers exchange through the coordinator, as far as it reads them."""
 
 import struct
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ _VERSION: Final = struct.Struct(">h")
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that consumers ask for; None if one of them cannot be read.
+    """All topics that the consumers subscribe to; None if a subscription is unreadable.
 
-    Every version of a subscription starts as version 0 does, with the topics.
+    Every version of a subscription begins with the topics, as version 0 does.
     """
     topics: set[str] = set()
     for metadata in subscriptions:

@@ -1,8 +1,9 @@
-"""SyncGroup: the leader brings the assignment, everybody fetches theirs."""
+"""SyncGroup: the leader sends the assignment, every member fetches its own."""
 
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import Deferred
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.member import NO_ASSIGNMENT, ClassicMember
 from headrace.coordinator.group.classic.rebalance import Rebalances
 from headrace.coordinator.group.classic.responses import assigned, refused_sync
@@ -22,7 +23,7 @@ class Syncs:
     def sync(
         self, group: ClassicGroup, request: SyncGroupRequest, draft: ResultBuilder, now_ms: int
     ) -> SyncAnswer:
-        """The assignment, at once or when the leader has brought it; raises `CoordinatorError`."""
+        """The assignment, immediately or when the leader has sent it; raises `CoordinatorError`."""
         member = group.check_member(request.member_id, request.group_instance_id)
         if request.generation_id != group.generation:
             raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
@@ -46,7 +47,7 @@ class Syncs:
 
 
 def _wait(member: ClassicMember, draft: ResultBuilder) -> Deferred[SyncGroupResponse]:
-    """The member waits for the leader; an earlier SyncGroup of its has been given up."""
+    """The member waits for the leader; an earlier SyncGroup of it gets an error."""
     deferred: Deferred[SyncGroupResponse] = Deferred()
     earlier, member.syncing = member.syncing, deferred
     draft.complete(earlier, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -54,5 +55,5 @@ def _wait(member: ClassicMember, draft: ResultBuilder) -> Deferred[SyncGroupResp
 
 
 def _differs(said: str | None, known: str | None) -> bool:
-    """Older clients do not say."""
+    """Whether the client sent another value; older clients send none."""
     return said is not None and known is not None and said != known

@@ -1,9 +1,9 @@
-"""Members of a consumer group that still speak the classic protocol.
+"""Members of a consumer group that still use the classic protocol.
 
-To them the group looks like a classic one that never makes them wait: their generation is their
-epoch, JoinGroup answers at once, nobody is a leader, and SyncGroup brings what the coordinator has
-assigned. When the target moves on, their heartbeat says REBALANCE_IN_PROGRESS; they then join again
-with what they still own, and so give back what they must.
+To them the group looks like a classic group that never makes them wait: their generation is their
+epoch, JoinGroup is answered at once, no member is the leader, and SyncGroup returns the assignment
+of the coordinator. When the target changes, their heartbeat gets REBALANCE_IN_PROGRESS. They then
+rejoin with the partitions that they still own, and thereby release the others.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from headrace.coordinator.group.consumer.member import (
     MemberState,
 )
 from headrace.coordinator.group.consumer.member_checks import (
-    check_not_full,
     new_member,
     random_member_id,
     static_joiner,
@@ -43,6 +42,8 @@ from headrace.coordinator.group.consumer.member_checks import (
 )
 from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, Update
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
+from headrace.coordinator.group.group import GroupType
+from headrace.coordinator.group.modern.member_checks import check_not_full
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_protocol import ConsumerProtocolSubscription
 from headrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -85,7 +86,8 @@ class ClassicMembers:
         request: JoinGroupRequest,
         now_ms: int,
     ) -> CoordinatorResult[JoinGroupResponse]:
-        """The member's epoch is its generation; what it reports as owned it still has."""
+        """The member's epoch is its generation; it keeps the partitions that it reports as
+        owned."""
         member_id = request.member_id or random_member_id(self._shard.random)
         self._check_join(group, member_id, request)
         if (
@@ -120,8 +122,8 @@ class ClassicMembers:
                 f"Cannot join the consumer group {group.group_id} with the classic protocol "
                 "because the group migration is disabled.",
             )
-        check_not_full(group, member_id, config.consumer_max_size)
-        # Where no member is classic yet, every protocol is known to all of them.
+        check_not_full(group, GroupType.CONSUMER, member_id, config.consumer_max_size)
+        # While no member is classic, every protocol counts as supported by all.
         agreed = any(
             group.classic_protocols[one.name] == group.classic_members for one in request.protocols
         )
@@ -148,7 +150,7 @@ class ClassicMembers:
         draft: ResultBuilder,
         now_ms: int,
     ) -> tuple[ConsumerMember, bool]:
-        """The member after its next step, and whether the group is a classic one from now on."""
+        """The member after its next step, and whether the group becomes a classic one."""
         group, _, member = update
         replaced = group.static_member(member.instance_id)
         downgrade = replaced is not None and self._downgrades.is_due_when_replaced(group, replaced)
@@ -189,7 +191,7 @@ class ClassicMembers:
     def sync(
         self, group: ConsumerGroup, request: SyncGroupRequest
     ) -> CoordinatorResult[SyncGroupResponse]:
-        """What the member has been assigned."""
+        """The assignment of the member."""
         member, classic = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         _check_protocol(member, classic, request.protocol_type, request.protocol_name)
@@ -236,7 +238,7 @@ class ClassicMembers:
     def _await_join(
         self, group: ConsumerGroup, member: ConsumerMember, draft: ResultBuilder
     ) -> None:
-        """It was told to join again: from the first time on, its rebalance timeout runs."""
+        """The member must rejoin: its rebalance timeout starts with the first such response."""
         if member.member_id not in group.joins_awaited:
             group.joins_awaited.add(member.member_id)
             draft.set_timer(
@@ -249,7 +251,7 @@ class ClassicMembers:
     def heartbeat(
         self, group: ConsumerGroup, request: HeartbeatRequest
     ) -> CoordinatorResult[HeartbeatResponse]:
-        """Tells the member to join again when there is something to give back or to get."""
+        """REBALANCE_IN_PROGRESS if the member must release or can get partitions."""
         member, classic = self._classic_member(group, request.member_id, request.group_instance_id)
         _check_generation(member, request.generation_id)
         draft = ResultBuilder()
@@ -272,7 +274,7 @@ class ClassicMembers:
     def leave(
         self, group: ConsumerGroup, request: LeaveGroupRequest, now_ms: int
     ) -> CoordinatorResult[LeaveGroupResponse]:
-        """One answer for each member that is named; all departures together are one change."""
+        """One response per member of the request; all departures together are one change."""
         draft = ResultBuilder()
         answers: list[MemberResponse] = []
         leaving: dict[str, ConsumerMember] = {}
@@ -314,8 +316,8 @@ def _check_claims(
     request: JoinGroupRequest,
     subscription: ConsumerProtocolSubscription,
 ) -> None:
-    """A member that was removed and does not know it must not come back with what it owned: it
-    would read and commit, in its new generation, what others have by now. Classic groups refuse
+    """Refuses a removed member that returns with the partitions that it owned: it would read and
+    commit, in its new generation, partitions that other members have by now. Classic groups refuse
     it, too; Kafka does not."""
     if (
         request.group_instance_id is None
@@ -334,8 +336,8 @@ def _updated(
     request: JoinGroupRequest,
     subscription: ConsumerProtocolSubscription,
 ) -> ConsumerMember:
-    """The member as its JoinGroup makes it. Classic members neither vote for an assignor of the
-    broker nor subscribe by pattern."""
+    """The member as its JoinGroup describes it. Classic members neither vote for a server-side
+    assignor nor subscribe by pattern."""
     timeout_ms = request.rebalance_timeout_ms
     if context.version < FIRST_VERSION_WITH_REBALANCE_TIMEOUT:
         timeout_ms = request.session_timeout_ms

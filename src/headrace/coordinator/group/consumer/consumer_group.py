@@ -1,4 +1,4 @@
-"""A consumer group: what its members have, should have and ask for."""
+"""A consumer group: the subscriptions, targets and assignments of its members."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,22 +32,22 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         self.instances: dict[str, str] = {}
         """The member id of each static member, by its instance id."""
         self.assignors: Counter[str] = Counter()
-        """How many members ask for each assignor."""
+        """The number of members that ask for each assignor."""
         self.patterns: Counter[str] = Counter()
-        """How many members subscribe to each pattern."""
+        """The number of members that subscribe to each pattern."""
         self.resolved: dict[str, ResolvedPattern] = {}
         self.classic_members = 0
         self.classic_protocols: Counter[str] = Counter()
-        """How many of the classic members know each protocol."""
+        """The number of classic members that support each protocol."""
         self.has_partition_metadata = False
-        """Whether a release before Kafka 4.1 left a record that must go."""
+        """Whether a record of Kafka before 4.1 is left, which must be deleted."""
         self.revoke_epochs: dict[str, int] = {}
-        """Soft: the epoch of each member whose rebalance timer runs."""
+        """Soft state: the epoch of each member whose rebalance timer runs."""
         self.joins_awaited: set[str] = set()
-        """Soft: classic members that were told to join again, and whose timer runs."""
+        """Soft state: classic members that must rejoin, and whose timer runs."""
         self._owners: dict[bytes, dict[int, str]] = {}
 
-    # What there is
+    # Questions
 
     def state_name(self, now_ms: int) -> str:
         return str(self.state)
@@ -59,11 +59,11 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         return None if member_id is None else self.members.get(member_id)
 
     def is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Whether no member has the partition or must still give it back."""
+        """Whether no member owns the partition or must still release it."""
         return partition not in self._owners.get(topic_id, {})
 
     def waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether a partition of its target is still with another member."""
+        """Whether another member still has a partition of this member's target."""
         return any(
             partition not in member.assigned.get(topic_id, {})
             and not self.is_free(topic_id, partition)
@@ -74,14 +74,14 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
     def subscribed_names(
         self, member: ConsumerMember, patterns: Mapping[str, ResolvedPattern] | None = None
     ) -> frozenset[str]:
-        """The topics that it asks for, by name and by pattern."""
+        """The topics that the member subscribes to, by name and by pattern."""
         resolved = (self.resolved if patterns is None else patterns).get(member.pattern)
         return member.topics if resolved is None else member.topics | resolved.topics
 
     def topics_after(
         self, before: Collection[ConsumerMember], after: Collection[ConsumerMember]
     ) -> set[str]:
-        """What the group asks for once members `before` have become members `after`."""
+        """The topics of the group once members `before` have become members `after`."""
         counts = Counter(self.topics)
         patterns = Counter(self.patterns)
         for member in before:
@@ -154,15 +154,15 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
                 del self._owners[topic_id]
 
     def resolve(self, pattern: str, resolved: ResolvedPattern | None) -> None:
-        """A pattern has been matched against the topics, or is no longer needed."""
+        """Sets the topics that a pattern matches, or removes the pattern."""
         before = self.resolved.pop(pattern, None)
         if before is not None:
-            self._no_longer_ask_for(before.topics)
+            self._remove_topics(before.topics)
         if resolved is not None:
             self.resolved[pattern] = resolved
-            self._ask_for(resolved.topics)
+            self._add_topics(resolved.topics)
 
-    # What `groups.group.Group` asks
+    # The protocol `groups.group.Group`
 
     def check_commit(
         self,
@@ -176,7 +176,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         if generation < 0 and not self.members:
             return None
         if transactional and generation == _NO_GENERATION and not member_id and instance_id is None:
-            # A producer that does not know its group's generation: before KIP-447.
+            # A producer before KIP-447, which does not send its group's generation.
             return None
         member = self.member(member_id)
         if (
@@ -196,8 +196,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
         return self._epoch_check(member, generation)
 
     def _epoch_check(self, member: ConsumerMember, epoch: int) -> CommitCheck:
-        """A member that has not heard of its new epoch may still commit what it has had since
-        the one it knows (KIP-1251): nobody else can have committed there in between."""
+        """A member that does not know its new epoch yet may still commit partitions that it has had
+        since the epoch that it sends (KIP-1251): no other member can have committed there in
+        between."""
 
         def check(topic: str, topic_id: bytes, partition: int) -> None:
             if topic_id == ZERO_UUID:
@@ -236,7 +237,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember]):
             )
 
     def check_offset_delete(self) -> None:
-        """Always: offsets of topics that it does not subscribe to are of no use to it."""
+        """Always allowed: offsets of topics that the group does not subscribe to are not needed."""
 
     def check_delete(self) -> None:
         if self.members:

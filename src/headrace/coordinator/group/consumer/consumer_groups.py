@@ -1,4 +1,4 @@
-"""The consumer groups of one shard: the way in for requests, records and timers."""
+"""The consumer groups of one shard: the entry point for requests, records and timers."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class ConsumerGroups:
         return self._heartbeats.heartbeat(context, request, now_ms)
 
     def describe(self, group_id: str) -> ConsumerGroupDescribeDescribedGroup:
-        """Raises GROUP_ID_NOT_FOUND for a group that is not there, or of another kind."""
+        """Raises GROUP_ID_NOT_FOUND for a group that does not exist or is of another kind."""
         group = self._group(group_id)
         assignor = preferred_assignor(group.assignors, self._shard.config(group_id))
         return describe(group, assignor, self._shard.image())
@@ -89,7 +89,7 @@ class ConsumerGroups:
     def remove_members(
         self, group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int
     ) -> CoordinatorResult[None]:
-        """Takes members out as if they had left."""
+        """Removes members as if they had left."""
         draft = ResultBuilder()
         self._departures.remove(group, members, draft, now_ms)
         return draft.turn(None)
@@ -143,8 +143,8 @@ class ConsumerGroups:
     def patterns_resolved(
         self, work: ResolvePatterns, found: Mapping[str, set[str]], now_ms: int
     ) -> CoordinatorResult[None]:
-        """The end of a `ResolvePatterns`: if a pattern stands for other topics than before, the
-        group is assigned anew. Nothing found at all means that the matching failed."""
+        """The result of a `ResolvePatterns`: if a pattern matches other topics than before, the
+        group gets a new assignment. An empty `found` means that the matching failed."""
         self._patterns.done(work.group_id)
         group = self._shard.groups.get(work.group_id)
         if not isinstance(group, ConsumerGroup):
@@ -173,7 +173,7 @@ class ConsumerGroups:
         return replays(self._shard.groups, self._shard.image)
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Members have a whole session to be heard of again."""
+        """Every member gets a full session timeout."""
         self._patterns.topics_version = self._shard.image().version
         draft = ResultBuilder()
         for group in self._groups():
@@ -188,7 +188,7 @@ class ConsumerGroups:
         return draft.turn(None)
 
     def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
-        """The member is out, unless it has moved on in the meantime."""
+        """Removes the member, unless it has met the deadline in the meantime."""
         _, deadline, group_id, member_id = TimerKey(*key)
         group = self._shard.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
@@ -205,7 +205,7 @@ class ConsumerGroups:
         return self.remove_members(group, [member], now_ms)
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """Groups that read one of these topics look at them with their next heartbeat."""
+        """Groups that read one of these topics check them with their next heartbeat."""
         image = self._shard.image()
         if any(name in image.topics for name in topics):
             self._patterns.topics_version = image.version
@@ -215,7 +215,7 @@ class ConsumerGroups:
         return CoordinatorResult(None)
 
     def unload(self, error: CoordinatorError) -> None:
-        """Nobody ever waits for a consumer group."""
+        """No request waits for a consumer group."""
 
     def _groups(self) -> list[ConsumerGroup]:
         return [group for group in self._shard.groups.values() if isinstance(group, ConsumerGroup)]

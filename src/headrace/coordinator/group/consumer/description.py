@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a group and its members as they are."""
+"""The ConsumerGroupDescribe response for a group and its members."""
 
 from headrace.cluster.image import MetadataImage
 from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
@@ -14,7 +14,7 @@ from headrace.protocol.messages.consumer_group_describe import (
 )
 
 _CLASSIC, _CONSUMER = 0, 1
-"""The protocols that a member may speak, by the numbers of the message."""
+"""The protocol of a member, by the numbers of the message."""
 
 
 def describe(

@@ -1,6 +1,6 @@
 """A consumer group becomes a classic one when only members of the classic protocol are left.
 
-They find a group that rebalances, in a generation that was their epoch.
+They find a rebalancing group, in the generation that was their epoch.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.group_record import group_record
 from headrace.coordinator.group.classic.member import ClassicMember
 from headrace.coordinator.group.classic.result_builder import ResultBuilder
@@ -28,20 +29,21 @@ _DOWNGRADING_POLICIES = ("downgrade", "bidirectional")
 
 
 class Downgrades:
-    """Decides whether a group goes back, and takes it there."""
+    """Decides whether a group becomes a classic one, and converts it."""
 
     def __init__(self, shard: GroupShard) -> None:
         self._shard = shard
 
     def is_due_without(self, group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
-        """Whether those who stay all speak the classic protocol, and may."""
+        """Whether all remaining members use the classic protocol, and the settings allow the
+        conversion."""
         staying = len(group.members) - len(leaving)
         classic = group.classic_members - sum(one.classic is not None for one in leaving)
         return classic == staying > 0 and self._allows(group.group_id, staying)
 
     def is_due_when_replaced(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """Whether this static member, which comes back with the classic protocol, was the last
-        one of the new protocol."""
+        """Whether this static member, which returns with the classic protocol, was the last one of
+        the new protocol."""
         return (
             replaced.classic is None
             and group.classic_members == len(group.members) - 1
@@ -65,8 +67,8 @@ class Downgrades:
         joining: ConsumerMember | None = None,
         rebalance: bool = True,
     ) -> None:
-        """`joining` is a static member whose records are in the draft already: it replaces the
-        one that the group has under its instance id."""
+        """`joining` is a static member whose records are already in the draft: it replaces the
+        member that the group has under its instance id."""
         replaced = None if joining is None else group.static_member(joining.instance_id)
         gone = {member.member_id for member in leaving}
         members = [
@@ -94,7 +96,7 @@ class Downgrades:
     def _classic_group(
         self, group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int
     ) -> ClassicGroup:
-        classic = ClassicGroup(group.group_id, now_ms)
+        classic = ClassicGroup(group.group_id, now_ms, ClassicState.STABLE)
         classic.generation = group.epoch
         for member in members:
             assert member.classic is not None
@@ -113,11 +115,10 @@ class Downgrades:
             )
         classic.protocol = classic.select_protocol()
         classic.topics = classic.compute_topics()
-        classic.move(ClassicState.STABLE, now_ms)
         return classic
 
     def _assignments(self, group: ConsumerGroup, classic: ClassicGroup) -> dict[str, bytes]:
-        """Their targets, in the words of the classic protocol."""
+        """The targets of the members, encoded for the classic protocol."""
         assignments = {}
         for member in classic.members.values():
             member_id = member.member_id
@@ -130,7 +131,7 @@ class Downgrades:
 
 
 def _assignment_version(subscription: bytes) -> int:
-    """As the consumer itself does it; every consumer reads version 0."""
+    """The version of the consumer's own subscription; every consumer reads version 0."""
     try:
         return protocol_version(subscription)
     except MalformedProtocol:

@@ -1,7 +1,7 @@
-"""What consumers of the classic protocol carry in JoinGroup and SyncGroup, read and written.
+"""The embedded consumer protocol: the bytes in JoinGroup and SyncGroup, decoded and encoded.
 
-The bytes start with their version. A newer one than is known is read as the newest known: fields
-are only ever added at the end.
+The bytes start with their version. A version newer than the newest known one is read as that one:
+fields are only added at the end.
 """
 
 import struct
@@ -26,7 +26,7 @@ _NEWEST_VERSION: Final = 3
 
 
 class MalformedProtocol(Exception):
-    """The bytes are not what a consumer sends."""
+    """The bytes are not of the consumer protocol."""
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
@@ -35,7 +35,7 @@ def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(data: bytes) -> ConsumerProtocolAssignment:
-    """No bytes at all are an empty assignment; raises `MalformedProtocol`."""
+    """Empty bytes are an empty assignment; raises `MalformedProtocol`."""
     return _read(ConsumerProtocolAssignment, data) if data else ConsumerProtocolAssignment()
 
 
@@ -69,7 +69,7 @@ def write_assignment(assignment: Assignment, image: MetadataImage, version: int)
 
 
 def assignment_of(assignment: ConsumerProtocolAssignment, image: MetadataImage) -> Assignment:
-    """By topic id; topics that are gone are left out."""
+    """The assignment by topic id, without deleted topics."""
     return {
         image.topics[one.topic].topic_id: frozenset(one.partitions)
         for one in assignment.assigned_partitions
@@ -78,7 +78,7 @@ def assignment_of(assignment: ConsumerProtocolAssignment, image: MetadataImage) 
 
 
 def reported_by(subscription: ConsumerProtocolSubscription, image: MetadataImage) -> Reported:
-    """What the subscription says that the consumer owns: nothing before version 1."""
+    """The owned partitions in the subscription: none before version 1."""
     return {
         image.topics[one.topic].topic_id: frozenset(one.partitions)
         for one in subscription.owned_partitions

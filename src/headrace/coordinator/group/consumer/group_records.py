@@ -1,6 +1,6 @@
 """The records of a consumer group, as Kafka 4.3 writes them."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from headrace.coordinator.common.record_format import RecordChange
@@ -12,8 +12,7 @@ from headrace.coordinator.group.consumer.member import (
     Owned,
     ResolvedPattern,
 )
-from headrace.coordinator.group.modern.assignor_spec import Assignment
-from headrace.coordinator.group.modern.tombstones import GroupKeys
+from headrace.coordinator.group.modern.group_records import GroupRecords
 from headrace.coordinator.group.records.consumer import (
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -34,24 +33,26 @@ from headrace.coordinator.group.records.consumer import (
     ConsumerGroupTargetPartitions,
 )
 
-_KEYS: Final = GroupKeys(
-    group=ConsumerGroupMetadataKey,
-    target_epoch=ConsumerGroupTargetAssignmentMetadataKey,
-    member=ConsumerGroupMemberMetadataKey,
-    target=ConsumerGroupTargetAssignmentMemberKey,
-    current=ConsumerGroupCurrentMemberAssignmentKey,
+_RECORDS: Final = GroupRecords(
+    group_key=ConsumerGroupMetadataKey,
+    group_value=ConsumerGroupMetadataValue,
+    target_epoch_key=ConsumerGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ConsumerGroupTargetAssignmentMetadataValue,
+    member_key=ConsumerGroupMemberMetadataKey,
+    target_key=ConsumerGroupTargetAssignmentMemberKey,
+    target_value=ConsumerGroupTargetAssignmentMemberValue,
+    target_partitions=ConsumerGroupTargetPartitions,
+    current_key=ConsumerGroupCurrentMemberAssignmentKey,
 )
 
-
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> RecordChange:
-    return RecordChange(
-        ConsumerGroupMetadataKey(group_id=group_id),
-        ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
-    )
+epoch_record: Final = _RECORDS.epoch
+target_epoch_record: Final = _RECORDS.target_epoch
+target_record: Final = _RECORDS.target
+member_tombstones: Final = _RECORDS.member_tombstones
 
 
 def member_record(group_id: str, member: ConsumerMember) -> RecordChange:
-    """Who the member is and what it asks for."""
+    """The member's identity and its subscription."""
     return RecordChange(
         ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupMemberMetadataValue(
@@ -80,7 +81,7 @@ def _classic_metadata(classic: ClassicMembership | None) -> ClassicMemberMetadat
 
 
 def classic_membership(metadata: ClassicMemberMetadata | None) -> ClassicMembership | None:
-    """The other way round, for replay. A member that knows no protocol cannot be a classic one."""
+    """The reverse, for replay. A member without protocols is not a classic one."""
     if metadata is None or not metadata.supported_protocols:
         return None
     return ClassicMembership(
@@ -91,30 +92,8 @@ def classic_membership(metadata: ClassicMemberMetadata | None) -> ClassicMembers
     )
 
 
-def target_record(group_id: str, member_id: str, target: Assignment) -> RecordChange:
-    """What the member should have."""
-    return RecordChange(
-        ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-        ConsumerGroupTargetAssignmentMemberValue(
-            topic_partitions=[
-                ConsumerGroupTargetPartitions(topic_id=topic_id, partitions=sorted(partitions))
-                for topic_id, partitions in target.items()
-            ]
-        ),
-    )
-
-
-def target_epoch_record(group_id: str, epoch: int, assigned_at_ms: int) -> RecordChange:
-    return RecordChange(
-        ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
-        ConsumerGroupTargetAssignmentMetadataValue(
-            assignment_epoch=epoch, assignment_timestamp=assigned_at_ms
-        ),
-    )
-
-
 def current_record(group_id: str, member: ConsumerMember) -> RecordChange:
-    """What the member has."""
+    """The partitions that the member owns, and in which epoch."""
     return RecordChange(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
@@ -142,7 +121,7 @@ def _partitions(owned: Owned) -> list[ConsumerGroupCurrentPartitions]:
 
 
 def owned_partitions(listed: Collection[ConsumerGroupCurrentPartitions], epoch: int) -> Owned:
-    """The other way round. Releases before Kafka 4.3 wrote no epochs: then the member's counts."""
+    """The reverse, for replay. Kafka before 4.3 wrote no epochs; then `epoch` is the member's."""
     owned: dict[bytes, dict[int, int]] = {}
     for one in listed:
         epochs = one.assignment_epochs
@@ -161,7 +140,7 @@ def member_state(number: int) -> MemberState:
 
 
 def pattern_record(group_id: str, pattern: str, resolved: ResolvedPattern) -> RecordChange:
-    """The topics that a pattern stands for."""
+    """The topics that a pattern matches."""
     return RecordChange(
         ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern),
         ConsumerGroupRegularExpressionValue(
@@ -179,18 +158,14 @@ def pattern_tombstone(group_id: str, pattern: str) -> RecordChange:
 
 
 def partition_metadata_tombstone(group_id: str) -> RecordChange:
-    """Deletes what releases before Kafka 4.1 wrote."""
+    """Deletes a record that Kafka before 4.1 wrote."""
     return RecordChange(ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
-
-
-def member_tombstones(group_id: str, member_id: str) -> Iterator[RecordChange]:
-    return _KEYS.member_tombstones(group_id, member_id)
 
 
 def group_tombstones(
     group_id: str, members: Collection[str], patterns: Mapping[str, object]
 ) -> list[RecordChange]:
     """Deletes the group with all its members."""
-    more = [pattern_tombstone(group_id, pattern) for pattern in patterns]
-    more.append(partition_metadata_tombstone(group_id))
-    return _KEYS.group_tombstones(group_id, members, more)
+    extra = [pattern_tombstone(group_id, pattern) for pattern in patterns]
+    extra.append(partition_metadata_tombstone(group_id))
+    return _RECORDS.group_tombstones(group_id, members, extra)

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat of a member that joins or reports."""
+"""ConsumerGroupHeartbeat of a member that joins or is in the group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from headrace.coordinator.group.consumer.consumer_group import ConsumerGroup
 from headrace.coordinator.group.consumer.member import JOINING_EPOCH, ConsumerMember, Owned
 from headrace.coordinator.group.consumer.member_checks import (
     check_epoch,
-    check_not_full,
     new_member,
     not_a_consumer_group,
     random_member_id,
@@ -25,6 +24,8 @@ from headrace.coordinator.group.consumer.reconciliation import Reported
 from headrace.coordinator.group.consumer.target_assignment import AssignmentUpdater, Update
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.consumer.upgrade import upgrade
+from headrace.coordinator.group.group import GroupType
+from headrace.coordinator.group.modern.member_checks import check_not_full
 from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatAssignment,
     ConsumerGroupHeartbeatRequest,
@@ -35,7 +36,7 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
 if TYPE_CHECKING:
     from headrace.coordinator.group.group_shard import GroupShard
 
-_NOT_SAID = -1
+_NOT_SET = -1
 
 
 class ConsumerHeartbeats:
@@ -48,16 +49,17 @@ class ConsumerHeartbeats:
     def heartbeat(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """Of a member that joins (epoch 0) or is there. The request must have been checked."""
+        """The heartbeat of a member that joins (epoch 0) or is in the group. The caller has
+        validated it."""
         if self._is_steady(context, request, now_ms):
             return self._steady(request)
         draft = ResultBuilder()
         config = self._shard.config(request.group_id)
         group = self._group(request, draft)
-        check_not_full(group, request.member_id, config.consumer_max_size)
+        check_not_full(group, GroupType.CONSUMER, request.member_id, config.consumer_max_size)
         reported = reported_partitions(request.topic_partitions)
         before = self._member(group, request, reported, draft)
-        update = Update(group, before, _updated(before, context, request))
+        update = Update(group, before, _with_request_fields(before, context, request))
         epoch, changed = self._progress.subscribe(update, draft, now_ms)
         target = self._progress.retarget(update, epoch, draft, now_ms)
         after = self._progress.reconcile(
@@ -67,9 +69,9 @@ class ConsumerHeartbeats:
             timer(TimerKind.SESSION, group.group_id, after.member_id),
             config.consumer_session_timeout_ms,
         )
-        tell = (
+        send_assignment = (
             request.member_epoch == JOINING_EPOCH
-            or _says_everything(request)
+            or _is_complete(request)
             or after.assigned != before.assigned
         )
         return draft.turn(
@@ -77,15 +79,15 @@ class ConsumerHeartbeats:
                 member_id=after.member_id,
                 member_epoch=after.epoch,
                 heartbeat_interval_ms=config.consumer_heartbeat_interval_ms,
-                assignment=_assignment(after.assigned) if tell else None,
+                assignment=_assignment(after.assigned) if send_assignment else None,
             )
         )
 
     def _is_steady(
         self, context: RequestContext, request: ConsumerGroupHeartbeatRequest, now_ms: int
     ) -> bool:
-        """Whether the heartbeat says nothing but that the member is alive, and there is nothing to
-        tell it. Nearly all are, so this comes first; the long way would decide the same."""
+        """Whether the heartbeat only keeps the session alive and the member's assignment is
+        current. Nearly all heartbeats are so; the full path would decide the same."""
         group = self._shard.groups.get(request.group_id)
         if not isinstance(group, ConsumerGroup):
             return False
@@ -96,7 +98,7 @@ class ConsumerHeartbeats:
             and member.reconciled_to(group.assignment_epoch)
             and request.subscribed_topic_names is None
             and request.subscribed_topic_regex is None
-            and request.rebalance_timeout_ms == _NOT_SAID
+            and request.rebalance_timeout_ms == _NOT_SET
             and request.server_assignor is None
             and request.rack_id is None
             and (request.instance_id is None or request.instance_id == member.instance_id)
@@ -127,7 +129,7 @@ class ConsumerHeartbeats:
         )
 
     def _group(self, request: ConsumerGroupHeartbeatRequest, draft: ResultBuilder) -> ConsumerGroup:
-        """The group. One that joins may make it, or make a classic group into one."""
+        """The group. A joining member may create it, or convert a classic group."""
         group_id = request.group_id
         group = self._shard.groups.get(group_id)
         joining = request.member_epoch == JOINING_EPOCH
@@ -166,10 +168,10 @@ class ConsumerHeartbeats:
         return member
 
 
-def _updated(
+def _with_request_fields(
     member: ConsumerMember, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerMember:
-    """What the request says anew; what it leaves out stays as it was."""
+    """The member with the fields that the request has; the others are unchanged."""
     names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
     timeout_ms = request.rebalance_timeout_ms
     return replace(
@@ -177,7 +179,7 @@ def _updated(
         instance_id=request.instance_id or member.instance_id,
         rack_id=request.rack_id or member.rack_id,
         rebalance_timeout_ms=(
-            member.rebalance_timeout_ms if timeout_ms == _NOT_SAID else timeout_ms
+            member.rebalance_timeout_ms if timeout_ms == _NOT_SET else timeout_ms
         ),
         assignor=request.server_assignor or member.assignor,
         topics=member.topics if names is None else frozenset(names),
@@ -188,10 +190,11 @@ def _updated(
     )
 
 
-def _says_everything(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """A member that may have missed an answer repeats all it has to say."""
+def _is_complete(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Whether the request is complete: a member that may have missed a response sends all
+    fields."""
     return (
-        request.rebalance_timeout_ms != _NOT_SAID
+        request.rebalance_timeout_ms != _NOT_SET
         and (
             request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
         )

@@ -1,4 +1,4 @@
-"""What must be true of a ConsumerGroupHeartbeat before anybody looks at the group."""
+"""Validation of a ConsumerGroupHeartbeat, before the group is read."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,13 +13,13 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 FIRST_VERSION_WITH_CLIENT_IDS: Final = 1
-"""From here on the client makes its own member id."""
+"""From this version on the client generates its member id."""
 
 
 def check_heartbeat(
     request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]
 ) -> None:
-    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR, with Kafka's words."""
+    """Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR, with Kafka's messages."""
     epoch = request.member_epoch
     if version >= FIRST_VERSION_WITH_CLIENT_IDS or epoch > 0 or epoch == LEAVING_EPOCH:
         _check_not_blank(request.member_id, "MemberId can't be empty.")

@@ -1,4 +1,4 @@
-"""Members go: they say so, or their time is up."""
+"""Members leave a consumer group, or time out."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -26,7 +26,7 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
 
 
 class ConsumerLeaveGroup:
-    """Lets members go."""
+    """Removes members."""
 
     def __init__(self, image: Callable[[], MetadataImage], downgrades: Downgrades) -> None:
         self._image = image
@@ -35,7 +35,7 @@ class ConsumerLeaveGroup:
     def leave(
         self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
-        """A heartbeat with epoch -1, or -2 of a static member that will be back."""
+        """A heartbeat with epoch -1, or -2 of a static member that will return."""
         draft = ResultBuilder()
         if request.instance_id is None:
             member = group.member(request.member_id)
@@ -64,8 +64,8 @@ class ConsumerLeaveGroup:
         draft: ResultBuilder,
         now_ms: int,
     ) -> None:
-        """Takes members out of the group; the others are assigned anew with their next
-        heartbeat. If all of them are classic members, the group is a classic one again."""
+        """Removes members; the others get a new assignment with their next heartbeat. If only
+        classic members are left, the group becomes a classic one."""
         if not members:
             return
         if self._downgrades.is_due_without(group, members):
@@ -84,5 +84,5 @@ class ConsumerLeaveGroup:
 
 
 def _since_ever(owned: Owned) -> Owned:
-    """Whoever comes back may commit what its predecessor read, in whatever epoch."""
+    """The next process of a static member may commit what the last one read, in any epoch."""
     return {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in owned.items()}

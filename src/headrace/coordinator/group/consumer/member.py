@@ -10,28 +10,28 @@ from headrace.coordinator.group.classic.member import MemberProtocol
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 STATIC_LEAVING_EPOCH: Final = -2
-"""A static member leaves and will be back: what it has is kept for it until its session ends."""
+"""A static member leaves temporarily: its assignment is kept until its session ends."""
 
 Owned = Mapping[bytes, Mapping[int, int]]
-"""By topic id and partition, the epoch in which the member was given it (KIP-1251)."""
+"""By topic id and partition, the epoch in which the partition was assigned (KIP-1251)."""
 
 NONE_OWNED: Final[Owned] = {}
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to the target. The numbers are those of the records."""
+    """The reconciliation state of a member. The numbers are those of the records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
-    """It must give partitions back, and say so, before it gets its next epoch."""
+    """It must release partitions, and report so, before it gets its next epoch."""
     UNRELEASED_PARTITIONS = 2
-    """It has the epoch of the target; some of its partitions are still with other members."""
+    """It has the epoch of the target; other members still have some of its partitions."""
     UNKNOWN = 127
     """A newer release wrote a state that this one does not know."""
 
 
 class ClassicMembership(NamedTuple):
-    """Of a member that still speaks the classic protocol: what it said in JoinGroup."""
+    """The JoinGroup data of a member that still uses the classic protocol."""
 
     session_timeout_ms: int
     protocols: tuple[MemberProtocol, ...]
@@ -47,12 +47,12 @@ class ResolvedPattern(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """Immutable: a request makes the next one, a record puts it into the group."""
+    """Immutable: a request creates the next version, and the replay of its record stores it."""
 
     member_id: str
     epoch: int = JOINING_EPOCH
     previous_epoch: int = -1
-    """A member that missed the answer with its new epoch may repeat its request in this one."""
+    """A member that missed the response with its new epoch may repeat its request with this one."""
     state: MemberState = MemberState.STABLE
     instance_id: str | None = None
     rack_id: str | None = None
@@ -65,14 +65,14 @@ class ConsumerMember:
     assignor: str | None = None
     assigned: Owned = field(default_factory=dict)
     revoking: Owned = field(default_factory=dict)
-    """What it had and must give back; it is its own until it says that it did."""
+    """Partitions that it must release; it owns them until it reports that it has."""
     classic: ClassicMembership | None = None
 
     def reconciled_to(self, epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def epoch_of(self, topic_id: bytes, partition: int) -> int | None:
-        """The epoch in which it was given a partition that it has or must give back."""
+        """The epoch in which a partition that it has, or must release, was assigned."""
         for owned in (self.assigned, self.revoking):
             epoch = owned.get(topic_id, {}).get(partition)
             if epoch is not None:

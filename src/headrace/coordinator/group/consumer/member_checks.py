@@ -1,4 +1,4 @@
-"""Who sends a request: a member of the group, a new one, or one that is fenced off."""
+"""The sender of a request: a member of the group, a new one, or a fenced one."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable
@@ -17,7 +17,8 @@ from headrace.coordinator.group.consumer.member import (
 )
 from headrace.coordinator.group.consumer.reconciliation import Reported
 from headrace.coordinator.group.consumer.timers import cancel_all
-from headrace.coordinator.group.group import Group
+from headrace.coordinator.group.group import Group, GroupType
+from headrace.coordinator.group.modern.member_checks import wrong_epoch
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequestTopicPartitions,
@@ -25,7 +26,7 @@ from headrace.protocol.messages.consumer_group_heartbeat import (
 
 
 def not_a_consumer_group(group_id: str, group: Group | None) -> CoordinatorError:
-    """Why a request for a consumer group is refused."""
+    """The error for a request to a group that is not a consumer group."""
     what = f"Consumer group {group_id} not found."
     if group is not None:
         what = f"Group {group_id} is not a consumer group."
@@ -33,34 +34,28 @@ def not_a_consumer_group(group_id: str, group: Group | None) -> CoordinatorError
 
 
 def random_member_id(random: Random) -> str:
-    """As Kafka's: 128 bits in URL-safe base64, and no option if it is put on a command line."""
+    """As Kafka's: 128 bits in URL-safe base64. Never starts with a dash, which a command line would
+    take for an option."""
     while True:
         member_id = urlsafe_b64encode(random.randbytes(16)).decode().rstrip("=")
         if not member_id.startswith("-"):
             return member_id
 
 
-def check_not_full(group: ConsumerGroup, member_id: str, max_size: int) -> None:
-    if len(group.members) >= max_size and member_id not in group.members:
-        raise CoordinatorError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has reached its maximum capacity of {max_size} members.",
-        )
-
-
 def new_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """The member if it is there, as one that lost its epoch and joins again is; else a blank."""
+    """The member if it is in the group, e.g. one that lost its epoch and rejoins; else a new
+    one."""
     return group.members.get(member_id) or ConsumerMember(member_id=member_id)
 
 
 def static_joiner(
     group: ConsumerGroup, member_id: str, instance_id: str, draft: ResultBuilder, *, classic: bool
 ) -> ConsumerMember:
-    """A static member joins: a new one, or the next process of one that is known.
+    """A static member joins: a new one, or the next process of a known one.
 
-    The new process takes over everything, under its own member id. Between two processes that
-    both heartbeat, the first one keeps the instance id; a classic member cannot tell that its
-    process is another one, so there the last one wins, as in classic groups.
+    The new process takes over everything, under its own member id. Between two processes that both
+    heartbeat, the first one keeps the instance id. A classic member does not know that its process
+    is new, so there the last one wins, as in classic groups.
     """
     known = group.static_member(instance_id)
     if known is None:
@@ -87,7 +82,7 @@ def static_joiner(
 
 
 def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The member with that instance id, if the request is from its present process."""
+    """The member with that instance id, if the request is from its current process."""
     known = group.static_member(instance_id)
     if known is None:
         raise CoordinatorError(
@@ -103,22 +98,13 @@ def static_member(group: ConsumerGroup, member_id: str, instance_id: str) -> Con
 
 
 def check_epoch(member: ConsumerMember, epoch: int, reported: Reported | None) -> None:
-    """A member must know its epoch, or the one before: then it has missed the answer that told
-    it, and owns nothing that the new epoch has taken away."""
+    """Raises unless the member sends its epoch or the previous one. In the latter case it missed
+    the response with the new epoch, and must own nothing that the new epoch has taken away."""
     if epoch in (member.epoch, JOINING_EPOCH):
         return
-    if epoch > member.epoch:
-        relation = "greater"
-    elif epoch == member.previous_epoch and _within(reported, member.assigned):
-        return
-    else:
-        relation = "smaller"
-    raise CoordinatorError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The consumer group member has a {relation} member epoch ({epoch}) than the one known by "
-        f"the group coordinator ({member.epoch}). The member must abandon all its partitions and "
-        "rejoin.",
-    )
+    missed_response = member.previous_epoch == epoch < member.epoch
+    if not (missed_response and _within(reported, member.assigned)):
+        raise wrong_epoch(GroupType.CONSUMER, epoch, member.epoch)
 
 
 def _within(reported: Reported | None, assigned: Owned) -> bool:
@@ -132,7 +118,7 @@ def _within(reported: Reported | None, assigned: Owned) -> bool:
 def reported_partitions(
     listed: Iterable[ConsumerGroupHeartbeatRequestTopicPartitions] | None,
 ) -> Reported | None:
-    """What the request says that the member owns; None if it says nothing."""
+    """The owned partitions in the request; None if it has none."""
     if listed is None:
         return None
     reported: dict[bytes, set[int]] = {}

@@ -1,13 +1,13 @@
-"""How a member comes to its target: it gives back first, and gets only what nobody else has.
+"""How a member reaches its target: it releases partitions first, and gets only free ones.
 
-    STABLE ----- a new target takes something away -----> UNREVOKED_PARTITIONS
-      ^  \\                                                    | it owns them no more
-      |   +----- nothing to give back, all free -> STABLE      v
-      |   +----- ... some still with others --> UNRELEASED_PARTITIONS
+    STABLE ------ a new target revokes partitions ------> UNREVOKED_PARTITIONS
+      ^  \\                                                    | it has released them
+      |   +----- nothing to release, all free ---> STABLE      v
+      |   +----- ... some still owned by others -> UNRELEASED_PARTITIONS
       +----------------- all have become free ---------------- +
 
-A member keeps its epoch while it gives back, and takes the target's epoch with its new partitions.
-Since a partition is given only while nobody has it, none is ever owned twice.
+A member keeps its epoch while it releases partitions, and gets the target's epoch with its new
+partitions. A partition is assigned only while no member has it, so none is ever owned twice.
 """
 
 from collections.abc import Callable, Collection, Container, Mapping
@@ -24,38 +24,38 @@ from headrace.coordinator.group.modern.assignor_spec import Assignment
 from headrace.protocol.errors import ErrorCode
 
 Reported = Mapping[bytes, Collection[int]]
-"""What a member says it owns."""
+"""The partitions that a member reports as owned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """All that decides about the next step of one member."""
+    """The input for the next step of one member."""
 
     target_epoch: int
     target: Assignment
     wanted: Container[bytes]
     """Topics that the member subscribes to now: the target may be older than its subscription."""
     is_free: Callable[[bytes, int], bool]
-    """Whether no member, this one included, has the partition or must still give it back."""
+    """Whether no member, including this one, has the partition or must still release it."""
     reported: Reported | None = None
     subscription_changed: bool = False
 
     def step(self, member: ConsumerMember) -> ConsumerMember:
-        """The member after this step, equal to itself if there is nothing to do."""
+        """The member after this step; equal to before if there is nothing to do."""
         match member.state:
             case MemberState.STABLE:
                 if member.epoch != self.target_epoch:
-                    return self._advance(member, member.epoch)
+                    return self._assign_free_partitions(member, member.epoch)
                 return self._drop_unwanted(member) if self.subscription_changed else member
             case MemberState.UNREVOKED_PARTITIONS:
                 if not self._still_owns(member.revoking):
-                    return self._advance(member, member.epoch)
+                    return self._assign_free_partitions(member, member.epoch)
                 return self._drop_unwanted(member) if self.subscription_changed else member
             case MemberState.UNRELEASED_PARTITIONS:
-                return self._advance(member, member.epoch)
+                return self._assign_free_partitions(member, member.epoch)
             case _:
                 if self.reported is not None and not self.reported:
-                    return self._advance(member, self.target_epoch)
+                    return self._assign_free_partitions(member, self.target_epoch)
                 raise CoordinatorError(
                     ErrorCode.FENCED_MEMBER_EPOCH,
                     "The consumer group member is in a unknown state. "
@@ -63,7 +63,7 @@ class Reconciliation:
                 )
 
     def _still_owns(self, revoking: Owned) -> bool:
-        """A member that says nothing of what it owns still owns it."""
+        """A member that does not report its partitions still owns them."""
         if self.reported is None:
             return bool(revoking)
         return any(
@@ -73,8 +73,7 @@ class Reconciliation:
         )
 
     def _drop_unwanted(self, member: ConsumerMember) -> ConsumerMember:
-        """Takes back the topics that the member no longer subscribes to, before there is a
-        target that does so."""
+        """Revokes topics that the member no longer subscribes to, before a new target does so."""
         dropped = {id_: owned for id_, owned in member.assigned.items() if id_ not in self.wanted}
         if not dropped:
             return member
@@ -86,8 +85,8 @@ class Reconciliation:
             return _next(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, kept, revoking)
         return _next(member, member.state, member.epoch, kept, member.revoking)
 
-    def _advance(self, member: ConsumerMember, epoch: int) -> ConsumerMember:
-        """As far towards the target as the member and the others allow."""
+    def _assign_free_partitions(self, member: ConsumerMember, epoch: int) -> ConsumerMember:
+        """Moves the member as far towards the target as it and the others allow."""
         assigned: dict[bytes, dict[int, int]] = {}
         revoking: dict[bytes, dict[int, int]] = {}
         waiting = False
@@ -114,7 +113,7 @@ class Reconciliation:
         return _next(member, state, self.target_epoch, assigned, NONE_OWNED)
 
     def _is_available(self, member: ConsumerMember, topic_id: bytes, partition: int) -> bool:
-        """Free, or with this very member, which was about to give it back."""
+        """Whether the partition is free, or this member has it and was about to release it."""
         return self.is_free(topic_id, partition) or partition in member.revoking.get(topic_id, {})
 
 

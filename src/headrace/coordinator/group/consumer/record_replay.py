@@ -1,4 +1,4 @@
-"""The records of consumer groups, taken in."""
+"""Replay of the records of consumer groups."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,11 +18,13 @@ from headrace.coordinator.group.group import Group
 from headrace.coordinator.group.group_manager import Replay
 from headrace.coordinator.group.modern.modern_group import NO_EPOCH
 from headrace.coordinator.group.modern.record_replay import (
-    Taker,
+    GroupReplay,
+    current_replay,
+    member_replay,
+    replay_epoch,
+    replay_target,
+    replay_target_epoch,
     replays_into,
-    take_epoch,
-    take_target,
-    take_target_epoch,
 )
 from headrace.coordinator.group.records.consumer import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -40,9 +42,9 @@ from headrace.coordinator.group.records.consumer import (
 from headrace.protocol.struct import Struct
 
 
-def take(group: ConsumerGroup, change: RecordChange) -> None:
-    """Replays a record into a group that need not be in any table."""
-    _TAKERS[type(change.key)](group, change.key, change.value)
+def replay_record(group: ConsumerGroup, change: RecordChange) -> None:
+    """Applies a record to a group that need not be in the shard's table."""
+    _REPLAYS[type(change.key)](group, change.key, change.value)
 
 
 def replays(
@@ -53,12 +55,12 @@ def replays(
         groups,
         ConsumerGroup,
         lambda group_id: ConsumerGroup(group_id, image),
-        _TAKERS,
+        _REPLAYS,
         last=ConsumerGroupMetadataKey,
     )
 
 
-def _take_partition_metadata(
+def _replay_partition_metadata(
     group: ConsumerGroup,
     key: ConsumerGroupPartitionMetadataKey,
     value: ConsumerGroupPartitionMetadataValue | None,
@@ -66,65 +68,54 @@ def _take_partition_metadata(
     group.has_partition_metadata = value is not None
 
 
-def _take_member(
-    group: ConsumerGroup,
-    key: ConsumerGroupMemberMetadataKey,
-    value: ConsumerGroupMemberMetadataValue | None,
-) -> None:
-    if value is None:
-        group.remove_member(key.member_id)
-        return
-    member = group.members.get(key.member_id) or ConsumerMember(member_id=key.member_id)
-    group.update_member(
-        replace(
-            member,
-            instance_id=value.instance_id,
-            rack_id=value.rack_id,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            topics=frozenset(value.subscribed_topic_names),
-            pattern=value.subscribed_topic_regex or "",
-            rebalance_timeout_ms=value.rebalance_timeout_ms,
-            assignor=value.server_assignor,
-            classic=group_records.classic_membership(value.classic_member_metadata),
-        )
+def _new_member(member_id: str) -> ConsumerMember:
+    return ConsumerMember(member_id=member_id)
+
+
+def _with_metadata(
+    member: ConsumerMember, value: ConsumerGroupMemberMetadataValue
+) -> ConsumerMember:
+    return replace(
+        member,
+        instance_id=value.instance_id,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        topics=frozenset(value.subscribed_topic_names),
+        pattern=value.subscribed_topic_regex or "",
+        rebalance_timeout_ms=value.rebalance_timeout_ms,
+        assignor=value.server_assignor,
+        classic=group_records.classic_membership(value.classic_member_metadata),
     )
 
 
-def _take_current(
-    group: ConsumerGroup,
-    key: ConsumerGroupCurrentMemberAssignmentKey,
-    value: ConsumerGroupCurrentMemberAssignmentValue | None,
-) -> None:
-    member = group.members.get(key.member_id)
-    if value is None:
-        if member is not None:
-            group.update_member(
-                replace(
-                    member,
-                    epoch=NO_EPOCH,
-                    previous_epoch=NO_EPOCH,
-                    state=MemberState.STABLE,
-                    assigned=NONE_OWNED,
-                    revoking=NONE_OWNED,
-                )
-            )
-        return
-    group.update_member(
-        replace(
-            member or ConsumerMember(member_id=key.member_id),
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=group_records.member_state(value.state),
-            assigned=group_records.owned_partitions(value.assigned_partitions, value.member_epoch),
-            revoking=group_records.owned_partitions(
-                value.partitions_pending_revocation, value.member_epoch
-            ),
-        )
+def _with_current(
+    member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue
+) -> ConsumerMember:
+    return replace(
+        member,
+        epoch=value.member_epoch,
+        previous_epoch=value.previous_member_epoch,
+        state=group_records.member_state(value.state),
+        assigned=group_records.owned_partitions(value.assigned_partitions, value.member_epoch),
+        revoking=group_records.owned_partitions(
+            value.partitions_pending_revocation, value.member_epoch
+        ),
     )
 
 
-def _take_pattern(
+def _without_current(member: ConsumerMember) -> ConsumerMember:
+    return replace(
+        member,
+        epoch=NO_EPOCH,
+        previous_epoch=NO_EPOCH,
+        state=MemberState.STABLE,
+        assigned=NONE_OWNED,
+        revoking=NONE_OWNED,
+    )
+
+
+def _replay_pattern(
     group: ConsumerGroup,
     key: ConsumerGroupRegularExpressionKey,
     value: ConsumerGroupRegularExpressionValue | None,
@@ -135,12 +126,14 @@ def _take_pattern(
     group.resolve(key.regular_expression, resolved)
 
 
-_TAKERS: Final[Mapping[type[Struct], Taker[ConsumerGroup]]] = {
-    ConsumerGroupMetadataKey: take_epoch,
-    ConsumerGroupPartitionMetadataKey: _take_partition_metadata,
-    ConsumerGroupMemberMetadataKey: _take_member,
-    ConsumerGroupTargetAssignmentMetadataKey: take_target_epoch,
-    ConsumerGroupTargetAssignmentMemberKey: take_target,
-    ConsumerGroupCurrentMemberAssignmentKey: _take_current,
-    ConsumerGroupRegularExpressionKey: _take_pattern,
+_REPLAYS: Final[Mapping[type[Struct], GroupReplay[ConsumerGroup]]] = {
+    ConsumerGroupMetadataKey: replay_epoch,
+    ConsumerGroupPartitionMetadataKey: _replay_partition_metadata,
+    ConsumerGroupMemberMetadataKey: member_replay(_new_member, _with_metadata),
+    ConsumerGroupTargetAssignmentMetadataKey: replay_target_epoch,
+    ConsumerGroupTargetAssignmentMemberKey: replay_target,
+    ConsumerGroupCurrentMemberAssignmentKey: current_replay(
+        _new_member, _with_current, _without_current
+    ),
+    ConsumerGroupRegularExpressionKey: _replay_pattern,
 }

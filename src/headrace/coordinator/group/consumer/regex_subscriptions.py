@@ -1,10 +1,10 @@
-"""Subscriptions by pattern: RE2's regular expressions, matched by the coordinator.
+"""Subscriptions by pattern: RE2 regular expressions, matched by the coordinator.
 
 A pattern is stored with the topics that it matched, so that it means the same to all members and
-after a move of the coordinator. It is matched anew when a member brings a new one, when topics were
-created, and every `group.consumer.regex.refresh.interval.ms`; a heartbeat starts it. Matching all
-topics may take long, so it is an effect: the shell works through `PatternMatching` in slices and
-comes back with the result. RE2 takes time in proportion to the topic's name, whatever the pattern.
+after a move of the coordinator. A heartbeat starts a new matching when a member has a new pattern,
+when topics were created, and every `group.consumer.regex.refresh.interval.ms`. Matching all topics
+may take long, so it is an effect: the broker works through `PatternMatching` in slices and returns
+with the result. The time of RE2 is proportional to the topic's name, whatever the pattern.
 """
 
 from collections import Counter
@@ -23,20 +23,20 @@ from headrace.coordinator.group.consumer.member import ConsumerMember, ResolvedP
 from headrace.protocol.errors import ErrorCode
 
 MIN_REFRESH_INTERVAL_MS: Final = 1_000
-"""A group's patterns are matched at most this often, however often its members change them.
-Kafka waits for ten seconds, which is long for someone who has just created a topic."""
+"""The minimum time between two matchings of a group, however often its members change their
+patterns. Kafka waits for ten seconds, which is long for a user who has just created a topic."""
 
 _NEVER: Final = -(2**63)
 
 
 class PatternChange(Enum):
-    """What became of a member's pattern."""
+    """The state of a member's new pattern."""
 
     NONE = auto()
     CHANGED = auto()
-    """It is not known yet which topics the new one matches."""
+    """The topics that it matches are not known yet."""
     RESOLVED = auto()
-    """It is known: the group may be assigned anew at once."""
+    """Its topics are known: the group can get a new assignment at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ResolvePatterns:
     patterns: frozenset[str]
     topics: Iterable[str] = field(repr=False)
     version: int
-    """Of the metadata that the topics are from."""
+    """The version of the metadata that the topics are from."""
 
 
 class PatternMatching:
@@ -59,12 +59,12 @@ class PatternMatching:
         self.found: dict[str, set[str]] = {}
         for pattern in work.patterns:
             self.found[pattern] = set()
-            # Kafka's RE2 may have let one pass that this one does not know: it matches nothing.
+            # Kafka's RE2 may have accepted a pattern that this one does not: it matches nothing.
             with suppress(CoordinatorError):
                 self._compiled.append((pattern, compile_pattern(pattern)))
 
     def step(self, limit: int) -> bool:
-        """Tries the next so many topics; whether there are more."""
+        """Matches the next `limit` topics; returns whether there are more."""
         names = list(islice(self._topics, limit))
         for pattern, compiled in self._compiled:
             self.found[pattern].update(name for name in names if compiled.fullmatch(name))
@@ -72,7 +72,7 @@ class PatternMatching:
 
 
 def compile_pattern(pattern: str) -> Any:  # noqa: ANN401
-    """The pattern, compiled; raises if RE2 does not understand it."""
+    """Compiles the pattern; raises if RE2 does not support it."""
     # Imported here, because few groups subscribe by pattern and a broker should start fast.
     import re2
 
@@ -91,13 +91,13 @@ def compile_pattern(pattern: str) -> Any:  # noqa: ANN401
 
 
 class Patterns:
-    """Keeps the patterns of all groups of a shard resolved."""
+    """Resolves the patterns of all groups of a shard."""
 
     def __init__(self) -> None:
         self._resolving: set[str] = set()
-        """Soft: groups whose patterns are being matched."""
+        """Soft state: groups whose patterns are being matched."""
         self.topics_version = -1
-        """Soft: the version of the metadata in which a topic was last created."""
+        """Soft state: the version of the metadata in which a topic was last created."""
 
     def change(
         self,
@@ -106,7 +106,7 @@ class Patterns:
         after: ConsumerMember,
         draft: ResultBuilder,
     ) -> PatternChange:
-        """What it means that a member had one pattern and has another."""
+        """The effect of a member's change from one pattern to another."""
         old, new = before.pattern, after.pattern
         if old == new:
             return PatternChange.NONE
@@ -130,14 +130,14 @@ class Patterns:
         version: int,
         interval_ms: int,
     ) -> None:
-        """Has the patterns matched again if it is time."""
+        """Starts the matching of the patterns if it is due."""
         if not after.pattern and not group.patterns:
             return
         if group.group_id in self._resolving:
             return
         any_resolved = next(iter(group.resolved.values()), None)
         last_ms = _NEVER if any_resolved is None else any_resolved.resolved_at_ms
-        # Negative where a coordinator's clock was ahead, or ours was set back: as good as old.
+        # Negative if a coordinator's clock was ahead, or ours was set back: due as well.
         age_ms = now_ms - last_ms
         if 0 <= age_ms <= MIN_REFRESH_INTERVAL_MS:
             return
@@ -145,7 +145,7 @@ class Patterns:
         if not wanted:
             return
         if wanted == group.resolved.keys() and any_resolved is not None:
-            # A version from the future is of another store: versions started afresh.
+            # A version from the future is of another store, whose versions started again.
             fresh = self.topics_version <= any_resolved.version <= version
             if fresh and 0 <= age_ms <= interval_ms:
                 return
@@ -156,14 +156,14 @@ class Patterns:
         draft.add_undo(lambda error: self.done(group.group_id))
 
     def done(self, group_id: str) -> None:
-        """The matching has come to an end, in one way or another."""
+        """The matching has ended, with or without a result."""
         self._resolving.discard(group_id)
 
 
 def resolutions(
     group: ConsumerGroup, found: Mapping[str, set[str]], version: int, now_ms: int
 ) -> dict[str, ResolvedPattern]:
-    """What was found for those patterns that a member still asks for."""
+    """The result for the patterns that a member still subscribes to."""
     return {
         pattern: ResolvedPattern(frozenset(topics), version, now_ms)
         for pattern, topics in found.items()

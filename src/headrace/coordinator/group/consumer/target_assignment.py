@@ -1,4 +1,4 @@
-"""What a change of one member does to its group: the epoch, the target, its own next step."""
+"""The effects of one member's change: the group epoch, the target, and the member's next step."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -28,15 +28,15 @@ from headrace.coordinator.group.modern.subscribed_topics import (
 
 
 class TargetAssignment(NamedTuple):
-    """What one member should have, and since which epoch."""
+    """The target assignment of one member, and its epoch."""
 
     epoch: int
     assignment: Assignment
 
 
 class Update(NamedTuple):
-    """A member as it was and as its request makes it. Of one that is new, `before` asks for
-    nothing. A static member that is back has a new id; the group knows its instance id."""
+    """A member before and after its request. For a new member, `before` has no subscription. A
+    static member that returned has a new id; the group knows its instance id."""
 
     group: ConsumerGroup
     before: ConsumerMember
@@ -101,8 +101,8 @@ class AssignmentUpdater:
     def retarget(
         self, update: Update, epoch: int, draft: ResultBuilder, now_ms: int
     ) -> TargetAssignment:
-        """The member's target; computed anew if the group epoch has moved on, but no more often
-        than the assignment interval (KIP-1263) allows."""
+        """The member's target. It is computed again if the group epoch has changed, at most once
+        per assignment interval (KIP-1263)."""
         group, _, after = update
         if group.assignment_epoch >= epoch:
             return self.last_target(group, after)
@@ -121,14 +121,15 @@ class AssignmentUpdater:
         return TargetAssignment(epoch, targets.get(after.member_id, NOTHING))
 
     def last_target(self, group: ConsumerGroup, member: ConsumerMember) -> TargetAssignment:
-        """What the present target gives the member; a static one finds what it had before."""
+        """The member's part of the current target; a static member keeps the target of its last
+        process."""
         member_id = member.member_id
         if member.instance_id is not None:
             member_id = group.instances.get(member.instance_id, "")
         return TargetAssignment(group.assignment_epoch, group.target_of(member_id))
 
     def _specs(self, update: Update) -> Iterator[tuple[str, MemberSpec]]:
-        """The members as they will be. Equal subscriptions share one set of topics."""
+        """The members after the request. Equal subscriptions share one set of topics."""
         group, _, after = update
         image = self._image()
         cache: dict[tuple[frozenset[str], str], frozenset[bytes]] = {}
@@ -147,7 +148,7 @@ class AssignmentUpdater:
         yield after.member_id, spec(after, group.target_of(replaced or after.member_id))
 
     def assignor(self, update: Update) -> Assignor:
-        """The one that most members ask for, else the first that the broker offers."""
+        """The assignor with the most votes, else the first that the broker offers."""
         group, before, after = update
         votes = group.assignors.copy()
         if before.assignor is not None:
@@ -166,7 +167,7 @@ class AssignmentUpdater:
         *,
         subscription_changed: bool,
     ) -> ConsumerMember:
-        """The member's next step. While it gives back, its rebalance timeout runs."""
+        """The member's next step. While it releases partitions, its rebalance timeout runs."""
         if not subscription_changed and member.reconciled_to(target.epoch):
             return member
         after = Reconciliation(
@@ -196,6 +197,6 @@ class AssignmentUpdater:
 
 
 def preferred_assignor(votes: Mapping[str, int], config: GroupConfig) -> str:
-    """Of the assignors that the broker offers, the one with the most votes; the first of equals."""
+    """The offered assignor with the most votes; among equals, the first."""
     offered = [name for name in config.consumer_assignors if name in ASSIGNORS]
     return max(offered or ASSIGNORS, key=lambda name: votes.get(name, 0))

@@ -8,14 +8,14 @@ from headrace.coordinator.common.result import CancelTimer
 
 
 class TimerKind(StrEnum):
-    """Each of them ends a membership that missed it."""
+    """Each deadline removes the member that misses it."""
 
     SESSION = "session"
-    """It has not been heard of."""
+    """It has not sent a heartbeat."""
     REBALANCE = "rebalance"
-    """It has not given back what it must."""
+    """It has not released its partitions."""
     JOIN = "join"
-    """A classic member has not joined again when it was told to."""
+    """A classic member that must rejoin has not."""
     SYNC = "sync"
     """A classic member has joined and not fetched its assignment."""
 

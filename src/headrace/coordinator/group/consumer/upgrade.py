@@ -1,7 +1,7 @@
 """A classic group becomes a consumer group when the first consumer of the new protocol joins.
 
-Its members stay: they speak the classic protocol on (`classic_members`) until they are replaced one
-by one, keep what they have, and are members of the epoch that was their generation.
+Its members stay. They keep using the classic protocol (`classic_members`) until they are replaced
+one by one, keep their assignments, and have the epoch that was their generation.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ from headrace.coordinator.group.consumer.member import (
     ConsumerMember,
     MemberState,
 )
-from headrace.coordinator.group.consumer.record_replay import take
+from headrace.coordinator.group.consumer.record_replay import replay_record
 from headrace.coordinator.group.consumer.timers import TimerKind, timer
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.group.modern.subscribed_topics import metadata_hash
@@ -43,7 +43,7 @@ def upgrade(
     config: GroupConfig,
     draft: ResultBuilder,
 ) -> ConsumerGroup:
-    """The group as it will be when the draft's records are replayed; raises if it may not be."""
+    """The group after the replay of the draft's records; raises if it cannot be converted."""
     _check(classic, config)
     try:
         changes = _records(classic, image())
@@ -55,7 +55,7 @@ def upgrade(
     draft.changes.extend(changes)
     group = ConsumerGroup(classic.group_id, image)
     for change in changes:
-        take(group, change)
+        replay_record(group, change)
     for member_id, member in group.members.items():
         assert member.classic is not None
         draft.set_timer(
@@ -81,7 +81,7 @@ def _refusal(classic: ClassicGroup, reason: str) -> CoordinatorError:
 
 
 def _release_waiting(classic: ClassicGroup, draft: ResultBuilder) -> None:
-    """Who waits for the others to join or for an assignment starts anew, in the new group."""
+    """Waiting JoinGroup and SyncGroup requests fail, so that their members rejoin the new group."""
     for member in classic.members.values():
         code = ErrorCode.REBALANCE_IN_PROGRESS
         draft.complete(member.joining, refused_join(code, member.member_id))
@@ -119,10 +119,11 @@ def _records(classic: ClassicGroup, image: MetadataImage) -> list[RecordChange]:
 def _with_claims(
     members: list[ConsumerMember], classic: ClassicGroup, image: MetadataImage
 ) -> list[ConsumerMember]:
-    """The members, with what they have not been assigned but owned when they joined.
+    """The members, with the partitions that are not assigned to them but that they owned when they
+    joined.
 
-    Cooperative members go on with what a generation takes away until they hear of it, and then join
-    again without. Until then nobody else may have it. Kafka takes it for free.
+    Cooperative members keep the partitions that a generation takes away until they learn of it, and
+    then rejoin without them. Until then no other member may have them. Kafka considers them free.
     """
     subscriptions = {
         member_id: read_subscription(_metadata(classic, member))
@@ -151,8 +152,8 @@ def _with_claims(
 
 
 def _metadata(classic: ClassicGroup, member: ClassicMember) -> bytes:
-    """What the member says. One that joined for the next generation may not know the protocol
-    of this one; consumers say the same under each."""
+    """The member's subscription. A member that joined for the next generation may not support the
+    protocol of this one; consumers send the same subscription for each."""
     for one in member.protocols:
         if one.name == classic.protocol:
             return one.metadata

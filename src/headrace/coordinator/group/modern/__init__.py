@@ -1,5 +1,5 @@
-"""What consumer groups (KIP-848) and share groups (KIP-932) have in common.
+"""The common part of consumer groups (KIP-848) and share groups (KIP-932).
 
-The coordinator computes who should have which partition (the target), and members come to it at
-their own pace. Epochs say how far each one is.
+The coordinator computes the target assignment, and members reconcile to it at their own pace.
+Epochs show how far each member is.
 """

@@ -1,16 +1,17 @@
-"""What an assignor is asked, and what it answers."""
+"""The input and the output of an assignor."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 Assignment = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id. No topic stands for an empty set."""
+"""Partitions by topic id. A topic without partitions is not in it."""
 
 NOTHING: Final[Assignment] = {}
 
 
 def frozen(partitions: Mapping[bytes, set[int]], before: Assignment) -> Assignment:
-    """The same object as before where nothing has changed: it is compared and kept for long."""
+    """Freezes the assignment; returns the same object as before if nothing has changed, because
+    assignments are compared and kept for long."""
     if partitions == before:
         return before
     return {topic_id: frozenset(numbers) for topic_id, numbers in partitions.items()}

@@ -1,8 +1,8 @@
-"""A group whose coordinator assigns: epochs, members, the target.
+"""A group whose coordinator assigns: epochs, members, the target assignment.
 
-The group epoch grows with every change that may call for another assignment. The target is what
-the assignor made of the group at its `assignment_epoch`; while that is behind the group epoch, the
-group is Assigning. Members are Reconciling until all have come to the target.
+The group epoch grows with every change that may require another assignment. The target is the
+assignor's result for the group at its `assignment_epoch`; while that is behind the group epoch, the
+group is Assigning. The group is Reconciling until all members have reached the target.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from headrace.coordinator.group.modern.assignor_spec import NOTHING, Assignment
 from headrace.protocol.errors import ErrorCode
 
 _REFRESH_INTERVAL_MS: Final = 2**31 - 1
-"""Changes of topics are told; looking without being told is only a safety net."""
+"""The shard is notified of changed topics; a check without a notification is only a safety net."""
 
 NO_EPOCH: Final = -1
 FIRST_EPOCH: Final = 1
@@ -31,18 +31,18 @@ class ModernGroupState(StrEnum):
 
 
 class ModernMember(Protocol):
-    """What a group must know of its members."""
+    """The part of a member that its group needs."""
 
     @property
     def member_id(self) -> str: ...
 
     @property
     def topics(self) -> frozenset[str]:
-        """The topics that it asks for by name."""
+        """The topics that it subscribes to by name."""
         ...
 
     def reconciled_to(self, epoch: int) -> bool:
-        """Whether it has all that the target of that epoch gives it, and nothing else."""
+        """Whether it has exactly the partitions that the target of that epoch assigns to it."""
         ...
 
 
@@ -50,20 +50,20 @@ M = TypeVar("M", bound=ModernMember)
 
 
 class ModernGroup(Generic[M]):
-    """The books of one group; they change by replay only, except when topics are looked at."""
+    """One group. It changes by replay only, except for the time of the last check of its topics."""
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
         self.epoch = FIRST_EPOCH
         self.metadata_hash = 0
-        """Of the topics as they were at `epoch`."""
+        """The hash of the topics at `epoch`."""
         self.assignment_epoch = FIRST_EPOCH
         self.assigned_at_ms = 0
         """When the target was computed; 0 if never."""
         self.target: dict[str, Assignment] = {}
         self.members: dict[str, M] = {}
         self.topics: Counter[str] = Counter()
-        """How many members (or patterns) ask for each topic."""
+        """The number of members (or patterns) that subscribe to each topic."""
         self._refresh_at_ms = 0
         self._refreshed_for_epoch = 0
 
@@ -99,26 +99,26 @@ class ModernGroup(Generic[M]):
         return self.target.get(member_id, NOTHING)
 
     def update_member(self, member: M) -> M | None:
-        """Takes a member in as it is now; returns it as it was."""
+        """Adds or replaces a member; returns the previous version."""
         before = self.members.get(member.member_id)
         self.members[member.member_id] = member
         if before is None or before.topics != member.topics:
-            self._ask_for(member.topics)
+            self._add_topics(member.topics)
             if before is not None:
-                self._no_longer_ask_for(before.topics)
+                self._remove_topics(before.topics)
         return before
 
     def remove_member(self, member_id: str) -> M | None:
-        """Lets a member go; returns it as it was."""
+        """Removes a member and returns it."""
         before = self.members.pop(member_id, None)
         if before is not None:
-            self._no_longer_ask_for(before.topics)
+            self._remove_topics(before.topics)
         return before
 
-    def _ask_for(self, topics: Iterable[str]) -> None:
+    def _add_topics(self, topics: Iterable[str]) -> None:
         self.topics.update(topics)
 
-    def _no_longer_ask_for(self, topics: Iterable[str]) -> None:
+    def _remove_topics(self, topics: Iterable[str]) -> None:
         for topic in topics:
             self.topics[topic] -= 1
             if self.topics[topic] <= 0:
@@ -127,20 +127,20 @@ class ModernGroup(Generic[M]):
     def assigned_within(self, interval_ms: int, now_ms: int) -> bool:
         """Whether the target is younger than that.
 
-        One from the future is not: a coordinator before this one had a clock that was ahead, and
-        nobody would be assigned anything until time has caught up with it.
+        A target from the future is not: an earlier coordinator had a clock that was ahead, and no
+        member would get an assignment until the time has caught up.
         """
         return bool(self.assigned_at_ms) and 0 <= now_ms - self.assigned_at_ms < interval_ms
 
-    # Whether the topics are still as they were. This is soft state: after a move of the
-    # coordinator every group looks once.
+    # Whether the topics have changed. This is soft state: after a move of the
+    # coordinator every group checks once.
 
     def must_refresh(self, now_ms: int) -> bool:
         """Whether the hash of the topics must be computed again.
 
-        The epoch tells if what the last look decided was never written.
+        The epoch shows if the result of the last check was never written.
         """
-        # Further ahead than it was ever set: the clock was set back since.
+        # Later than it can have been set: the clock was set back since.
         left_ms = self._refresh_at_ms - now_ms
         is_due = not 0 < left_ms <= _REFRESH_INTERVAL_MS
         return is_due or self.epoch < self._refreshed_for_epoch
@@ -151,5 +151,5 @@ class ModernGroup(Generic[M]):
         self._refreshed_for_epoch = epoch
 
     def request_refresh(self) -> None:
-        """A topic that the group asks for has changed."""
+        """A topic of the group has changed."""
         self._refresh_at_ms = 0

@@ -1,4 +1,4 @@
-"""Records of groups, taken in: what is the same for every kind of group."""
+"""Replay of group records: the part that consumer groups and share groups have in common."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -12,9 +12,10 @@ from headrace.protocol.struct import Struct
 
 G = TypeVar("G", bound=Group)
 M = TypeVar("M", bound=ModernMember)
+V = TypeVar("V", bound=Struct)
 
-Taker = Callable[[G, Any, Any], None]
-"""Takes the key and the value of one record type into its group."""
+GroupReplay = Callable[[G, Any, Any], None]
+"""Applies the key and the value (None: a tombstone) of one record type to its group."""
 
 
 class GroupValue(Protocol):
@@ -25,14 +26,14 @@ class GroupValue(Protocol):
 
 
 class TargetValue(Protocol):
-    """The epoch of a target."""
+    """The epoch of a target assignment."""
 
     assignment_epoch: int
     assignment_timestamp: int
 
 
 class MemberKey(Protocol):
-    """Names a member."""
+    """The key of a record about a member."""
 
     member_id: str
 
@@ -45,7 +46,7 @@ class Partitions(Protocol):
 
 
 class MemberTargetValue(Protocol):
-    """What one member should have."""
+    """The target assignment of one member."""
 
     @property
     def topic_partitions(self) -> Collection[Partitions]: ...
@@ -55,47 +56,77 @@ def replays_into(
     groups: dict[str, Group],
     kind: type[G],
     create: Callable[[str], G],
-    takers: Mapping[type[Struct], Taker[G]],
+    replays: Mapping[type[Struct], GroupReplay[G]],
     last: type[Struct],
 ) -> Mapping[type[Struct], Replay]:
-    """For `groups.part.Part`. A group is there from its first record to the tombstone of `last`.
+    """For `groups.part.Part`. A group exists from its first record to the tombstone of `last`.
 
-    Compaction may have removed any record that a later one replaces, so no record can count on
-    another one.
+    Compaction may have removed any record that a later one replaces, so the replay of a record
+    must not depend on another one.
     """
 
-    def replay(taker: Taker[G], key: Any, value: Any) -> None:  # noqa: ANN401
+    def replay(replay_record: GroupReplay[G], key: Any, value: Any) -> None:  # noqa: ANN401
         group_id: str = key.group_id
         group = groups.get(group_id)
         if not isinstance(group, kind):
             if value is None:
                 return
             group = groups[group_id] = create(group_id)
-        taker(group, key, value)
+        replay_record(group, key, value)
         if value is None and type(key) is last:
             del groups[group_id]
 
-    return {key: partial(replay, taker) for key, taker in takers.items()}
+    return {key: partial(replay, replay_record) for key, replay_record in replays.items()}
 
 
-def take_epoch(group: ModernGroup[M], _key: object, value: GroupValue | None) -> None:
+def replay_epoch(group: ModernGroup[M], _key: object, value: GroupValue | None) -> None:
     if value is not None:
         group.epoch = value.epoch
         group.metadata_hash = value.metadata_hash
 
 
-def take_target_epoch(group: ModernGroup[M], _key: object, value: TargetValue | None) -> None:
+def replay_target_epoch(group: ModernGroup[M], _key: object, value: TargetValue | None) -> None:
     group.assignment_epoch = NO_EPOCH if value is None else value.assignment_epoch
     group.assigned_at_ms = 0 if value is None else value.assignment_timestamp
 
 
-def take_target(group: ModernGroup[M], key: MemberKey, value: MemberTargetValue | None) -> None:
+def replay_target(group: ModernGroup[M], key: MemberKey, value: MemberTargetValue | None) -> None:
     if value is None:
         group.target.pop(key.member_id, None)
     else:
         group.target[key.member_id] = assignment_of(value.topic_partitions)
 
 
+def member_replay(
+    new: Callable[[str], M], updated: Callable[[M, V], M]
+) -> Callable[[ModernGroup[M], MemberKey, V | None], None]:
+    """The replay of a member's metadata. `updated` is the member with what the record says."""
+
+    def replay(group: ModernGroup[M], key: MemberKey, value: V | None) -> None:
+        if value is None:
+            group.remove_member(key.member_id)
+        else:
+            member = group.members.get(key.member_id) or new(key.member_id)
+            group.update_member(updated(member, value))
+
+    return replay
+
+
+def current_replay(
+    new: Callable[[str], M], updated: Callable[[M, V], M], cleared: Callable[[M], M]
+) -> Callable[[ModernGroup[M], MemberKey, V | None], None]:
+    """The replay of a member's current assignment. `cleared` is the member without one."""
+
+    def replay(group: ModernGroup[M], key: MemberKey, value: V | None) -> None:
+        member = group.members.get(key.member_id)
+        if value is not None:
+            group.update_member(updated(member or new(key.member_id), value))
+        elif member is not None:
+            group.update_member(cleared(member))
+
+    return replay
+
+
 def assignment_of(listed: Collection[Partitions]) -> Assignment:
-    """As a record lists it."""
+    """The assignment in a record."""
     return {bytes(one.topic_id): frozenset(one.partitions) for one in listed}

@@ -1,5 +1,5 @@
-"""Committed offsets: where each group goes on reading each partition.
+"""Committed offsets: the position of each group in each partition.
 
-`Offsets` decides about commits, fetches, deletions and expiry. `table` holds what is committed,
-`pending` what open transactions have written and may still take back.
+`Offsets` decides about commits, fetches, deletions and expiry. `table` holds committed offsets,
+`pending` those of open transactions.
 """

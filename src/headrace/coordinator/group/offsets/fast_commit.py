@@ -1,9 +1,9 @@
-"""Commits that are made again, with other offsets.
+"""Commits that equal an earlier one apart from the offset, stored without its preparation.
 
-A consumer of one partition sends the same request all its life, but for the offset. What the first
-one came to, its topic, its record's key and its answer, holds for the next as long as the topic
-is the same; whether the member may commit is asked every time. Commits of many consumers that come
-together become one turn: one batch in the log.
+A consumer of one partition sends the same request for its whole run, apart from the offset. The
+topic, the record's key and the response of the first commit hold for the next ones as long as the
+topic is the same; whether the member may commit is checked every time. Commits of many consumers
+that arrive together become one batch in the log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import PreparedRecords, SetTimer
 from headrace.coordinator.group.group import Group
 from headrace.coordinator.group.offsets.offset_table import OffsetAndMetadata, OffsetTable
-from headrace.coordinator.group.records.format import RepeatedOffset
+from headrace.coordinator.group.records.format import OffsetCommitTemplate
 from headrace.coordinator.group.records.offsets import OffsetCommitKey, OffsetCommitValue
 from headrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -28,27 +28,31 @@ _NO_RETENTION: Final = -1
 _NOT_STORED: Final = -1
 
 
-class Repeatable(NamedTuple):
-    """A request of one partition that asks for nothing special."""
+class SinglePartitionCommit(NamedTuple):
+    """A request that commits one partition and has no retention time of its own."""
 
     topic: Topic
     partition: OffsetCommitRequestPartition
 
     @classmethod
-    def of(cls, image: MetadataImage, request: OffsetCommitRequest) -> "Repeatable | None":
+    def from_request(
+        cls, image: MetadataImage, request: OffsetCommitRequest
+    ) -> "SinglePartitionCommit | None":
+        """None if the request is of another form or its topic does not exist."""
         if len(request.topics) != 1 or request.retention_time_ms != _NO_RETENTION:
             return None
-        asked = request.topics[0]
-        topic = image.topics_by_id.get(asked.topic_id) or image.topics.get(asked.name)
-        if topic is None or len(asked.partitions) != 1:
+        requested = request.topics[0]
+        topic = image.topics_by_id.get(requested.topic_id) or image.topics.get(requested.name)
+        if topic is None or len(requested.partitions) != 1:
             return None
-        return cls(topic, asked.partitions[0])
+        return cls(topic, requested.partitions[0])
 
 
-class Recommit:
-    """An accepted commit of one partition; `offset` is what the next one asks for.
+class FastCommit:
+    """An accepted commit of one partition; `offset` is the offset of the next one.
 
-    By itself it is a turn (`coordinator.turn.Prepared`): most turns hold one commit, or a few.
+    A commit alone is a batch of one: it implements `coordinator.turn.Prepared` itself, since most
+    batches hold one commit or a few.
     """
 
     __slots__ = (
@@ -69,8 +73,10 @@ class Recommit:
 
     count = 1
 
-    def __init__(self, version: int, request: OffsetCommitRequest, asked: Repeatable) -> None:
-        topic, partition = asked
+    def __init__(
+        self, version: int, request: OffsetCommitRequest, commit: SinglePartitionCommit
+    ) -> None:
+        topic, partition = commit
         self.group_id = request.group_id
         self.member_id = request.member_id
         self.offset = partition.committed_offset
@@ -85,19 +91,19 @@ class Recommit:
             metadata=partition.committed_metadata or "",
             topic_id=topic.topic_id,
         )
-        # Nobody keeps what the table holds, so that one serves all commits.
+        # The table's readers keep no entry, so one object serves all commits.
         self._committed = OffsetAndMetadata(_NOT_STORED, value)
         key = OffsetCommitKey(
             group_id=request.group_id, topic=topic.name, partition=self._partition
         )
-        self._record = RepeatedOffset(key, value)
+        self._record = OffsetCommitTemplate(key, value)
         self.payload = b""
 
     def admit(
         self, groups: Mapping[str, Group], topics: Mapping[str, Topic]
     ) -> Sequence[SetTimer] | None:
-        """The timers that the commit sets. None if something has changed, e.g. the group does not
-        let the member commit any more: its request must be looked at again."""
+        """The timers that the commit sets. None if something has changed, e.g. the group no longer
+        lets the member commit: the handler must decide the request."""
         group = groups.get(self.group_id)
         topic = self.topic
         if group is None or topics.get(topic.name) is not topic:
@@ -117,14 +123,15 @@ class Recommit:
         return group.timers_after_commit(self.member_id)
 
     def prepare(self, delta: int, table: OffsetTable, now_ms: int) -> bytes:
-        """The record, `delta` behind the first of its batch. What `replay` needs is kept."""
+        """Encodes the record, `delta` after the first of its batch, and keeps what `replay`
+        needs."""
         self._table = table
         self._now_ms = now_ms
         self.payload = self._record.record(delta, self.offset, now_ms)
         return self.payload
 
     def replay(self, record_offset: int) -> None:
-        """What the replay of the commit's record would do."""
+        """Changes the table exactly as the replay of the commit's record would."""
         committed = self._committed
         committed.record_offset = record_offset
         value = committed.value
@@ -133,15 +140,15 @@ class Recommit:
         self._table.put(self.group_id, self.topic.name, self._partition, committed)
 
 
-R = TypeVar("R", bound=Recommit)
+CommitT = TypeVar("CommitT", bound=FastCommit)
 
 
-class _Several:
-    """Commits that go into one batch: implements `coordinator.turn.Prepared`."""
+class _CommitBatch:
+    """Commits that become one batch: implements `coordinator.turn.Prepared`."""
 
     __slots__ = ("_commits", "count", "payload")
 
-    def __init__(self, commits: Sequence[Recommit], table: OffsetTable, now_ms: int) -> None:
+    def __init__(self, commits: Sequence[FastCommit], table: OffsetTable, now_ms: int) -> None:
         self._commits = commits
         self.count = len(commits)
         self.payload = b"".join(
@@ -154,25 +161,25 @@ class _Several:
             first_offset += 1
 
 
-def commit_again(
-    commits: Sequence[R], topics: Mapping[str, Topic], shard: "GroupShard", now_ms: int
-) -> tuple[PreparedRecords | None, Sequence[SetTimer], Sequence[R]]:
-    """The records to append, if any; the timers to set then; and the commits that are not among
-    them because something has changed: their requests must be looked at again.
+def prepare_commits(
+    commits: Sequence[CommitT], topics: Mapping[str, Topic], shard: "GroupShard", now_ms: int
+) -> tuple[PreparedRecords | None, Sequence[SetTimer], Sequence[CommitT]]:
+    """The records to append, if any; the timers to set after the append; and the commits that are
+    not among the records because something has changed: the handler must decide these.
 
-    A bare tuple: a named one costs a tenth of the whole.
+    A plain tuple: with a named one the function takes a tenth longer.
     """
     groups = shard.groups
     table = shard.offsets.state.committed
     if len(commits) == 1:
-        (alone,) = commits
-        session = alone.admit(groups, topics)
+        (commit,) = commits
+        session = commit.admit(groups, topics)
         if session is None:
             return None, (), commits
-        alone.prepare(0, table, now_ms)
-        return alone, session, ()
-    accepted: list[R] = []
-    refused: list[R] = []
+        commit.prepare(0, table, now_ms)
+        return commit, session, ()
+    accepted: list[CommitT] = []
+    refused: list[CommitT] = []
     timers: list[SetTimer] = []
     for commit in commits:
         session = commit.admit(groups, topics)
@@ -181,4 +188,4 @@ def commit_again(
         else:
             accepted.append(commit)
             timers += session
-    return _Several(accepted, table, now_ms) if accepted else None, timers, refused
+    return _CommitBatch(accepted, table, now_ms) if accepted else None, timers, refused

@@ -1,7 +1,7 @@
-"""Commits: whether the group lets them pass, and the records they become.
+"""OffsetCommit and TxnOffsetCommit: whether the group accepts a commit, and its records.
 
-Topics and partitions that do not exist are refused each for itself, as is text that is too long.
-If the group refuses the member, all partitions that do exist get its error.
+Topics and partitions that do not exist are refused individually, and so is metadata that is too
+long. If the group refuses the member, all existing partitions get its error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +112,7 @@ class Committing:
     def commit_in_transaction(
         self, version: int, request: TxnOffsetCommitRequest, now_ms: int
     ) -> CoordinatorResult[TxnOffsetCommitResponse]:
-        """A commit that counts when the producer's transaction commits."""
+        """A commit that takes effect when the producer's transaction commits."""
         group = self._groups.get(request.group_id)
         draft = _Draft(request.group_id, now_ms, self._config)
         try:
@@ -130,7 +130,7 @@ class Committing:
                 raise CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
             answer = self._commit_in_transaction(draft, request)
         except CoordinatorError as error:
-            # Producers know generations, not member epochs.
+            # Producers have generations, not member epochs.
             stale = error.code is ErrorCode.STALE_MEMBER_EPOCH
             refusal = ErrorCode.ILLEGAL_GENERATION if stale else error.code
             refused = _Draft(request.group_id, now_ms, self._config, refusal=refusal)
@@ -188,8 +188,8 @@ class _Draft:
         topic_id: bytes,
         asked: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
     ) -> int:
-        """Makes the record of one partition; the error code if there is none. Raises what the
-        group has against this partition: then nothing of the request is committed."""
+        """Adds the record of one partition; returns its error code. Raises if the group refuses the
+        partition: then nothing of the request is committed."""
         partition = asked.partition_index
         if not 0 <= partition < len(topic.partitions):
             return _UNKNOWN_PARTITION
@@ -220,14 +220,14 @@ class _Draft:
 
 
 def _no_group(group_id: str, version: int) -> CoordinatorError:
-    """Clients before KIP-848 rejoin when they are told of a wrong generation."""
+    """Clients before KIP-848 rejoin when they get ILLEGAL_GENERATION."""
     if version >= FIRST_VERSION_WITH_GROUP_NOT_FOUND:
         return CoordinatorError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     return CoordinatorError(ErrorCode.ILLEGAL_GENERATION)
 
 
 def _utf16_length(text: str) -> int:
-    """As Java counts."""
+    """The length in UTF-16 code units, as Java counts."""
     if text.isascii():
         return len(text)
     return len(text.encode("utf-16-le", "surrogatepass")) // 2

@@ -1,4 +1,4 @@
-"""Removal: offsets that nobody needs any more, or that somebody asks to delete."""
+"""Removal of offsets: expired, of deleted topics, or on request."""
 
 from collections.abc import Iterator, Set
 from itertools import chain
@@ -26,7 +26,7 @@ _NO_EXPIRY: Final = -1
 def delete(
     state: OffsetState, group: Group, image: MetadataImage, request: OffsetDeleteRequest
 ) -> tuple[list[RecordChange], OffsetDeleteResponse]:
-    """OffsetDelete: not of topics that the group reads."""
+    """OffsetDelete: deletes offsets, except of topics that the group reads."""
     changes: list[RecordChange] = []
     response = OffsetDeleteResponse(
         topics=[
@@ -62,10 +62,11 @@ def _delete_topic(
 def expired(
     state: OffsetState, group: Group, config: GroupConfig, now_ms: int
 ) -> tuple[list[RecordChange], bool]:
-    """The tombstones of a group's expired offsets, and whether it keeps none after them.
+    """The tombstones of a group's expired offsets, and whether none is left.
 
-    An offset does not expire while a member reads its topic, while the group says that none
-    does, or while a transaction may still commit a new one."""
+    An offset does not expire while a member reads its topic, while the state of the group prevents
+    it, or while a transaction may still commit a new one.
+    """
     group_id = group.group_id
     changes: list[RecordChange] = []
     keeps_some = state.pending.has_group(group_id)
@@ -96,8 +97,8 @@ def _is_expired(committed: OffsetAndMetadata, group: Group, retention_ms: int, n
 def of_deleted_topics(
     state: OffsetState, names: Set[str], image: MetadataImage
 ) -> Iterator[RecordChange]:
-    """The tombstones of offsets that were committed for topics of these names that are gone,
-    though there may be new ones of the same names."""
+    """The tombstones of offsets that were committed for deleted topics of these names, even if
+    there are new topics with the same names."""
     seen = set()
     for entry in chain(state.committed.of_topics(names), state.pending.of_topics(names)):
         topic = image.topics.get(entry.topic)

@@ -1,6 +1,6 @@
-"""Fetches: a group's offsets, of partitions that are named or of all that it has.
+"""OffsetFetch: a group's offsets, of given partitions or of all that it has.
 
-A partition without an offset has -1, which is no error; nor is a group that does not exist.
+A partition without an offset has -1, without an error; so has a group that does not exist.
 """
 
 from typing import Final
@@ -23,8 +23,8 @@ _NO_OFFSET: Final = -1
 
 
 class Fetching:
-    """One request, answered from one image. `stable` refuses what an open transaction may still
-    change."""
+    """One request, answered from one image. `stable` refuses offsets that an open transaction may
+    still change."""
 
     def __init__(
         self, state: OffsetState, image: MetadataImage, *, version: int, stable: bool
@@ -65,7 +65,7 @@ class Fetching:
         return topics + unknown
 
     def _all(self, request: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-        """By id only topics that still exist can be named."""
+        """By id, only existing topics can be requested."""
         group_id = request.group_id
         topics = []
         for name, offsets in self._state.committed.topics(group_id).items():
@@ -101,7 +101,7 @@ class Fetching:
             return no_offset(index)
         value = committed.value
         if ZERO_UUID not in (topic_id, value.topic_id) and value.topic_id != topic_id:
-            return no_offset(index)  # of a topic that had this name before
+            return no_offset(index)  # of a deleted topic with the same name
         return OffsetFetchResponsePartitions(
             partition_index=index,
             committed_offset=value.offset,
@@ -111,7 +111,7 @@ class Fetching:
 
 
 def no_offset(index: int, error: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
-    """A partition for which the group has no offset, or none that may be told."""
+    """A partition without an offset, or with one that must not be returned."""
     return OffsetFetchResponsePartitions(
         partition_index=index,
         committed_offset=_NO_OFFSET,

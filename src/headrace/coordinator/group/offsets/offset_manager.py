@@ -1,4 +1,4 @@
-"""The part of the group coordinator that keeps committed offsets."""
+"""The part of the group coordinator for committed offsets."""
 
 from collections.abc import Callable, Collection, Container, Hashable, Mapping
 from itertools import islice
@@ -32,8 +32,8 @@ _EXPIRE: Final = ("offsets", "expire")
 _CLEAN: Final = ("offsets", "clean")
 _SOON_MS: Final = 1
 _MAX_TOMBSTONES: Final = 1_000
-"""Of one turn, which is one batch: with the longest names they still fit into a message. What is
-left over waits for a timer that runs out at once, so that requests get their turns between."""
+"""The limit of one result, which is one batch: with the longest names it still fits into a message.
+The rest waits for a timer that expires at once, so that requests are served in between."""
 
 
 class Offsets:
@@ -61,14 +61,14 @@ class Offsets:
     def fetch(
         self, version: int, request: OffsetFetchRequestGroup, *, stable: bool
     ) -> OffsetFetchResponseGroup:
-        """A group's offsets; raises if the group refuses the member that asks."""
+        """Fetches a group's offsets; raises if the group refuses the member."""
         group = self._groups.get(request.group_id)
         if group is not None and group.kind is not GroupType.SHARE:
             group.check_fetch(request.member_id, request.member_epoch)
         return Fetching(self.state, self._image(), version=version, stable=stable).fetch(request)
 
     def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
-        """Deletes single offsets; raises if there is no such group or it does not allow it."""
+        """Deletes single offsets; raises if there is no such group or it refuses."""
         group = self._groups.get(request.group_id)
         if group is None:
             raise CoordinatorError(
@@ -80,8 +80,8 @@ class Offsets:
 
     @property
     def replays(self) -> Mapping[type[Struct], Replay]:
-        """None: the shard tells `state` more than a part usually hears of a record, who wrote it
-        in which transaction and where it is in the log."""
+        """None: the shard passes offset records to `state` itself, together with their producer and
+        their offset in the log."""
         return {}
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
@@ -89,25 +89,25 @@ class Offsets:
 
     @property
     def expirations(self) -> Container[Hashable]:
-        """The timers after which things go because of their age."""
+        """The timers that delete things because of their age."""
         return (_EXPIRE,)
 
     def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
         return self._expire(now_ms) if key == _EXPIRE else self._clean()
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """Offsets go with their topic."""
+        """Deletes offsets of deleted topics."""
         self._to_clean.update(topics)
         return self._clean()
 
     def unload(self, error: CoordinatorError) -> None:
-        """Nobody waits here."""
+        """No request waits for offsets."""
 
     def _next_check(self) -> SetTimer:
         return SetTimer(_EXPIRE, self._config("").offsets_retention_check_interval_ms)
 
     def _expire(self, now_ms: int) -> CoordinatorResult[None]:
-        """Expired offsets go, and with the last one its group, if it has no member."""
+        """Deletes expired offsets, and with the last one its group, if it has no members."""
         changes: list[RecordChange] = []
         cancelled: list[CancelTimer] = []
         for group_id, group in self._groups.items():

@@ -12,7 +12,7 @@ from headrace.coordinator.group.records.offsets import (
 
 
 class OffsetState:
-    """What is committed, and what open transactions have pending."""
+    """Committed offsets, and pending ones of open transactions."""
 
     __slots__ = ("committed", "pending")
 
@@ -44,9 +44,9 @@ class OffsetState:
             )
 
     def end_transaction(self, producer: ProducerIdentity, *, committed: bool) -> None:
-        """Commits or drops what the producer wrote. A later record that is not part of the
-        transaction wins over it: compaction would keep that one, too."""
-        for group_id, topic, partition, pending in self.pending.take(producer.producer_id):
+        """Commits or drops the producer's offsets. A later record outside the transaction wins:
+        compaction would keep that one, too."""
+        for group_id, topic, partition, pending in self.pending.pop_producer(producer.producer_id):
             if not committed:
                 continue
             existing = self.committed.get(group_id, topic, partition)

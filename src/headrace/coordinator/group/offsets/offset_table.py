@@ -9,9 +9,9 @@ from headrace.coordinator.group.records.offsets import OffsetCommitValue
 
 @dataclass(slots=True)
 class OffsetAndMetadata:
-    """An offset and where its record is in the log: of two, the later one counts.
+    """An offset and the position of its record in the log: of two, the later one wins.
 
-    Who asks the table for it does not keep it: a commit that is made again changes it in place.
+    Callers must not keep the object: the fast path of commits changes it in place.
     """
 
     record_offset: int
@@ -19,7 +19,7 @@ class OffsetAndMetadata:
 
 
 class OffsetEntry(NamedTuple):
-    """An offset and whose it is."""
+    """An offset with its group, topic and partition."""
 
     group_id: str
     topic: str
@@ -63,7 +63,7 @@ class OffsetTable:
         partitions[partition] = committed
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Forgets the offset, if there is one."""
+        """Removes the offset, if there is one."""
         topics = self._groups.get(group_id)
         partitions = None if topics is None else topics.get(topic)
         if topics is None or partitions is None:
@@ -75,7 +75,7 @@ class OffsetTable:
                 del self._groups[group_id]
 
     def of_topics(self, names: Set[str]) -> Iterator[OffsetEntry]:
-        """What anybody has committed for one of the topics."""
+        """The committed offsets of all groups for one of the topics."""
         for group_id, topics in self._groups.items():
             for topic in names & topics.keys():
                 for partition, committed in topics[topic].items():

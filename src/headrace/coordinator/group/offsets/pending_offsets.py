@@ -1,4 +1,4 @@
-"""Offsets that open transactions have written: nobody sees them before the marker."""
+"""Offsets of open transactions: invisible until the marker."""
 
 from collections.abc import Iterator, Set
 
@@ -32,7 +32,7 @@ class PendingOffsets:
         return list(self._open.get(group_id, ()))
 
     def of_topics(self, names: Set[str]) -> Iterator[OffsetEntry]:
-        """What any transaction has pending for one of the topics."""
+        """The pending offsets of any transaction for one of the topics."""
         for table in self._by_producer.values():
             yield from table.of_topics(names)
 
@@ -50,7 +50,7 @@ class PendingOffsets:
         where.setdefault((topic, partition), set()).add(producer_id)
 
     def remove(self, group_id: str, topic: str, partition: int) -> None:
-        """Forgets what any transaction has written for the partition."""
+        """Removes the pending offsets of any transaction for the partition."""
         where = self._open.get(group_id)
         producers = None if where is None else where.pop((topic, partition), None)
         if where is None or producers is None:
@@ -60,8 +60,8 @@ class PendingOffsets:
         for producer_id in producers:
             self._by_producer[producer_id].remove(group_id, topic, partition)
 
-    def take(self, producer_id: int) -> OffsetTable:
-        """What the producer's transaction has written; it is over."""
+    def pop_producer(self, producer_id: int) -> OffsetTable:
+        """Removes and returns the offsets of the producer's transaction, which has ended."""
         table = self._by_producer.pop(producer_id, None)
         if table is None:
             return OffsetTable()

@@ -1,4 +1,5 @@
-"""Consumer groups (KIP-848): an epoch per group, and what each member is, should have and has."""
+"""Consumer groups (KIP-848): the epochs of the group, and each member's metadata, target and
+current assignment."""
 
 from headrace.coordinator.common.record_format import RecordType
 from headrace.protocol.struct import Struct, field

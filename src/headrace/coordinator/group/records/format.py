@@ -36,9 +36,9 @@ _MAX_SHORT_DELTA: Final = 63  # as a zigzag varint it is one byte
 
 
 class GroupRecordFormat(RecordFormat):
-    """Writes offsets, which most records are, by hand: the bytes are those of their declaration.
+    """Encodes offsets, which most records are, by hand; the bytes equal those of their declaration.
 
-    An offset with an expiry of its own is written in the old version that can hold one.
+    An offset with its own expiry time is written in the old version that has a field for it.
     """
 
     def encode(self, change: RecordChange) -> KeyAndValue:
@@ -83,8 +83,9 @@ def _tags(value: OffsetCommitValue) -> bytes:
     return _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id
 
 
-class RepeatedOffset:
-    """Writes a commit's record again, with another offset and time: a fraction of the work."""
+class OffsetCommitTemplate:
+    """Encodes the records of one partition's commits, which differ in offset and time only: a
+    fraction of the work of a full encoding."""
 
     __slots__ = ("_end", "_key", "_layout", "_middle", "_size", "_start", "_tags", "_value")
 
@@ -104,14 +105,14 @@ class RepeatedOffset:
         self._layout = struct.Struct(f">{delta_at}sB{len(self._start)}s{fields}")
 
     def encode(self, offset: int, commit_timestamp: int) -> KeyAndValue:
-        """What the format makes of the key and value, if these two fields are so."""
+        """The encoded key and value with this offset and time."""
         value = self._value.pack(
             _OFFSET_VERSION, offset, self._middle, commit_timestamp, self._tags
         )
         return self._key, value
 
     def record(self, delta: int, offset: int, commit_timestamp: int) -> bytes:
-        """The whole record, `delta` behind the first of its batch."""
+        """The whole record, `delta` after the first of its batch."""
         if delta > _MAX_SHORT_DELTA:
             return plain_record(delta, *self.encode(offset, commit_timestamp))
         return self._layout.pack(

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: a group and its members as they are."""
+"""The ShareGroupDescribe response for a group and its members."""
 
 from headrace.cluster.image import MetadataImage
 from headrace.coordinator.group.modern.subscribed_topics import named

@@ -1,11 +1,11 @@
 """The records of a share group, as Kafka 4.3 writes them."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.group.modern.assignor_spec import Assignment
-from headrace.coordinator.group.modern.tombstones import GroupKeys
+from headrace.coordinator.group.modern.group_records import GroupRecords
 from headrace.coordinator.group.records.share import (
     ShareGroupCurrentMemberAssignmentKey,
     ShareGroupCurrentMemberAssignmentValue,
@@ -26,24 +26,26 @@ from headrace.coordinator.group.records.share import (
 from headrace.coordinator.group.share.member import ShareMember
 from headrace.coordinator.group.share.state_topics import StateTopic, StateTopics
 
-_KEYS: Final = GroupKeys(
-    group=ShareGroupMetadataKey,
-    target_epoch=ShareGroupTargetAssignmentMetadataKey,
-    member=ShareGroupMemberMetadataKey,
-    target=ShareGroupTargetAssignmentMemberKey,
-    current=ShareGroupCurrentMemberAssignmentKey,
+_RECORDS: Final = GroupRecords(
+    group_key=ShareGroupMetadataKey,
+    group_value=ShareGroupMetadataValue,
+    target_epoch_key=ShareGroupTargetAssignmentMetadataKey,
+    target_epoch_value=ShareGroupTargetAssignmentMetadataValue,
+    member_key=ShareGroupMemberMetadataKey,
+    target_key=ShareGroupTargetAssignmentMemberKey,
+    target_value=ShareGroupTargetAssignmentMemberValue,
+    target_partitions=ShareGroupPartitions,
+    current_key=ShareGroupCurrentMemberAssignmentKey,
 )
 
-
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> RecordChange:
-    return RecordChange(
-        ShareGroupMetadataKey(group_id=group_id),
-        ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash),
-    )
+epoch_record: Final = _RECORDS.epoch
+target_epoch_record: Final = _RECORDS.target_epoch
+target_record: Final = _RECORDS.target
+member_tombstones: Final = _RECORDS.member_tombstones
 
 
 def member_record(group_id: str, member: ShareMember) -> RecordChange:
-    """Who the member is and what it asks for."""
+    """The member's identity and its subscription."""
     return RecordChange(
         ShareGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id),
         ShareGroupMemberMetadataValue(
@@ -55,24 +57,8 @@ def member_record(group_id: str, member: ShareMember) -> RecordChange:
     )
 
 
-def target_record(group_id: str, member_id: str, target: Assignment) -> RecordChange:
-    return RecordChange(
-        ShareGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),
-        ShareGroupTargetAssignmentMemberValue(topic_partitions=_partitions(target)),
-    )
-
-
-def target_epoch_record(group_id: str, epoch: int, assigned_at_ms: int) -> RecordChange:
-    return RecordChange(
-        ShareGroupTargetAssignmentMetadataKey(group_id=group_id),
-        ShareGroupTargetAssignmentMetadataValue(
-            assignment_epoch=epoch, assignment_timestamp=assigned_at_ms
-        ),
-    )
-
-
 def current_record(group_id: str, member: ShareMember) -> RecordChange:
-    """What the member has, and in which epoch."""
+    """The partitions that the member owns, and in which epoch."""
     return RecordChange(
         ShareGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ShareGroupCurrentMemberAssignmentValue(
@@ -113,11 +99,7 @@ def _topics(topics: Mapping[bytes, StateTopic]) -> list[ShareGroupTopicPartition
     ]
 
 
-def member_tombstones(group_id: str, member_id: str) -> Iterator[RecordChange]:
-    return _KEYS.member_tombstones(group_id, member_id)
-
-
 def group_tombstones(group_id: str, members: Collection[str]) -> list[RecordChange]:
     """Deletes the group with all its members."""
     state = RecordChange(ShareGroupStatePartitionMetadataKey(group_id=group_id), None)
-    return _KEYS.group_tombstones(group_id, members, [state])
+    return _RECORDS.group_tombstones(group_id, members, [state])

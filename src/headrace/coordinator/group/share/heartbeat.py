@@ -1,20 +1,21 @@
-"""ShareGroupHeartbeat of a member that joins or reports."""
+"""ShareGroupHeartbeat of a member that joins or is in the group."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.request_context import RequestContext
 from headrace.coordinator.common.result import CoordinatorResult
 from headrace.coordinator.group.classic.result_builder import ResultBuilder
+from headrace.coordinator.group.group import GroupType
 from headrace.coordinator.group.modern.assignor_spec import (
     NOTHING,
     Assignment,
     GroupSpec,
     MemberSpec,
 )
+from headrace.coordinator.group.modern.member_checks import check_not_full, wrong_epoch
 from headrace.coordinator.group.modern.subscribed_topics import (
     metadata_hash,
     partition_counts,
@@ -27,7 +28,6 @@ from headrace.coordinator.group.share.simple_assignor import simple
 from headrace.coordinator.group.share.start_offsets import not_a_share_group
 from headrace.coordinator.group.share.state_initialization import start_missing_state
 from headrace.coordinator.group.share.timers import session_timer
-from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatAssignment,
     ShareGroupHeartbeatRequest,
@@ -48,27 +48,28 @@ class ShareHeartbeats:
     def heartbeat(
         self, context: RequestContext, request: ShareGroupHeartbeatRequest, now_ms: int
     ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
-        """Of a member that joins (epoch 0) or is there. The request must have been checked."""
+        """The heartbeat of a member that joins (epoch 0) or is in the group. The caller has
+        validated it."""
         draft = ResultBuilder()
         group = self._group(request)
         config = self._shard.config(group.group_id)
-        _check_not_full(group, request.member_id, config.share_max_size)
+        check_not_full(group, GroupType.SHARE, request.member_id, config.share_max_size)
         before = _member(group, request)
-        after = _updated(before, context, request)
+        after = _with_request_fields(before, context, request)
         if after != before:
             draft.changes.append(group_records.member_record(group.group_id, after))
         changed = after.topics != before.topics
         if group.assignment_epoch >= group.epoch and group.has_unassigned_state():
             changed = True
-        epoch, topics = self._advance(group, before, after, changed, draft, now_ms)
-        target_epoch, target = self._retarget(group, after, epoch, draft, now_ms)
+        epoch, topics = self._advance_group_epoch(group, before, after, changed, draft, now_ms)
+        target_epoch, target = self._update_target(group, after, epoch, draft, now_ms)
         bumped = changed or epoch != group.epoch
         after = self._reconcile(group, after, target_epoch, target, bumped, draft)
         start_missing_state(group, epoch, topics, self._shard.image(), config, draft, now_ms)
         draft.set_timer(
             session_timer(group.group_id, after.member_id), config.share_session_timeout_ms
         )
-        tell = (
+        send_assignment = (
             request.member_epoch == JOINING_EPOCH
             or request.subscribed_topic_names is not None
             or after.assigned != before.assigned
@@ -78,12 +79,12 @@ class ShareHeartbeats:
                 member_id=after.member_id,
                 member_epoch=after.epoch,
                 heartbeat_interval_ms=config.share_heartbeat_interval_ms,
-                assignment=_assignment(after.assigned) if tell else None,
+                assignment=_assignment(after.assigned) if send_assignment else None,
             )
         )
 
     def _group(self, request: ShareGroupHeartbeatRequest) -> ShareGroup:
-        """The group; one that joins may make it."""
+        """The group; a joining member may create it."""
         group = self._shard.groups.get(request.group_id)
         if isinstance(group, ShareGroup):
             return group
@@ -91,7 +92,7 @@ class ShareHeartbeats:
             return ShareGroup(request.group_id)
         raise not_a_share_group(request.group_id, exists=group is not None)
 
-    def _advance(
+    def _advance_group_epoch(
         self,
         group: ShareGroup,
         before: ShareMember,
@@ -100,7 +101,7 @@ class ShareHeartbeats:
         draft: ResultBuilder,
         now_ms: int,
     ) -> tuple[int, set[str]]:
-        """The group epoch after the request, and the topics that the group then asks for."""
+        """The group epoch and the topics of the group after the request."""
         if not (changed or group.must_refresh(now_ms)):
             return group.epoch, set(group.topics)
         topics = group.topics_after(before, after)
@@ -112,11 +113,11 @@ class ShareHeartbeats:
         group.refreshed(epoch, now_ms)
         return epoch, topics
 
-    def _retarget(
+    def _update_target(
         self, group: ShareGroup, after: ShareMember, epoch: int, draft: ResultBuilder, now_ms: int
     ) -> tuple[int, Assignment]:
-        """The member's target and its epoch; computed anew if the group epoch has moved on, but
-        no more often than the assignment interval allows."""
+        """The member's target and its epoch. It is computed again if the group epoch has changed,
+        at most once per assignment interval."""
         if group.assignment_epoch >= epoch:
             return group.assignment_epoch, group.target_of(after.member_id)
         interval_ms = self._shard.config(group.group_id).share_assignment_interval_ms
@@ -130,7 +131,7 @@ class ShareHeartbeats:
             target = targets.get(member_id, NOTHING)
             if target != group.target.get(member_id):
                 draft.changes.append(group_records.target_record(group.group_id, member_id, target))
-        # An assignment of nothing does not count: the first one with state must not wait for it.
+        # An empty assignment does not count: the first one with state must not wait for it.
         assigned_at_ms = now_ms if any(targets.values()) else 0
         draft.changes.append(
             group_records.target_epoch_record(group.group_id, epoch, assigned_at_ms)
@@ -154,7 +155,7 @@ class ShareHeartbeats:
         changed: bool,
         draft: ResultBuilder,
     ) -> ShareMember:
-        """The member as it is after this answer: nothing must be given back first."""
+        """The member after this response: it has nothing to release first."""
         if not changed and member.epoch == target_epoch:
             return member
         subscribed = topic_ids(member.topics, self._shard.image())
@@ -167,39 +168,23 @@ class ShareHeartbeats:
         return after
 
 
-def _check_not_full(group: ShareGroup, member_id: str, limit: int) -> None:
-    if len(group.members) >= limit and member_id not in group.members:
-        raise CoordinatorError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The share group has reached its maximum capacity of {limit} members.",
-        )
-
-
 def _member(group: ShareGroup, request: ShareGroupHeartbeatRequest) -> ShareMember:
-    """The member as it is known; raises if it is not, or if it is behind."""
+    """The member of the request; raises if it is unknown or has a wrong epoch."""
     epoch = request.member_epoch
     if epoch == JOINING_EPOCH:
         known = group.members.get(request.member_id)
         return known or ShareMember(member_id=request.member_id)
     member = group.member(request.member_id)
-    if epoch > member.epoch:
-        relation = "greater"
-    elif epoch < member.epoch and epoch != member.previous_epoch:
-        relation = "smaller"
-    else:
-        return member
-    raise CoordinatorError(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The share group member has a {relation} member epoch ({epoch}) than the one known by the "
-        f"group coordinator ({member.epoch}). The member must abandon all its partitions and "
-        "rejoin.",
-    )
+    missed_response = member.previous_epoch == epoch < member.epoch
+    if epoch != member.epoch and not missed_response:
+        raise wrong_epoch(GroupType.SHARE, epoch, member.epoch)
+    return member
 
 
-def _updated(
+def _with_request_fields(
     member: ShareMember, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareMember:
-    """What the request says anew; what it leaves out stays as it was."""
+    """The member with the fields that the request has; the others are unchanged."""
     names = request.subscribed_topic_names
     return replace(
         member,

@@ -11,12 +11,12 @@ LEAVING_EPOCH: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareMember:
-    """Immutable: a request makes the next one, a record puts it into the group."""
+    """Immutable: a request creates the next version, and the replay of its record stores it."""
 
     member_id: str
     epoch: int = JOINING_EPOCH
     previous_epoch: int = -1
-    """A member that missed the answer with its new epoch may repeat its request in this one."""
+    """A member that missed the response with its new epoch may repeat its request with this one."""
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
@@ -24,5 +24,5 @@ class ShareMember:
     assigned: Assignment = field(default_factory=dict)
 
     def reconciled_to(self, epoch: int) -> bool:
-        """Nothing must be given back in a share group: with the epoch comes the assignment."""
+        """A share group member has nothing to release: the assignment comes with the epoch."""
         return self.epoch == epoch

@@ -1,4 +1,4 @@
-"""The records of share groups, taken in."""
+"""Replay of the records of share groups."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,12 +9,14 @@ from headrace.coordinator.group.group_manager import Replay
 from headrace.coordinator.group.modern.assignor_spec import NOTHING
 from headrace.coordinator.group.modern.modern_group import NO_EPOCH
 from headrace.coordinator.group.modern.record_replay import (
-    Taker,
+    GroupReplay,
     assignment_of,
+    current_replay,
+    member_replay,
+    replay_epoch,
+    replay_target,
+    replay_target_epoch,
     replays_into,
-    take_epoch,
-    take_target,
-    take_target_epoch,
 )
 from headrace.coordinator.group.records.share import (
     ShareGroupCurrentMemberAssignmentKey,
@@ -36,50 +38,39 @@ from headrace.protocol.struct import Struct
 
 def replays(groups: dict[str, Group]) -> Mapping[type[Struct], Replay]:
     """For `groups.part.Part`."""
-    return replays_into(groups, ShareGroup, ShareGroup, _TAKERS, last=ShareGroupMetadataKey)
+    return replays_into(groups, ShareGroup, ShareGroup, _REPLAYS, last=ShareGroupMetadataKey)
 
 
-def _take_member(
-    group: ShareGroup, key: ShareGroupMemberMetadataKey, value: ShareGroupMemberMetadataValue | None
-) -> None:
-    if value is None:
-        group.remove_member(key.member_id)
-        return
-    member = group.members.get(key.member_id) or ShareMember(member_id=key.member_id)
-    group.update_member(
-        replace(
-            member,
-            rack_id=value.rack_id,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            topics=frozenset(value.subscribed_topic_names),
-        )
+def _new_member(member_id: str) -> ShareMember:
+    return ShareMember(member_id=member_id)
+
+
+def _with_metadata(member: ShareMember, value: ShareGroupMemberMetadataValue) -> ShareMember:
+    return replace(
+        member,
+        rack_id=value.rack_id,
+        client_id=value.client_id,
+        client_host=value.client_host,
+        topics=frozenset(value.subscribed_topic_names),
     )
 
 
-def _take_current(
-    group: ShareGroup,
-    key: ShareGroupCurrentMemberAssignmentKey,
-    value: ShareGroupCurrentMemberAssignmentValue | None,
-) -> None:
-    member = group.members.get(key.member_id)
-    if value is None:
-        if member is not None:
-            group.update_member(
-                replace(member, epoch=NO_EPOCH, previous_epoch=NO_EPOCH, assigned=NOTHING)
-            )
-        return
-    group.update_member(
-        replace(
-            member or ShareMember(member_id=key.member_id),
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            assigned=assignment_of(value.assigned_partitions),
-        )
+def _with_current(
+    member: ShareMember, value: ShareGroupCurrentMemberAssignmentValue
+) -> ShareMember:
+    return replace(
+        member,
+        epoch=value.member_epoch,
+        previous_epoch=value.previous_member_epoch,
+        assigned=assignment_of(value.assigned_partitions),
     )
 
 
-def _take_state_topics(
+def _without_current(member: ShareMember) -> ShareMember:
+    return replace(member, epoch=NO_EPOCH, previous_epoch=NO_EPOCH, assigned=NOTHING)
+
+
+def _replay_state_topics(
     group: ShareGroup,
     key: ShareGroupStatePartitionMetadataKey,
     value: ShareGroupStatePartitionMetadataValue | None,
@@ -100,11 +91,13 @@ def _topics(listed: list[ShareGroupTopicPartitionsInfo]) -> dict[bytes, StateTop
     }
 
 
-_TAKERS: Final[Mapping[type[Struct], Taker[ShareGroup]]] = {
-    ShareGroupMetadataKey: take_epoch,
-    ShareGroupMemberMetadataKey: _take_member,
-    ShareGroupTargetAssignmentMetadataKey: take_target_epoch,
-    ShareGroupTargetAssignmentMemberKey: take_target,
-    ShareGroupCurrentMemberAssignmentKey: _take_current,
-    ShareGroupStatePartitionMetadataKey: _take_state_topics,
+_REPLAYS: Final[Mapping[type[Struct], GroupReplay[ShareGroup]]] = {
+    ShareGroupMetadataKey: replay_epoch,
+    ShareGroupMemberMetadataKey: member_replay(_new_member, _with_metadata),
+    ShareGroupTargetAssignmentMetadataKey: replay_target_epoch,
+    ShareGroupTargetAssignmentMemberKey: replay_target,
+    ShareGroupCurrentMemberAssignmentKey: current_replay(
+        _new_member, _with_current, _without_current
+    ),
+    ShareGroupStatePartitionMetadataKey: _replay_state_topics,
 }

@@ -1,4 +1,4 @@
-"""A share group: its members, and the partitions whose state it has started."""
+"""A share group: its members, and the partitions whose state it has initialized."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,7 +17,8 @@ from headrace.protocol.errors import ErrorCode
 
 
 class ShareGroup(ModernGroup[ShareMember]):
-    """Implements `groups.group.Group`. A share group commits no offsets: its state is elsewhere."""
+    """Implements `groups.group.Group`. A share group commits no offsets: `__share_group_state` has
+    its state."""
 
     kind: Final = GroupType.SHARE
     protocol_type: Final = "share"
@@ -26,16 +27,16 @@ class ShareGroup(ModernGroup[ShareMember]):
         super().__init__(group_id)
         self.state_topics = StateTopics()
         self.started_at_ms: dict[bytes, int] = {}
-        """Soft: when the state of a topic's partitions was last asked for."""
+        """Soft state: when the state of a topic's partitions was last requested."""
 
-    # What there is
+    # Questions
 
     def state_name(self, now_ms: int) -> str:
-        """Nobody has to give anything back, so a group with members is stable."""
+        """No member has to release partitions, so a group with members is stable."""
         return ModernGroupState.STABLE if self.members else ModernGroupState.EMPTY
 
     def topics_after(self, before: ShareMember | None, after: ShareMember | None) -> set[str]:
-        """What the group asks for once member `before` has become member `after`."""
+        """The topics of the group once member `before` has become member `after`."""
         counts = Counter(self.topics)
         if before is not None and before.member_id in self.members:
             counts.subtract(before.topics)
@@ -44,7 +45,7 @@ class ShareGroup(ModernGroup[ShareMember]):
         return {topic for topic, count in counts.items() if count > 0}
 
     def has_unassigned_state(self) -> bool:
-        """Whether partitions that members ask for have state now and are not in the target."""
+        """Whether subscribed partitions have state and are not in the target yet."""
         if not self.members:
             return False
         assigned: dict[bytes, set[int]] = {}
@@ -57,7 +58,7 @@ class ShareGroup(ModernGroup[ShareMember]):
             for topic_id, topic in self.state_topics.initialized.items()
         )
 
-    # What `groups.group.Group` asks
+    # The protocol `groups.group.Group`
 
     def check_commit(
         self,

@@ -1,4 +1,4 @@
-"""The share groups of one shard: the way in for requests, records and timers."""
+"""The share groups of one shard: the entry point for requests, records and timers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ShareGroups:
         ]
 
     def describe(self, group_id: str, now_ms: int) -> ShareGroupDescribeDescribedGroup:
-        """Raises GROUP_ID_NOT_FOUND for a group that is not there, or of another kind."""
+        """Raises GROUP_ID_NOT_FOUND for a group that does not exist or is of another kind."""
         assignor = self._shard.config(group_id).share_assignors[0]
         return describe(self.group(group_id), assignor, self._shard.image(), now_ms)
 
@@ -83,7 +83,7 @@ class ShareGroups:
     # --- stored state ---------------------------------------------------------------------------
 
     def started(self, group_id: str, topics: Mapping[bytes, StateTopic]) -> CoordinatorResult[bool]:
-        """The end of an `InitializeState`: these partitions may be assigned now."""
+        """The success of an `InitializeState`: these partitions can be assigned now."""
         group = self.group(group_id)
         topics = {
             id_: one for id_, one in topics.items() if id_ in self._shard.image().topics_by_id
@@ -94,7 +94,7 @@ class ShareGroups:
     def not_started(
         self, group_id: str, topics: Mapping[bytes, StateTopic]
     ) -> CoordinatorResult[bool]:
-        """The other end: they will be tried again."""
+        """The failure of an `InitializeState`: a later heartbeat tries again."""
         group = self.group(group_id)
         for topic_id in topics:
             group.started_at_ms.pop(topic_id, None)
@@ -104,7 +104,7 @@ class ShareGroups:
     def alter_offsets(
         self, group_id: str, wanted: Sequence[StartOffset]
     ) -> CoordinatorResult[Alteration]:
-        """Prepares new start offsets; makes the group if there is none."""
+        """Prepares new start offsets; creates the group if there is none."""
         group = self._shard.groups.get(group_id)
         if group is None:
             group = ShareGroup(group_id)
@@ -120,20 +120,20 @@ class ShareGroups:
     def end_offset_deletion(
         self, group_id: str, topic_ids: Collection[bytes]
     ) -> CoordinatorResult[bool]:
-        """The state of these topics is gone."""
+        """The state of these topics has been deleted."""
         group = self.group(group_id)
         record = group_records.state_topics_record(group_id, group.state_topics.removed(topic_ids))
         return CoordinatorResult(True, changes=[record])
 
     def begin_group_deletion(self, group_id: str) -> CoordinatorResult[Partitions]:
-        """What must be deleted before the group is; nothing if it is not a share group."""
+        """The state to delete before the group; nothing if it is not a share group."""
         group = self._shard.groups.get(group_id)
         if not isinstance(group, ShareGroup):
             return CoordinatorResult({})
         return start_offsets.begin_group_deletion(group, self._shard.image())
 
     def stored_partitions(self, group_id: str) -> Partitions:
-        """The partitions whose state the group has started; raises."""
+        """The partitions whose state the group has initialized; raises."""
         return self.group(group_id).state_topics.initialized_partitions()
 
     # --- records, timers, metadata --------------------------------------------------------------
@@ -143,7 +143,7 @@ class ShareGroups:
         return replays(self._shard.groups)
 
     def loaded(self, now_ms: int) -> CoordinatorResult[None]:
-        """Members have a whole session to be heard of again."""
+        """Every member gets a full session timeout."""
         timers = [
             SetTimer(
                 session_timer(group.group_id, member_id),
@@ -155,7 +155,7 @@ class ShareGroups:
         return CoordinatorResult(None, changes=self._orphans(), timers=timers)
 
     def timed_out(self, key: tuple[Any, ...], now_ms: int) -> CoordinatorResult[None]:
-        """The member is out."""
+        """The session of a member has expired."""
         _, group_id, member_id = SessionTimer(*key)
         group = self._shard.groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, ShareGroup) else None
@@ -164,14 +164,14 @@ class ShareGroups:
         return CoordinatorResult(None, changes=self._removal(group, member))
 
     def metadata_changed(self, topics: Collection[str], now_ms: int) -> CoordinatorResult[None]:
-        """Groups that read one of these topics look at them with their next heartbeat."""
+        """Groups that read one of these topics check them with their next heartbeat."""
         for group in self._groups():
             if any(group.subscribes_to(name) for name in topics):
                 group.request_refresh()
         return CoordinatorResult(None, changes=self._orphans())
 
     def _orphans(self) -> list[RecordChange]:
-        """Of deleted topics nothing is stored any more."""
+        """Removes deleted topics from the initialized state."""
         existing = self._shard.image().topics_by_id
         changes = []
         for group in self._groups():
@@ -181,14 +181,14 @@ class ShareGroups:
         return changes
 
     def unload(self, error: CoordinatorError) -> None:
-        """Nobody ever waits for a share group."""
+        """No request waits for a share group."""
 
     def _groups(self) -> list[ShareGroup]:
         return [group for group in self._shard.groups.values() if isinstance(group, ShareGroup)]
 
 
 def _check(request: ShareGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST with Kafka's words."""
+    """Raises INVALID_REQUEST with Kafka's messages."""
     problem = None
     if not request.member_id.strip():
         problem = "MemberId can't be empty."

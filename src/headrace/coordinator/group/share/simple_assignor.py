@@ -1,8 +1,8 @@
-"""The `simple` assignor: who reads from which partition of a share group.
+"""The `simple` assignor: which members read from which partition of a share group.
 
-With fewer members than partitions, each partition has one member; with more, partitions are shared
-by as many members as it takes to give every member something. Members that had a partition keep it
-as far as balance allows. Every assignable partition that somebody wants has a member.
+With fewer members than partitions, each partition has one member. With more, partitions are shared
+so that every member has one. Members keep their partitions as far as balance allows. Every
+assignable partition that a member subscribes to has a member.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ class SharedPartition(NamedTuple):
 
 
 def simple(group: GroupSpec, assignable: Partitions) -> Mapping[str, Assignment]:
-    """Assignments by member id; only `assignable` partitions are given out."""
+    """Assignments by member id; only `assignable` partitions are assigned."""
     if not group.members:
         return {}
     result: dict[str, dict[bytes, set[int]]] = {member_id: {} for member_id in group.members}
@@ -51,7 +51,7 @@ def _spread(
     targets: list[SharedPartition],
     result: dict[str, dict[bytes, set[int]]],
 ) -> None:
-    """Gives the partitions to the members, and adds that to `result`."""
+    """Assigns the partitions to the members, and adds that to `result`."""
     if not targets or not members:
         return
     sharing = -(-len(members) // len(targets))
@@ -74,7 +74,7 @@ def _spread(
 
 
 def _quotas(members: list[str], total: int) -> dict[str, int]:
-    """`total` assignments, as evenly as whole numbers allow."""
+    """Distributes `total` assignments as evenly as whole numbers allow."""
     size = len(members)
     return {
         member_id: -(-total * (place + 1) // size) - -(-total * place // size)
@@ -95,7 +95,7 @@ def _fill(
                 continue
             able = [id_ for id_ in counts if id_ not in chosen]
             roomy = [id_ for id_ in able if counts[id_] < quotas[id_]]
-            # The last rounds may find only members that have it already, but nothing is unread.
+            # The last rounds may find only members that already have it; no partition is unread.
             pool = roomy or (able if level == 1 else [])
             if pool:
                 member_id = max(pool, key=lambda id_: quotas[id_] - counts[id_])

@@ -1,7 +1,7 @@
 """Start offsets of share groups, altered and deleted by administrators; the group must be empty.
 
-Both take two steps, because the offsets are stored with another coordinator: the group's log says
-what is under way before it is done, and that it is done afterwards.
+Both take two steps, because another coordinator stores the offsets: the group's log records the
+operation before it is done and its completion afterwards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ NOT_HOSTED: Final = "This server does not host this topic-partition."
 
 
 class StartOffset(NamedTuple):
-    """Where a group is to start in one partition."""
+    """The new start offset of a group in one partition."""
 
     topic: str
     partition: int
@@ -27,7 +27,7 @@ class StartOffset(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """What to store, and under which epoch; the rest does not exist."""
+    """The offsets to store and their state epoch; partitions that do not exist are left out."""
 
     state_epoch: int
     topics: Mapping[bytes, StateTopic]
@@ -35,12 +35,12 @@ class Alteration(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """The stored state that must go."""
+    """The stored state to delete."""
 
     partitions: Partitions
     names: Mapping[bytes, str]
     errors: Mapping[str, str]
-    """By topic name, why there is nothing to delete."""
+    """The reason why there is nothing to delete, by topic name."""
 
 
 def alter(
@@ -67,7 +67,8 @@ def alter(
 def begin_deletion(
     group: ShareGroup, topics: Sequence[str], image: MetadataImage
 ) -> CoordinatorResult[Deletion]:
-    """Marks the state of these topics as going; what is marked already is deleted again."""
+    """Marks the state of these topics as being deleted; topics that are marked already are deleted
+    again."""
     group.check_delete()
     state = group.state_topics
     partitions: dict[bytes, frozenset[int]] = {}
@@ -96,7 +97,7 @@ def begin_deletion(
 
 
 def begin_group_deletion(group: ShareGroup, image: MetadataImage) -> CoordinatorResult[Partitions]:
-    """Marks everything that the group has stored as going."""
+    """Marks all state of the group as being deleted."""
     group.check_delete()
     state = group.state_topics
     partitions: dict[bytes, frozenset[int]] = {}

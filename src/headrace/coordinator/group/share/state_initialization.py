@@ -1,4 +1,4 @@
-"""Starting the stored state of partitions that a share group is about to read."""
+"""Initializes the stored state of partitions that a share group is about to read."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ CHOSEN_BY_LEADER = -1
 
 
 class InitializeState(NamedTuple):
-    """Effect: start the state of these partitions, then say `started` or `not_started`."""
+    """Effect: initialize the state of these partitions, then call `started` or `not_started`."""
 
     group_id: str
     state_epoch: int
@@ -30,9 +30,9 @@ def start_missing_state(
     draft: ResultBuilder,
     now_ms: int,
 ) -> None:
-    """Asks for the state of every partition that the group wants and that has none.
+    """Requests the state of every partition that the group wants and that has none.
 
-    What was asked for and not heard of is asked for again, after a while.
+    A request without a result is repeated after a while.
     """
     missing = _missing(group, subscribed, image, config, now_ms)
     if not missing:
@@ -62,7 +62,7 @@ def _missing(
             continue
         asked = state.initializing.get(topic.topic_id)
         asked_at_ms = group.started_at_ms.get(topic.topic_id, 0)
-        # Negative where the clock was set back: it was asked long enough ago.
+        # Negative if the clock was set back: then it is due as well.
         waited_ms = now_ms - asked_at_ms
         if asked is not None and 0 <= waited_ms < config.share_initialize_retry_interval_ms:
             known |= asked.partitions

@@ -1,4 +1,5 @@
-"""Of which partitions a share group has started, or is starting or deleting, the stored state."""
+"""The partitions whose stored state a share group has initialized, is initializing or is
+deleting."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -6,7 +7,7 @@ from typing import NamedTuple
 
 
 class StateTopic(NamedTuple):
-    """Partitions of one topic; the name is for people who read the log."""
+    """Partitions of one topic; the name is for readers of the log."""
 
     name: str
     partitions: frozenset[int]
@@ -18,14 +19,14 @@ Partitions = Mapping[bytes, frozenset[int]]
 
 @dataclass(frozen=True, slots=True)
 class StateTopics:
-    """Immutable: each method returns what comes next."""
+    """Immutable: each method returns the next version."""
 
     initializing: Mapping[bytes, StateTopic] = field(default_factory=dict)
     initialized: Mapping[bytes, StateTopic] = field(default_factory=dict)
     deleting: Mapping[bytes, str] = field(default_factory=dict)
 
     def starting(self, topics: Mapping[bytes, StateTopic]) -> "StateTopics":
-        """The state of these partitions is about to be started."""
+        """The state of these partitions is about to be initialized."""
         deleting = {id_: name for id_, name in self.deleting.items() if id_ not in topics}
         return replace(self, initializing=_joined(self.initializing, topics), deleting=deleting)
 
@@ -52,7 +53,7 @@ class StateTopics:
         return replace(self, deleting=deleting)
 
     def only(self, topic_ids: Collection[bytes]) -> "StateTopics":
-        """What is left when no other topics exist."""
+        """The state without topics that do not exist."""
         return StateTopics(
             {id_: one for id_, one in self.initializing.items() if id_ in topic_ids},
             {id_: one for id_, one in self.initialized.items() if id_ in topic_ids},

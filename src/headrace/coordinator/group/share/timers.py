@@ -1,4 +1,4 @@
-"""The one timer of a member: it is out if it is not heard of for a session timeout."""
+"""The session timer of a member: the coordinator removes it when the timer expires."""
 
 from typing import NamedTuple
 

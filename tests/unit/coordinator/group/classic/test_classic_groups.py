@@ -24,7 +24,7 @@ def with_record(key: Struct, value: Struct) -> ClassicDriver:
     return driver
 
 
-def test_nobody_joins_a_share_group_by_the_classic_protocol() -> None:
+def test_a_classic_member_cannot_join_a_share_group() -> None:
     driver = with_record(ShareGroupMetadataKey(group_id=GROUP), ShareGroupMetadataValue(epoch=1))
     assert driver.join().value.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     for refused in (

@@ -5,7 +5,8 @@ import pytest
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.record_format import RecordChange
 from headrace.coordinator.common.result import CoordinatorResult
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.classic.description import describe_group
 from headrace.coordinator.group.records.classic import (
     GroupMetadataKey,
@@ -120,7 +121,7 @@ def test_a_rebalance_under_way_is_forgotten_by_a_move_and_begins_again() -> None
     assert rejoined.value.generation_id == 2
 
 
-def test_those_who_wait_for_an_assignment_are_told_of_a_move() -> None:
+def test_members_that_wait_for_an_assignment_learn_of_a_move() -> None:
     driver = ClassicDriver()
     first, _ = driver.enter()
     second, _ = driver.enter()
@@ -295,8 +296,8 @@ def test_a_subscription_that_cannot_be_read_counts_as_one_to_everything() -> Non
     assert driver.group.retention_start_ms(5) is None
 
 
-def test_offsets_of_a_group_that_nobody_ever_joined_expire_by_their_own_age() -> None:
+def test_offsets_of_a_group_without_any_member_ever_expire_by_their_own_age() -> None:
     driver = ClassicDriver()
     group = driver.shard.classic.simple_group("tool")
-    assert group.is_simple
+    assert group.is_empty
     assert group.retention_start_ms(5) == 5

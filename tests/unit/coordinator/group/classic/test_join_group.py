@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.classic_group import ClassicState
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.protocol.errors import ErrorCode
 from support.groups.classic_groups import (
@@ -59,7 +59,7 @@ def test_an_id_that_is_never_used_is_forgotten_after_a_session() -> None:
     assert driver.join(member_id).value.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_join_phase_waits_for_an_id_that_was_handed_out() -> None:
+def test_a_join_phase_waits_for_an_unused_member_id() -> None:
     driver = ClassicDriver()
     (leader,) = driver.form(1)
     pending = driver.new_id()
@@ -69,7 +69,7 @@ def test_a_join_phase_waits_for_an_id_that_was_handed_out() -> None:
     assert rejoined.value.generation_id == joined.value.generation_id == 2
 
 
-def test_a_join_phase_goes_on_when_a_handed_out_id_runs_out() -> None:
+def test_a_join_phase_continues_when_an_unused_member_id_expires() -> None:
     driver = ClassicDriver()
     (leader,) = driver.form(1)
     driver.new_id()
@@ -78,7 +78,7 @@ def test_a_join_phase_goes_on_when_a_handed_out_id_runs_out() -> None:
     assert rejoined.value.generation_id == 2
 
 
-def test_an_id_of_no_group_or_of_nobody_is_unknown() -> None:
+def test_an_id_of_an_unknown_group_or_member_is_refused() -> None:
     driver = ClassicDriver()
     assert driver.join("who").value.error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert GROUP not in driver.shard.groups
@@ -117,7 +117,7 @@ def test_a_first_member_must_have_a_type_and_a_protocol(
     ("protocol_type", "protocols"),
     [("connect", {"range": b""}), ("consumer", {"sticky": b""}), ("consumer", {})],
 )
-def test_a_member_that_agrees_with_nobody_is_refused(
+def test_a_member_without_a_common_protocol_is_refused(
     protocol_type: str, protocols: dict[str, bytes]
 ) -> None:
     driver = ClassicDriver()
@@ -142,7 +142,7 @@ def test_the_protocol_that_most_members_like_best_is_chosen_of_those_that_all_kn
     assert {one.metadata for answer in answers for one in answer.members} == {b"sticky"}
 
 
-def test_only_the_leader_learns_who_the_members_are() -> None:
+def test_only_the_leader_gets_the_list_of_members() -> None:
     driver = ClassicDriver(GroupConfig())
     entered = [driver.enter() for _ in range(3)]
     driver.advance(FORMED_MS)
@@ -186,6 +186,17 @@ def test_a_known_group_does_not_delay() -> None:
     assert second.done
 
 
+def test_an_unused_member_id_that_expires_does_not_cut_the_initial_delay_short() -> None:
+    driver = ClassicDriver(GroupConfig(classic_initial_rebalance_delay_ms=9_000))
+    driver.new_id(session_ms=6_000)
+    _, first = driver.enter()
+    driver.advance(8_000)
+    assert not driver.group.pending_joins
+    assert not first.done
+    driver.advance(1_000)
+    assert first.value.generation_id == 1
+
+
 def test_a_new_member_starts_a_rebalance_that_the_others_learn_of_by_heartbeat() -> None:
     driver = ClassicDriver()
     leader, other = driver.form(2)
@@ -199,7 +210,7 @@ def test_a_new_member_starts_a_rebalance_that_the_others_learn_of_by_heartbeat()
     assert rejoined.value.generation_id == new.value.generation_id == 2
 
 
-def test_dynamic_members_that_do_not_come_within_the_rebalance_timeout_are_out() -> None:
+def test_dynamic_members_that_do_not_rejoin_within_the_rebalance_timeout_are_removed() -> None:
     driver = ClassicDriver()
     leader, other = driver.form(2)
     _, new = driver.enter()
@@ -213,7 +224,7 @@ def test_dynamic_members_that_do_not_come_within_the_rebalance_timeout_are_out()
     assert driver.join(other).value.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_leader_that_does_not_come_back_is_replaced() -> None:
+def test_a_leader_that_does_not_rejoin_is_replaced() -> None:
     driver = ClassicDriver()
     leader, other = driver.form(2)
     _, _new = driver.enter()
@@ -234,7 +245,7 @@ def test_a_member_that_missed_the_answer_gets_it_again() -> None:
     assert driver.group.generation == 1
 
 
-def test_a_follower_that_joins_a_stable_group_again_with_nothing_new_is_told_so() -> None:
+def test_a_follower_that_rejoins_a_stable_group_unchanged_gets_the_current_generation() -> None:
     driver = ClassicDriver()
     _, follower = driver.form(2)
     answer = driver.join(follower).value
@@ -264,7 +275,7 @@ def test_news_of_a_member_in_the_sync_phase_start_over() -> None:
     assert driver.group.state is ClassicState.PREPARING_REBALANCE
 
 
-def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
+def test_a_repeated_join_replaces_the_first() -> None:
     driver = ClassicDriver()
     leader, _ = driver.form(2)
     first = driver.join(leader)
@@ -274,7 +285,7 @@ def test_a_join_that_is_sent_again_takes_the_place_of_the_first() -> None:
     assert driver.group.joining == 1
 
 
-def test_a_full_group_takes_no_new_member() -> None:
+def test_a_full_group_accepts_no_new_member() -> None:
     driver = ClassicDriver()
     leader, other = driver.form(2)
     driver.configure(classic_max_size=2)
@@ -286,7 +297,7 @@ def test_a_full_group_takes_no_new_member() -> None:
     assert driver.join(other).value.generation_id == 2
 
 
-def test_a_lowered_limit_turns_the_last_to_come_again_away() -> None:
+def test_a_lowered_limit_refuses_the_last_members_to_rejoin() -> None:
     driver = ClassicDriver()
     members = driver.form(3)
     driver.configure(classic_max_size=2)

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.classic_group import ClassicState
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.protocol.errors import ErrorCode
 from support.groups.classic_groups import REBALANCE_MS, SESSION_MS, ClassicDriver
 
@@ -100,7 +100,7 @@ def test_many_members_leave_at_once_and_each_has_its_answer() -> None:
     assert set(driver.group.members) == {other}
 
 
-def test_a_member_that_waits_and_is_taken_out_is_told() -> None:
+def test_a_waiting_member_that_is_removed_gets_an_error() -> None:
     driver = ClassicDriver()
     leader, other, third = driver.form(3)
     joining = driver.join(leader)

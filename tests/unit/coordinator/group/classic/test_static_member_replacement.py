@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.classic_group import ClassicState
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.protocol.errors import ErrorCode
 from support.groups.classic_groups import (
     REBALANCE_MS,
@@ -31,7 +31,7 @@ def test_a_static_member_joins_without_asking_for_an_id() -> None:
     assert driver.group.instances == members
 
 
-def test_a_process_that_comes_back_keeps_its_assignment_and_nobody_rebalances() -> None:
+def test_a_process_that_returns_keeps_its_assignment_without_a_rebalance() -> None:
     driver = ClassicDriver()
     members = form(driver, "a", "b")
     back = driver.join(instance_id="b").value
@@ -67,7 +67,7 @@ def test_the_old_process_is_fenced() -> None:
     assert again.error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_the_old_process_is_told_while_it_waits() -> None:
+def test_the_old_process_is_fenced_while_it_waits() -> None:
     driver = ClassicDriver()
     members = form(driver, "a", "b")
     joining = driver.join(members["a"], instance_id="a")
@@ -82,7 +82,7 @@ def test_the_old_process_is_told_while_it_waits() -> None:
     assert driver.group.state is ClassicState.PREPARING_REBALANCE
 
 
-def test_a_leader_that_comes_back_still_leads_and_is_told_not_to_assign() -> None:
+def test_a_leader_that_returns_still_leads_and_must_not_assign() -> None:
     driver = ClassicDriver()
     form(driver, "a", "b")
     back = driver.join(instance_id="a").value
@@ -150,7 +150,7 @@ def test_without_anybody_back_static_members_go_when_their_sessions_end() -> Non
     assert driver.classic_timers == set()
 
 
-def test_a_static_member_that_stays_away_for_a_session_is_out() -> None:
+def test_a_static_member_that_stays_away_for_a_session_is_removed() -> None:
     driver = ClassicDriver()
     members = form(driver, "a", "b")
     driver.advance(SESSION_MS - 1)
@@ -159,7 +159,7 @@ def test_a_static_member_that_stays_away_for_a_session_is_out() -> None:
     assert set(driver.group.instances) == {"a"}
 
 
-def test_an_operator_takes_static_members_out_by_their_instance_ids() -> None:
+def test_an_operator_removes_static_members_by_their_instance_ids() -> None:
     driver = ClassicDriver()
     form(driver, "a", "b", "c")
     answer = driver.leave(instances=["b", "nobody", "c"])

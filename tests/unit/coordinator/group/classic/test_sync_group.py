@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.classic_group import ClassicState
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.protocol.errors import ErrorCode
 from support.groups.classic_groups import REBALANCE_MS, SESSION_MS, ClassicDriver
 from support.groups.shards import Pending
@@ -50,7 +50,7 @@ def test_the_answer_names_the_protocol() -> None:
     assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
 
 
-def test_a_sync_of_another_generation_or_protocol_or_of_nobody_is_refused() -> None:
+def test_a_sync_of_another_generation_another_protocol_or_an_unknown_member_is_refused() -> None:
     driver = ClassicDriver()
     assert code_of(driver.sync("who", 1)) is ErrorCode.UNKNOWN_MEMBER_ID
     (leader,) = joined(driver, 1)
@@ -71,7 +71,7 @@ def test_a_sync_during_the_join_phase_sends_the_member_back_to_join() -> None:
     assert code_of(driver.sync(other, 1)) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_members_that_do_not_sync_within_a_rebalance_timeout_are_out() -> None:
+def test_members_that_do_not_sync_within_a_rebalance_timeout_are_removed() -> None:
     driver = ClassicDriver()
     leader, silent = joined(driver, 2)
     driver.sync(leader, 1, {leader: b"l"})
@@ -117,7 +117,7 @@ def test_waiting_for_the_leader_keeps_a_member_alive() -> None:
     assert other in driver.group.members  # its session began anew with the answer
 
 
-def test_an_assignment_that_is_not_written_is_nobodys_and_the_group_rebalances() -> None:
+def test_an_assignment_that_could_not_be_written_is_dropped_and_the_group_rebalances() -> None:
     driver = ClassicDriver()
     leader, other = joined(driver, 2)
     waiting = driver.sync(other, 1)
@@ -132,7 +132,7 @@ def test_an_assignment_that_is_not_written_is_nobodys_and_the_group_rebalances()
     driver.settle([leader, other])
 
 
-def test_after_a_failed_write_those_who_do_not_come_back_are_out() -> None:
+def test_after_a_failed_write_members_that_do_not_rejoin_are_removed() -> None:
     driver = ClassicDriver()
     leader, other = joined(driver, 2)
     driver.fail_next_append = CoordinatorError(ErrorCode.NOT_COORDINATOR)
@@ -146,7 +146,7 @@ def test_after_a_failed_write_those_who_do_not_come_back_are_out() -> None:
     assert set(driver.group.members) == {leader}
 
 
-def test_a_sync_that_is_sent_again_takes_the_place_of_the_first() -> None:
+def test_a_repeated_sync_replaces_the_first() -> None:
     driver = ClassicDriver()
     leader, other = joined(driver, 2)
     first = driver.sync(other, 1)

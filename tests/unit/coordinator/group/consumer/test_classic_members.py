@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from headrace.coordinator.common.errors import CoordinatorError
-from headrace.coordinator.group.classic.classic_group import ClassicGroup, ClassicState
+from headrace.coordinator.group.classic.classic_group import ClassicGroup
+from headrace.coordinator.group.classic.classic_state import ClassicState
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.consumer_protocol import (
@@ -60,7 +61,7 @@ def code(driver: ConsumerDriver, member_id: str) -> ErrorCode:
     return driver.heartbeat(member_id, driver.member(member_id).epoch)
 
 
-def test_a_classic_member_joins_at_once_and_leads_nobody() -> None:
+def test_a_classic_member_joins_at_once_and_is_not_the_leader() -> None:
     driver = ConsumerDriver(t1=4)
     driver.enter_consumer("new")
     answer = rejoin(driver, driver.new_id(protocols=owning()))
@@ -71,7 +72,7 @@ def test_a_classic_member_joins_at_once_and_leads_nobody() -> None:
     assert answer.members == []
 
 
-def test_it_is_told_to_join_again_when_its_partitions_are_free() -> None:
+def test_it_must_rejoin_when_its_partitions_are_free() -> None:
     driver, member_id = mixed_group()
     assert assigned(driver, member_id) == set()
     assert code(driver, member_id) is ErrorCode.NONE, "they are still with the other member"
@@ -103,7 +104,7 @@ def test_it_gives_back_by_joining_again_without_what_it_must_give() -> None:
     assert sorted(everything) == [0, 1, 2, 3]
 
 
-def test_a_member_that_was_removed_does_not_come_back_with_what_it_owned() -> None:
+def test_a_removed_member_does_not_return_with_its_old_partitions() -> None:
     driver, member_id = balanced_group()
     mine = assigned(driver, member_id)
     driver.leave(member_id)
@@ -122,7 +123,7 @@ def test_a_sync_in_the_middle_of_a_rebalance_is_sent_back_to_join() -> None:
     assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_a_classic_member_that_does_not_join_again_is_out() -> None:
+def test_a_classic_member_that_does_not_rejoin_is_removed() -> None:
     driver, member_id = balanced_group()
     assigned(driver, member_id)
     driver.enter_consumer("newer")
@@ -135,7 +136,7 @@ def test_a_classic_member_that_does_not_join_again_is_out() -> None:
     assert set(driver.consumers.members) == {"new", "newer"}
 
 
-def test_a_classic_member_that_does_not_sync_is_out() -> None:
+def test_a_classic_member_that_does_not_sync_is_removed() -> None:
     driver, member_id = balanced_group()
     for _ in range(REBALANCE_MS // 5_000):
         if member_id in driver.consumers.members:
@@ -197,7 +198,7 @@ def test_the_policy_may_keep_classic_members_out() -> None:
     assert refusal(driver, protocols=owning()) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_a_wrong_generation_is_told_so() -> None:
+def test_a_wrong_generation_is_refused() -> None:
     driver, member_id = balanced_group()
     for epoch in (1, driver.member(member_id).epoch + 1):
         with pytest.raises(CoordinatorError) as refused:

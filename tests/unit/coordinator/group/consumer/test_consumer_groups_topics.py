@@ -16,7 +16,7 @@ def test_added_partitions_are_assigned() -> None:
     assert len(driver.has("a")["t1"]) == len(driver.has("b")["t1"]) == 2
 
 
-def test_a_topic_that_nobody_reads_changes_nothing() -> None:
+def test_a_topic_without_readers_changes_nothing() -> None:
     driver = ConsumerDriver(t1=2, t2=2)
     driver.enter_consumer("a", "t1")
     epoch = driver.consumers.epoch
@@ -26,7 +26,7 @@ def test_a_topic_that_nobody_reads_changes_nothing() -> None:
     assert driver.consumers.epoch == epoch
 
 
-def test_a_change_that_nobody_told_is_found_after_a_restart() -> None:
+def test_a_change_without_a_notification_is_found_after_a_restart() -> None:
     driver = ConsumerDriver(t1=2)
     driver.enter_consumer("a")
     driver.settle()

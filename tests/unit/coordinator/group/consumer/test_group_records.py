@@ -32,7 +32,7 @@ def written(driver: ConsumerDriver, since: int = 0) -> list[tuple[type[Struct], 
     return found
 
 
-def test_a_join_writes_who_the_member_is_then_the_epoch_the_target_and_what_it_has() -> None:
+def test_a_join_writes_the_member_the_epoch_the_target_and_the_current_assignment() -> None:
     driver = ConsumerDriver()
     driver.enter_consumer("a")
     assert written(driver) == [

@@ -46,7 +46,7 @@ def test_version_0_hands_out_member_ids() -> None:
     assert list(driver.consumers.members) == [answer.member_id]
 
 
-def test_the_assignment_is_told_once() -> None:
+def test_the_assignment_is_sent_once() -> None:
     driver = ConsumerDriver()
     epoch = driver.enter_consumer("a").member_epoch
     answer = driver.beat("a", epoch)
@@ -54,7 +54,7 @@ def test_the_assignment_is_told_once() -> None:
     assert answer.member_epoch == epoch
 
 
-def test_a_member_that_says_everything_is_told_everything() -> None:
+def test_a_complete_heartbeat_gets_a_complete_response() -> None:
     driver = ConsumerDriver()
     epoch = driver.enter_consumer("a").member_epoch
     answer = driver.beat("a", epoch, topics=["t1"], owned={}, rebalance_ms=REBALANCE_MS)
@@ -85,7 +85,7 @@ def test_a_member_may_join_again_and_keeps_what_it_had() -> None:
     assert list(driver.consumers.members) == ["a"]
 
 
-def test_a_full_group_takes_no_more_members() -> None:
+def test_a_full_group_accepts_no_more_members() -> None:
     driver = ConsumerDriver(GroupConfig(consumer_max_size=1))
     epoch = driver.enter_consumer("a").member_epoch
     refused = refusal(driver, "b", 0, topics=["t1"], owned={}, rebalance_ms=1)
@@ -151,7 +151,7 @@ def test_a_group_that_does_not_exist_has_no_members(epoch: int) -> None:
     assert refused.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_an_unknown_member_is_told_so() -> None:
+def test_an_unknown_member_is_refused() -> None:
     driver = ConsumerDriver()
     driver.enter_consumer("a")
     assert refusal(driver, "b", 1).code is ErrorCode.UNKNOWN_MEMBER_ID

@@ -68,7 +68,7 @@ def test_the_old_process_is_fenced_once_there_is_a_new_one() -> None:
     assert refused(driver, "a1", -1, instance_id="a") is ErrorCode.FENCED_INSTANCE_ID
 
 
-def test_an_unknown_instance_is_told_so() -> None:
+def test_an_unknown_instance_is_refused() -> None:
     driver, _ = with_static_member()
     assert refused(driver, "c", 1, instance_id="c") is ErrorCode.UNKNOWN_MEMBER_ID
     assert refused(driver, "c", -2, instance_id="c") is ErrorCode.UNKNOWN_MEMBER_ID

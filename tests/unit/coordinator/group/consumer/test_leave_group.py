@@ -9,7 +9,7 @@ from support.groups.classic_groups import GROUP
 from support.groups.consumer_groups import SESSION_MS, ConsumerDriver
 
 
-def test_what_a_member_had_goes_to_the_others() -> None:
+def test_the_partitions_of_a_member_that_left_go_to_the_others() -> None:
     driver = ConsumerDriver()
     driver.enter_consumer("a")
     driver.enter_consumer("b")
@@ -28,7 +28,7 @@ def test_leaving_is_answered_with_the_epoch_of_the_request() -> None:
     assert not [key for key in driver.timers if "consumer" in str(key)]
 
 
-def test_a_member_that_is_not_heard_of_is_out() -> None:
+def test_a_member_whose_session_expires_is_removed() -> None:
     driver = ConsumerDriver()
     driver.enter_consumer("a")
     driver.enter_consumer("b")
@@ -51,7 +51,7 @@ def test_the_session_timeout_of_the_group_counts() -> None:
     assert driver.consumers.is_empty
 
 
-def test_after_a_restart_members_have_a_whole_session() -> None:
+def test_after_a_restart_members_have_a_full_session() -> None:
     driver = ConsumerDriver()
     epoch = driver.enter_consumer("a").member_epoch
     driver.advance(SESSION_MS - 1)

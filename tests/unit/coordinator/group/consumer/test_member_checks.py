@@ -88,7 +88,7 @@ def test_strangers_do_not_commit() -> None:
     assert code(lambda: commit(driver, "", -1)) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_old_transactional_producers_need_not_say_who_they_are() -> None:
+def test_old_transactional_producers_need_not_send_a_member_id() -> None:
     driver, _, _ = reconciled()
     assert commit(driver, "", -1, transactional=True) is None
 

@@ -111,7 +111,7 @@ def test_topics_that_are_no_longer_asked_for_are_given_back_before_there_is_a_ta
     assert driver.consumers.state_name(0) == "Stable"
 
 
-def test_a_member_that_must_give_back_has_its_rebalance_timeout() -> None:
+def test_a_member_has_its_rebalance_timeout_to_release_partitions() -> None:
     driver, old, new = two_members()
     driver.beat("a", old)
     for _ in range(3):

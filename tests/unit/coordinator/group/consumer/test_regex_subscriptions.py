@@ -138,7 +138,7 @@ def test_a_second_member_with_the_same_pattern_is_assigned_at_once() -> None:
     assert sum(len(numbers) for numbers in driver.has("b").values()) == 2
 
 
-def test_a_pattern_that_nobody_uses_is_forgotten() -> None:
+def test_an_unused_pattern_is_removed() -> None:
     driver = driver_with()
     driver.enter_consumer("a", pattern="logs-.*")
     driver.enter_consumer("b", "other")
@@ -208,7 +208,7 @@ def test_a_join_that_could_not_be_written_does_not_block_the_next_one() -> None:
     assert len(driver.effects) == 1
 
 
-def test_a_result_for_a_group_that_is_gone_is_dropped() -> None:
+def test_a_result_for_a_deleted_group_is_dropped() -> None:
     driver = driver_with()
     driver.enter_consumer("a", pattern="logs-.*")
     driver.quit("a")

@@ -117,7 +117,7 @@ def test_the_classic_timers_are_replaced() -> None:
     assert sessions == {first, second, "new"}
 
 
-def test_members_that_wait_in_a_rebalance_start_anew() -> None:
+def test_members_that_wait_in_a_rebalance_must_rejoin() -> None:
     driver, first, _ = classic_group()
     third = driver.new_id()
     waiting = driver.join(third, protocols={"range": subscription("t1")})

@@ -1,11 +1,15 @@
-"""Commits that are made again: the shard is as if it had replayed their records."""
+"""Commits on the fast path leave the shard as if it had replayed their records."""
 
 from collections.abc import Sequence
 
 import pytest
 
 from headrace.coordinator.common.result import PreparedRecords
-from headrace.coordinator.group.offsets.fast_commit import Recommit, Repeatable, commit_again
+from headrace.coordinator.group.offsets.fast_commit import (
+    FastCommit,
+    SinglePartitionCommit,
+    prepare_commits,
+)
 from headrace.coordinator.group.offsets.offset_table import OffsetEntry
 from headrace.coordinator.group.records.format import FORMAT
 from headrace.protocol.messages.offset_commit import (
@@ -24,8 +28,8 @@ FIRST_OFFSET = 40
 MAX_BYTES = 1_000_000
 
 
-def recommit(driver: OffsetsDriver, partition: int, *, metadata: str = "") -> Recommit:
-    """The commit that came first, as the broker remembers it."""
+def fast_commit(driver: OffsetsDriver, partition: int, *, metadata: str = "") -> FastCommit:
+    """The fast path of the first commit."""
     asked = OffsetCommitRequestPartition(
         partition_index=partition, committed_offset=1, committed_metadata=metadata
     )
@@ -34,15 +38,15 @@ def recommit(driver: OffsetsDriver, partition: int, *, metadata: str = "") -> Re
         generation_id_or_member_epoch=-1,
         topics=[OffsetCommitRequestTopic(name="t", partitions=[asked])],
     )
-    repeatable = Repeatable.of(driver.image, request)
-    assert repeatable is not None
-    return Recommit(VERSION, request, repeatable)
+    commit = SinglePartitionCommit.from_request(driver.image, request)
+    assert commit is not None
+    return FastCommit(VERSION, request, commit)
 
 
-def records_of(driver: OffsetsDriver, commits: Sequence[Recommit]) -> PreparedRecords | None:
+def records_of(driver: OffsetsDriver, commits: Sequence[FastCommit]) -> PreparedRecords | None:
     """The records of those that are let pass."""
     topics = driver.image.topics
-    records, _, refused = commit_again(commits, topics, driver.shard, driver.now_ms)
+    records, _, refused = prepare_commits(commits, topics, driver.shard, driver.now_ms)
     assert len(refused) + (records.count if records else 0) == len(commits)
     return records
 
@@ -57,7 +61,7 @@ def test_their_replay_is_that_of_their_records(partitions: tuple[int, ...]) -> N
     driver, reloaded = OffsetsDriver(), OffsetsDriver()
     for each in (driver, reloaded):
         each.commit({T0: 1, T1: 1})
-    commits = [recommit(driver, partition, metadata="where") for partition in partitions]
+    commits = [fast_commit(driver, partition, metadata="where") for partition in partitions]
     for offset in (2**40, 0):
         for commit in commits:
             commit.offset = offset
@@ -77,7 +81,7 @@ def test_their_replay_is_that_of_their_records(partitions: tuple[int, ...]) -> N
 def test_nothing_changes_before_the_records_are_in_the_log() -> None:
     driver = OffsetsDriver()
     driver.commit({T0: 1})
-    commit = recommit(driver, 0)
+    commit = fast_commit(driver, 0)
     first = records_of(driver, [commit])
     assert first is not None
     first.replay(FIRST_OFFSET)
@@ -86,16 +90,16 @@ def test_nothing_changes_before_the_records_are_in_the_log() -> None:
     assert driver.offsets(T0) == {T0: 1}
 
 
-def test_a_group_that_is_gone_and_a_topic_that_was_made_anew_refuse() -> None:
+def test_a_deleted_group_and_a_recreated_topic_refuse() -> None:
     driver = OffsetsDriver()
     driver.commit({T0: 1})
-    commit = recommit(driver, 0)
+    commit = fast_commit(driver, 0)
     driver.drop("t")
     driver.create("t")
     assert records_of(driver, [commit]) is None
     assert records_of(driver, [commit, commit]) is None
-    mixed = records_of(driver, [commit, recommit(driver, 0), commit])
+    mixed = records_of(driver, [commit, fast_commit(driver, 0), commit])
     assert mixed is not None
     assert mixed.count == 1
     driver.shard.groups.clear()
-    assert records_of(driver, [recommit(driver, 0)]) is None
+    assert records_of(driver, [fast_commit(driver, 0)]) is None

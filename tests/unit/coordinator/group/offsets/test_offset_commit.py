@@ -93,7 +93,7 @@ def test_a_generation_of_a_group_that_does_not_exist_is_refused() -> None:
     assert GROUP not in driver.shard.groups
 
 
-def test_what_does_not_exist_is_said_even_if_the_member_is_refused() -> None:
+def test_missing_partitions_are_reported_even_if_the_member_is_refused() -> None:
     driver = OffsetsDriver()
     codes = driver.commit({T0: 5, ("gone", 0): 5}, generation=1, member_id="m")
     assert codes[T0] is ErrorCode.GROUP_ID_NOT_FOUND
@@ -121,7 +121,7 @@ def test_strangers_do_not_commit_to_a_group_with_members() -> None:
     assert driver.offsets() == {}
 
 
-def test_nobody_commits_between_join_and_sync() -> None:
+def test_no_member_commits_between_join_and_sync() -> None:
     driver = OffsetsDriver()
     member, waiting = driver.enter()
     driver.advance(0)
@@ -155,7 +155,7 @@ def test_a_commit_keeps_a_member_alive() -> None:
     assert driver.group.is_empty
 
 
-def test_a_refused_commit_keeps_nobody_alive() -> None:
+def test_a_refused_commit_does_not_keep_the_member_alive() -> None:
     driver = OffsetsDriver()
     (member,) = driver.form(1)
     driver.advance(SESSION_MS - 1)

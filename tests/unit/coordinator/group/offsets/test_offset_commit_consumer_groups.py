@@ -93,7 +93,7 @@ def test_a_member_fetches_in_its_epoch() -> None:
         assert refused.value.code is code
 
 
-def test_only_offsets_of_topics_that_nobody_reads_are_deleted() -> None:
+def test_only_offsets_of_topics_without_readers_are_deleted() -> None:
     driver = ConsumerDriver()
     epoch = driver.enter_consumer("a", "t1").member_epoch
     commit(driver, "a", epoch, "t1", "t2")

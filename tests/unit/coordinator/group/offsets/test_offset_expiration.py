@@ -98,7 +98,7 @@ def test_a_group_that_does_not_exist_is_not_deleted() -> None:
     assert OffsetsDriver().delete_group() is ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_a_deleted_group_takes_pending_offsets_with_it() -> None:
+def test_deleting_a_group_deletes_its_pending_offsets() -> None:
     driver = OffsetsDriver()
     driver.commit({T0: 1})
     driver.commit_in_transaction({T0: 5, U0: 6}, PRODUCER)

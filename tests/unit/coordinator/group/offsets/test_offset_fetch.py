@@ -59,7 +59,7 @@ def test_all_offsets_by_id_are_those_of_topics_that_exist() -> None:
     assert len(driver.fetch(version=9).topics) == 2
 
 
-def test_an_offset_of_an_earlier_topic_of_that_name_is_not_told_by_id() -> None:
+def test_an_offset_of_a_deleted_topic_of_that_name_is_not_returned_by_id() -> None:
     driver = OffsetsDriver()
     driver.commit({T0: 5})
     # As on a broker whose offsets are not cleaned up yet: "t" is another topic now.

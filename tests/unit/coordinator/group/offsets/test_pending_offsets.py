@@ -11,7 +11,7 @@ OK = ErrorCode.NONE
 ONE, TWO = ProducerIdentity(7, 0), ProducerIdentity(8, 3)
 
 
-def test_nobody_sees_an_offset_before_its_transaction_commits() -> None:
+def test_an_offset_is_invisible_before_its_transaction_commits() -> None:
     driver = OffsetsDriver()
     driver.commit({T0: 1})
     assert driver.commit_in_transaction({T0: 5, U0: 6}, ONE) == {T0: OK, U0: OK}
@@ -29,7 +29,7 @@ def test_an_aborted_transaction_leaves_nothing() -> None:
     assert driver.offsets(T0, U0, stable=True) == {T0: 1, U0: -1}
 
 
-def test_who_asks_for_stable_offsets_is_told_to_wait() -> None:
+def test_a_fetch_of_stable_offsets_must_retry_while_a_transaction_is_open() -> None:
     driver = OffsetsDriver()
     driver.commit({T0: 1, T1: 2})
     driver.commit_in_transaction({T0: 5, U0: 6}, ONE)

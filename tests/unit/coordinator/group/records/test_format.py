@@ -9,7 +9,7 @@ from headrace.coordinator.group.records.classic import (
     GroupMetadataValue,
 )
 from headrace.coordinator.group.records.consumer import CONSUMER_TYPES
-from headrace.coordinator.group.records.format import FORMAT, RepeatedOffset
+from headrace.coordinator.group.records.format import FORMAT, OffsetCommitTemplate
 from headrace.coordinator.group.records.offsets import (
     OFFSET_TYPES,
     LegacyOffsetCommitKey,
@@ -50,7 +50,7 @@ def test_a_repeated_offset_is_written_as_the_format_writes_it(
             topic_id=topic_id,
         )
 
-    repeated = RepeatedOffset(KEY, value(0, 0))
+    repeated = OffsetCommitTemplate(KEY, value(0, 0))
     for offset, now_ms in ((0, 0), (2**62, 2**41), (-1, -1)):
         record = FORMAT.encode(RecordChange(KEY, value(offset, now_ms)))
         assert repeated.encode(offset, now_ms) == record

@@ -45,7 +45,7 @@ def test_state_that_could_not_be_started_is_tried_again() -> None:
     assert driver.assigned("ann") == {"t1": [0, 1]}
 
 
-def test_state_that_nobody_heard_of_is_tried_again_after_a_while() -> None:
+def test_initialization_without_a_result_is_repeated_after_a_while() -> None:
     driver = ShareDriver()
     driver.join("ann", "t2")
     driver.hold = True

@@ -50,7 +50,7 @@ def test_a_group_with_members_keeps_its_offsets() -> None:
         assert refused.value.code is ErrorCode.NON_EMPTY_GROUP
 
 
-def test_deleting_takes_whole_topics_and_can_be_repeated() -> None:
+def test_deleting_removes_whole_topics_and_can_be_repeated() -> None:
     driver = emptied()
     t1 = driver.cluster.image.topics["t1"].topic_id
     for _ in range(2):  # the second one finds that the first has not ended

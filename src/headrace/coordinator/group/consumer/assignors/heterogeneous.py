@@ -1,9 +1,9 @@
-"""The uniform assignor for members that want different topics.
+"""The uniform assignor for members with different subscriptions.
 
-First everybody keeps what it has and still wants. Then each free partition goes to the subscriber
-with the fewest partitions, starting with the topics that leave the least choice. Then partitions
-move, topic by topic, from the subscriber with the most to the one with the fewest, until no move
-makes shares more equal.
+First every member keeps the partitions that it has and still wants. Then each free partition goes
+to the subscriber with the fewest partitions, starting with the topics that leave the least choice.
+Then partitions move, topic by topic, from the subscriber with the most to the one with the fewest,
+until no move makes the shares more equal.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from typing import Final
 from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpec, frozen
 
 _MAX_ROUNDS: Final = 64
-"""Rounds over all topics. Each move makes shares more equal, so that balancing ends by itself,
-mostly after two rounds; the limit bounds the time for subscriptions made to be hard."""
+"""Rounds over all topics. Each move makes the shares more equal, so balancing ends, mostly after
+two rounds. The limit bounds the time for subscriptions that are chosen to be hard."""
 
 
 def assign_mixed(group: GroupSpec) -> dict[str, Assignment]:
-    """Every partition of a topic that somebody wants is given to one who wants it."""
+    """Assigns every partition of a subscribed topic to one of its subscribers."""
     return _Mixed(group).assign()
 
 
@@ -30,7 +30,7 @@ class _Mixed:
         for member_id, spec in group.members.items():
             for topic_id in spec.topics:
                 self._subscribers.setdefault(topic_id, []).append(member_id)
-        # Of each topic, who has which partition; the owner of a free one is None.
+        # The owner of each partition of each topic; None for a free one.
         self._owners: dict[bytes, list[str | None]] = {
             topic_id: [None] * group.partitions[topic_id]
             for topic_id in sorted(self._subscribers, key=self._choice)
@@ -44,7 +44,7 @@ class _Mixed:
     def assign(self) -> dict[str, Assignment]:
         self._keep()
         for topic_id, owners in self._owners.items():
-            self._give_free(self._subscribers[topic_id], owners)
+            self._assign_free(self._subscribers[topic_id], owners)
         shared = [id_ for id_, members in self._subscribers.items() if len(members) > 1]
         shared.sort(key=self._choice)
         for _ in range(_MAX_ROUNDS):
@@ -63,7 +63,7 @@ class _Mixed:
                         owners[partition] = member_id
                         self._load[member_id] += 1
 
-    def _give_free(self, subscribers: Iterable[str], owners: list[str | None]) -> None:
+    def _assign_free(self, subscribers: Iterable[str], owners: list[str | None]) -> None:
         if None not in owners:
             return
         heap = [(self._load[member_id], member_id) for member_id in subscribers]

@@ -1,8 +1,8 @@
-"""The range assignor: of each topic, every subscriber gets one run of neighbours.
+"""The range assignor: every subscriber of a topic gets one run of consecutive partitions.
 
 Members with the same subscriptions get the same partition numbers of every topic, so topics with
 equal partition counts are co-partitioned. Static members come first, by instance id: their ranges
-survive a restart, which changes the member id. It is not sticky beyond that.
+survive a restart, which changes the member id. Apart from that it is not sticky.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from headrace.coordinator.group.modern.assignor_spec import Assignment, GroupSpe
 
 
 def assign_ranges(group: GroupSpec) -> Mapping[str, Assignment]:
-    """Of each topic, shares that differ by at most one partition."""
+    """Shares of each topic that differ by at most one partition."""
     subscribers: dict[bytes, list[str]] = {}
     for member_id in _in_order(group):
         for topic_id in group.members[member_id].topics:

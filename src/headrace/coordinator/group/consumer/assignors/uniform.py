@@ -1,8 +1,8 @@
 """The uniform assignor: members have equal numbers of partitions, and keep what they have.
 
-Where all members want the same topics, shares differ by at most one, and no other assignment with
-such shares would move fewer partitions. Where they want different topics, `mixed` balances.
-Racks play no part, as in Kafka 4.
+If all members want the same topics, shares differ by at most one, and no other assignment with such
+shares moves fewer partitions. If they want different topics, `mixed` balances. Racks are ignored,
+as in Kafka 4.
 """
 
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ class _Homogeneous:
             member_id: self._keep(spec.assigned) for member_id, spec in self._group.members.items()
         }
         free = self._free()
-        # The larger shares that nobody holds yet go out last, to whoever comes first.
+        # The larger shares that are not taken yet go out last, to the first members that have room.
         for partitions in kept.values():
             size = _size(partitions)
             if size > self._share:
@@ -42,14 +42,15 @@ class _Homogeneous:
             if self._larger_shares > 0:
                 self._larger_shares -= 1
                 quota += 1
-            _give(partitions, free, quota)
+            _assign_free(partitions, free, quota)
         return {
             member_id: frozen(partitions, self._group.members[member_id].assigned)
             for member_id, partitions in kept.items()
         }
 
     def _keep(self, assigned: Assignment) -> dict[bytes, set[int]]:
-        """What a member may keep: its share, or one more while larger shares are left."""
+        """The number of partitions that a member may keep: its share, or one more while larger
+        shares are left."""
         kept: dict[bytes, set[int]] = {}
         quota = self._share + (self._larger_shares > 0)
         for topic_id, partitions in assigned.items():
@@ -69,7 +70,7 @@ class _Homogeneous:
         return kept
 
     def _free(self) -> Iterator[tuple[bytes, int]]:
-        """Partitions that nobody has kept, topic by topic."""
+        """Partitions that no member has kept, topic by topic."""
         for topic_id in sorted(self._topics):
             taken = self._taken[topic_id]
             for partition in range(self._group.partitions[topic_id]):
@@ -81,7 +82,9 @@ def _size(partitions: Mapping[bytes, set[int]]) -> int:
     return sum(map(len, partitions.values()))
 
 
-def _give(partitions: dict[bytes, set[int]], free: Iterator[tuple[bytes, int]], quota: int) -> None:
+def _assign_free(
+    partitions: dict[bytes, set[int]], free: Iterator[tuple[bytes, int]], quota: int
+) -> None:
     for _ in range(quota):
         topic_id, partition = next(free)
         partitions.setdefault(topic_id, set()).add(partition)

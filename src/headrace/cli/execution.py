@@ -1,0 +1,53 @@
+"""One rule for every command that deletes, moves or stops something.
+
+    --execute         the command acts
+    on a terminal     the command shows its plan and asks
+    anywhere else     the command shows its plan, changes nothing and ends with exit code 0
+
+A command takes `execute: Execute = False` and calls `is_approved` with its plan.
+"""
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from headrace.cli.exits import CommandFailed
+from headrace.cli.output import Block, Format, Output, remark
+
+EXECUTION_PANEL: Final = "Execution"
+
+Execute = Annotated[
+    bool,
+    typer.Option(
+        "--execute",
+        help="Do it without a question. Without --execute the plan is shown; "
+        "only a terminal then asks whether to go on.",
+        rich_help_panel=EXECUTION_PANEL,
+    ),
+]
+OldYes = Annotated[bool, typer.Option("--yes", "-y", hidden=True)]
+"""The older name of --execute."""
+
+
+def is_approved(output: Output, execute: bool, action: str, facts: object, *blocks: Block) -> bool:
+    """Whether to act. Shows the plan first, unless --execute was given.
+
+    `action` completes "Add --execute to ...", as "delete 2 topics". Raises `CommandFailed` where a
+    person says no.
+    """
+    if execute:
+        return True
+    output.show(facts, *blocks)
+    if not _can_ask(output):
+        remark(f"Nothing was changed. Add --execute to {action}.")
+        return False
+    if typer.confirm(f"{action[:1].upper()}{action[1:]}?", err=True):
+        return True
+    raise CommandFailed("Nothing was changed.")
+
+
+def _can_ask(output: Output) -> bool:
+    """A person reads the plan and can answer; JSON and YAML are for programs."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return output.form is Format.TEXT and all(stream.isatty() for stream in streams)

@@ -1,0 +1,55 @@
+"""Deleting groups, the same for consumer groups and share groups."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from headrace.cli.execution import is_approved
+from headrace.cli.exits import ExitCode, missing, usage
+from headrace.cli.output import Table, code_of, counted, remark, report
+from headrace.cli.session import Session
+from headrace.client.client import ClusterClient
+from headrace.client.groups import ListedGroup, delete_groups, list_groups
+from headrace.client.results import Refusal
+from headrace.protocol.errors import ErrorCode
+
+Filter: TypeAlias = Callable[[ListedGroup], bool]
+"""Whether a group is of the kind that a command is about."""
+
+
+def only_one(groups: Sequence[str]) -> str:
+    """--topic is about one group."""
+    if len(groups) != 1:
+        raise usage("with --topic, name one group")
+    return groups[0]
+
+
+def delete_named(
+    session: Session, groups: Sequence[str], kind: str, execute: bool, wanted: Filter
+) -> ExitCode:
+    """Deletes groups of either kind."""
+    names = list(dict.fromkeys(groups))
+
+    async def look(client: ClusterClient) -> list[ListedGroup]:
+        return await list_groups(client, timeout_s=session.timeout_s)
+
+    listed = session.run(look)
+    known = [each.group_id for each in listed if wanted(each)]
+    found = [each for each in listed if each.group_id in names]
+    facts = [
+        {"name": each.group_id, "status": "would delete", "state": each.state or None}
+        for each in found
+    ]
+    table = Table((f"{kind.upper()} TO DELETE", "STATE"), [(e["name"], e["state"]) for e in facts])
+    what = f"{kind} {names[0]}" if len(names) == 1 else counted(len(found), kind)
+    action = f"delete {what} with all offsets"
+    if found and not is_approved(session.output, execute, action, facts, table):
+        absent = [name for name in names if name not in {each.group_id for each in found}]
+        for name in absent:
+            remark(missing(kind, name, known))
+        gone = Refusal(ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
+        return code_of(len(names), [gone] * len(absent))
+
+    async def work(client: ClusterClient) -> dict[str, Refusal | None]:
+        return await delete_groups(client, names, timeout_s=session.timeout_s)
+
+    return report(session.output, kind, "deleted", session.run(work), known)

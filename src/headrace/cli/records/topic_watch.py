@@ -1,0 +1,82 @@
+"""Notices that a topic was deleted or created again while it is read.
+
+librdkafka knows topics by name: it goes on at the old offset of the new topic, which may skip its
+first records or wait for records that never come. A topic's id tells the two apart.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from headrace.cli.session import Session
+from headrace.client.client import ClusterClient
+from headrace.client.errors import ClientError
+from headrace.client.metadata import TopicInfo
+from headrace.protocol.types import ZERO_UUID
+
+CHECK_S: Final = 3.0
+MAX_CHECK_S: Final = 60.0
+"""Between two checks while no broker answers."""
+TIMEOUT_S: Final = 2.0
+
+FindTopics = Callable[[], Mapping[str, TopicInfo]]
+"""The watched topics that exist now; raises `ClientError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChanges:
+    """What has happened since the last check."""
+
+    deleted: tuple[str, ...] = ()
+    recreated: tuple[TopicInfo, ...] = ()
+
+
+class TopicWatch:
+    """Compares the topics' ids every few seconds."""
+
+    def __init__(self, ids: Mapping[str, bytes], find: FindTopics) -> None:
+        # Brokers before Kafka 2.8 have no ids.
+        self._ids = {name: id_ for name, id_ in ids.items() if id_ != ZERO_UUID}
+        self._find = find
+        self._gone: set[str] = set()
+        self._pause_s = CHECK_S
+        self._next_check = time.monotonic() + CHECK_S
+
+    def changes(self) -> TopicChanges:
+        """What has changed; asks the cluster only when a check is due."""
+        if not self._ids or time.monotonic() < self._next_check:
+            return TopicChanges()
+        try:
+            found = self._find()
+        except ClientError:
+            self._pause_s = min(MAX_CHECK_S, self._pause_s * 2)
+            return TopicChanges()
+        else:
+            self._pause_s = CHECK_S
+        finally:
+            self._next_check = time.monotonic() + self._pause_s
+        return self._compare(found)
+
+    def _compare(self, found: Mapping[str, TopicInfo]) -> TopicChanges:
+        deleted = [name for name in self._ids if name not in found and name not in self._gone]
+        recreated = [
+            topic
+            for name, topic in found.items()
+            if name in self._ids and self._ids[name] != topic.topic_id
+        ]
+        self._gone |= set(deleted)
+        self._gone -= set(found)
+        self._ids |= {topic.name: topic.topic_id for topic in recreated}
+        return TopicChanges(tuple(deleted), tuple(recreated))
+
+
+def finder(session: Session, names: Mapping[str, bytes]) -> FindTopics:
+    """Asks the cluster about these topics, and does not wait long."""
+    brief = replace(session, timeout_s=min(session.timeout_s, TIMEOUT_S))
+
+    async def work(client: ClusterClient) -> dict[str, TopicInfo]:
+        cache = await client.refresh(list(names), timeout_s=brief.timeout_s)
+        return {topic.name: topic for topic in cache.topics()}
+
+    return lambda: brief.run(work)

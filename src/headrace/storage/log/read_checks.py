@@ -1,0 +1,43 @@
+"""Checks of a log's segments for readers that do not find what they expect.
+
+Compaction leaves gaps, and a reader may begin inside a batch: so an offset that no batch begins
+with is not damage by itself. The batches before it are checked to tell the two apart.
+"""
+
+from headrace.storage.errors import RecordsDamaged
+from headrace.storage.log.local_log import LocalLog
+from headrace.storage.segment.segment import Segment
+from headrace.storage.state.damage import locate, walk
+
+
+def end_of_segment(local: LocalLog, segment: Segment) -> int:
+    """The first offset that cannot be in that segment."""
+    following = local.segments.following(segment)
+    return local.log_end_offset if following is None else following.base_offset
+
+
+def check_before(local: LocalLog, segment: Segment, offset: int, to: int) -> int:
+    """Checks the batches from some way before `offset` up to position `to`.
+
+    Returns the lowest offset that the batch at `to` may begin with. Raises `BadBatch`.
+    """
+    limit = end_of_segment(local, segment)
+    walked = walk(segment, offset, to, limit, local.epochs.span)
+    if walked.bad is not None:
+        raise walked.bad
+    return walked.next_offset
+
+
+def check_holes(local: LocalLog, offset: int, found: int) -> None:
+    """Raises if a missing segment held `offset`, or offsets between it and `found`."""
+    hole = local.damages.hole_between(offset, found)
+    if hole is not None:
+        raise local.record_damage(hole)
+
+
+def damage_error(
+    local: LocalLog, segment: Segment, offset: int, error: Exception
+) -> RecordsDamaged:
+    """Locates and remembers the damage behind `error`, which a read at `offset` raised."""
+    limit = end_of_segment(local, segment)
+    return local.record_damage(locate(segment, offset, limit, local.epochs.span, error))

@@ -1,0 +1,120 @@
+"""`headrace consume` where the cluster is in trouble: it goes on, or says why it stops."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.runtime.environment import Environment
+from headrace.testing import Broker
+from support.cli.command import Cli
+from support.storage.full_files import FullFiles
+from support.waiting import wait_for
+
+DEADLINE_S = 60.0
+NO_AUTO_COMMIT = "auto.commit.interval.ms=60000"  # all of it is left to the end
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def cli(broker: Broker, tmp_path: Path) -> Cli:
+    return Cli(broker.bootstrap_servers, tmp_path)
+
+
+def test_a_group_that_cannot_be_joined_ends_with_the_brokers_error(tmp_path: Path) -> None:
+    disk = FullFiles()
+    with Broker(world=Environment(files=disk)) as broker:
+        cli = Cli(broker.bootstrap_servers, tmp_path)
+        cli.ok("produce", "t", "-v", "x")
+        disk.is_full = True
+        try:
+            ended = cli("consume", "t", "-g", "g", "--timeout", "2")
+        finally:
+            disk.is_full = False
+    assert ended.code == 1
+    assert "group 'g' assigned no partitions within 2 s" in ended.stderr
+    assert "last broker error: NOT_COORDINATOR (Not coordinator)" in ended.stderr
+
+
+def test_offsets_that_cannot_be_committed_are_reported_within_the_timeout(
+    tmp_path: Path,
+) -> None:
+    disk = FullFiles()
+    with Broker(world=Environment(files=disk)) as broker:
+        cli = Cli(broker.bootstrap_servers, tmp_path)
+        cli.ok("produce", "t", stdin="1\n2\n")
+        tail = Tail(broker, tmp_path, "t", "-g", "g", "--timeout", "3", "-X", NO_AUTO_COMMIT)
+        try:
+            tail.wait_for("1", "2")
+            disk.is_full = True
+            tail.process.send_signal(signal.SIGINT)
+            assert tail.process.wait(DEADLINE_S) == 130
+        finally:
+            disk.is_full = False
+            tail.process.kill()
+            tail.process.wait()
+    assert "the last offsets of group 'g' were not committed" in tail.said
+
+
+class Tail:
+    """`headrace consume` in a process of its own, whose output goes to files."""
+
+    def __init__(self, broker: Broker, folder: Path, *words: str) -> None:
+        self._out, self._err = folder / "out", folder / "err"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "headrace",
+                    "consume",
+                    *words,
+                    "-b",
+                    broker.bootstrap_servers,
+                ],
+                stdout=out,
+                stderr=err,
+            )
+
+    @property
+    def lines(self) -> list[str]:
+        return self._out.read_text().splitlines()
+
+    @property
+    def said(self) -> str:
+        return self._err.read_text()
+
+    def wait_for(self, *lines: str) -> None:
+        wait_for(lambda: self.lines == list(lines), f"{lines}, not {self.lines}: {self.said}")
+
+
+@pytest.mark.parametrize("group", [(), ("-g", "g")], ids=["alone", "in a group"])
+def test_a_topic_that_is_created_again_is_read_from_its_beginning(
+    broker: Broker, cli: Cli, tmp_path: Path, group: tuple[str, ...]
+) -> None:
+    """The new topic's first records have offsets that the old topic had too."""
+    new = ["a", "b", "c", "d", "e"]
+    cli.ok("topic", "create", "t")
+    cli.ok("produce", "t", stdin="1\n2\n3\n")
+    tail = Tail(broker, tmp_path, "t", *group)
+    try:
+        tail.wait_for("1", "2", "3")
+        cli.ok("topic", "delete", "t", "--execute")
+        wait_for(lambda: "'t' was deleted; waiting" in tail.said, f"it says so: {tail.said}")
+        cli.ok("topic", "create", "t", "-p", "1")
+        cli.ok("produce", "t", stdin="".join(f"{line}\n" for line in new))
+        wait_for(lambda: "created again" in tail.said, f"it says so: {tail.said}")
+        wait_for(lambda: set(new) <= set(tail.lines), f"all records: {tail.lines}")
+        cli.ok("produce", "t", "-v", "last")
+        wait_for(lambda: tail.lines[-1] == "last", "it goes on")
+    finally:
+        tail.process.kill()
+        tail.process.wait()

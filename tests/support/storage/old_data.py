@@ -1,0 +1,13 @@
+"""The data directories that released versions wrote, unpacked for a test."""
+
+import tarfile
+from pathlib import Path
+
+DATA = Path(__file__).parents[1] / "data"
+
+
+def unpack(version: str, name: str, target: Path) -> Path:
+    """`target`, filled with the archive of that name; tests/data/VERSION/README.md lists them."""
+    with tarfile.open(DATA / version / f"{name}.tar.xz") as archive:
+        archive.extractall(target, filter="data")
+    return target
