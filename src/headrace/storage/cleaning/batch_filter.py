@@ -8,7 +8,7 @@ a delete horizon in the place of the base timestamp (KIP-534).
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from headrace.records import varint
 from headrace.records.batch import (
@@ -35,6 +35,9 @@ Kept: TypeAlias = tuple[BatchHeader, Buffer] | None
 
 _NO_OFFSET = -1
 
+MAX_TIMESTAMP_MS: Final = 2**63 - 1
+"""A batch header stores the delete horizon in 64 bits; delete.retention.ms may be as large."""
+
 
 class BatchFilter:
     """Filters the batches of one log, from its start on, in order."""
@@ -56,7 +59,7 @@ class BatchFilter:
         self._producers = {last.producer_id: last for last in producers}
         self._end = end
         self._now_ms = now_ms
-        self._delete_horizon_ms = now_ms + delete_retention_ms
+        self._delete_horizon_ms = min(now_ms + delete_retention_ms, MAX_TIMESTAMP_MS)
 
     def keep(self, header: BatchHeader, chunk: bytes, at: int) -> Kept:
         """What to write for the batch at position `at` of `chunk`."""

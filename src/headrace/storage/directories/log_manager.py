@@ -103,8 +103,14 @@ class LogManager:
             self._claim_new_directories()
             superseded = moved_logs.take_superseded(self._fs, self.homes)
             for home in self.homes:
-                self._find_logs(home, config_of)
-                self.stray_logs.find_in(home)
+                try:
+                    self._find_logs(home, config_of)
+                    self.stray_logs.find_in(home)
+                except OSError as error:
+                    home.directory.fail(
+                        f"cannot read {error.filename or home.path}: {error.strerror or error}; "
+                        "its partitions stay offline until this is fixed and the broker restarts"
+                    )
             moved_logs.remove_superseded(
                 self._fs, self.homes, superseded, self._logs, self._trash, self._new_id
             )

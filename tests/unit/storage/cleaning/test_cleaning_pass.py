@@ -1,5 +1,6 @@
 """Compaction of one log: which records are kept, removed or left alone."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -146,6 +147,16 @@ def test_a_clean_log_is_not_due_and_new_records_make_it_so() -> None:
     assert not cleaner.is_due(NOW_MS)  # nor does what is not on disk
     log.flush()
     assert cleaner.is_due(NOW_MS)
+
+
+def test_a_tombstone_may_be_kept_as_long_as_the_largest_delete_retention() -> None:
+    log = open_log(config=replace(COMPACTED, delete_retention_ms=2**63 - 1))
+    put(log, (b"k", b"1"))
+    put(log, (b"k", None))
+    log.roll()
+    cleaner = LogCleaner(log)
+    cleaner.run(NOW_MS)
+    assert [(each.key, each.value) for each in records_of(log)] == [(b"k", None)]
 
 
 def test_tombstones_are_kept_until_their_delete_horizon() -> None:

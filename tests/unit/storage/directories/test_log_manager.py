@@ -13,6 +13,7 @@ from headrace.storage.errors import (
     InconsistentLogDir,
     InconsistentTopicId,
     LogClosed,
+    LogDirFailed,
     LogDirLocked,
 )
 from headrace.storage.state.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
@@ -40,6 +41,48 @@ def test_a_new_partition_goes_to_the_directory_with_the_fewest() -> None:
     for partition in range(9):
         manager.get_or_create("t", partition, TOPIC_ID, CONFIG)
     assert [len(home.logs) for home in manager.homes] == [3, 3, 3]
+
+
+class Unreadable(MemoryFileSystem):
+    """The broker's user may not read the directory of one partition."""
+
+    unreadable = "one/t-0/"
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        if path.startswith(self.unreadable):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return super().open(path, create=create)
+
+
+def test_an_unreadable_partition_takes_its_log_directory_offline_not_the_broker(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fs = Unreadable()
+    fs.unreadable = "nothing"
+    manager = open_manager(fs, dirs=("one", "two"))
+    for partition in range(4):
+        append(manager.get_or_create("t", partition, TOPIC_ID, CONFIG), batch(b"x"))
+    manager.close()
+    fs.unreadable = "one/t-0/"
+    manager = open_manager(fs, dirs=("one", "two"))
+    assert [home.is_online for home in manager.homes] == [False, True]
+    assert "one/t-0/partition.metadata" in caplog.records[-1].reason
+    assert os.strerror(errno.EACCES) in str(manager.homes[0].directory.failure)
+    kept = manager.get("t", 1)
+    assert kept is not None and values(kept) == {0: b"x"}
+    with pytest.raises(LogDirFailed):
+        manager.get_or_create("t", 0, TOPIC_ID, CONFIG)
+
+
+def test_a_broker_whose_last_log_directory_is_unreadable_does_not_start() -> None:
+    fs = Unreadable()
+    fs.unreadable = "nothing"
+    manager = open_manager(fs, dirs=("one",))
+    append(manager.get_or_create("t", 0, TOPIC_ID, CONFIG), batch(b"x"))
+    manager.close()
+    fs.unreadable = "one/t-0/"
+    with pytest.raises(LogDirFailed, match="Permission denied"):
+        open_manager(fs, dirs=("one",))
 
 
 def test_a_partition_has_one_log() -> None:
