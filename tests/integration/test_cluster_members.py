@@ -346,7 +346,7 @@ def test_a_broker_that_stops_hands_over_what_it_leads_and_is_trusted_when_it_ret
             for victim in (members.controller, others(members, members.controller)[0]):
                 epoch = members.brokers[victim].broker_epoch
                 await members.stop(victim)
-                await until(lambda: members.controller, "somebody is in office")
+                await until(lambda: members.controller, "a controller is elected")
                 await until(
                     lambda victim=victim: (
                         members.brokers[members.controller].metadata.image.brokers[victim].fenced

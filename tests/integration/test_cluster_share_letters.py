@@ -1,14 +1,14 @@
 """Dead letters of share groups in a cluster: their topic may be led by any broker."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from unittest.mock import create_autospec
 
 import pytest
 
 from headrace.broker.share.dlq_partition import NotWritten
 from headrace.broker.share.share_dead_letters import ShareDeadLetters
-from headrace.broker.share.share_partition_runner import SharePartitionRunner
+from headrace.coordinator.group.group_config import GroupConfig
+from headrace.coordinator.share_state.stored_state import SharePartitionKey
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -17,6 +17,7 @@ from headrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from headrace.replication.sole_leader import SoleLeader
 from headrace.share.record_state import RejectedRecord
 from support.brokers.members import Members, run, until
 
@@ -24,14 +25,14 @@ ENABLE = "errors.deadletterqueue.group.enable"
 LETTERS = "dlq.g"
 
 
-def live() -> SharePartitionRunner:
-    """What a share partition tells of itself."""
-    config = SimpleNamespace(share_dead_letter_topic=LETTERS, share_dead_letter_copies=False)
-    key = SimpleNamespace(group_id="g", partition=0)
-    return cast(
-        "SharePartitionRunner",
-        SimpleNamespace(config=config, key=key, leader=SimpleNamespace(topic="t")),
-    )
+class Source:
+    """A share partition whose records are rejected."""
+
+    key = SharePartitionKey("g", bytes(16), 0)
+    config = GroupConfig(share_dead_letter_topic=LETTERS)
+
+    def __init__(self) -> None:
+        self.leader: SoleLeader = create_autospec(SoleLeader, instance=True, topic="t")
 
 
 async def create(members: Members, leader: int) -> None:
@@ -56,15 +57,15 @@ def test_letters_are_committed_and_found_again_wherever_their_topic_is_led(
         async with Members(tmp_path) as members:
             await create(members, leader)
             writer = ShareDeadLetters(members.brokers[1])
-            assert await writer.written(live()) == frozenset()
+            assert await writer.written(Source()) == frozenset()
             first, second = (
                 RejectedRecord(3, 5, 1, rejected=True),
                 RejectedRecord(9, 9, 2, rejected=False),
             )
-            assert await writer.write(live(), first) == 5
-            assert await writer.written(live()) == {3, 4, 5}
-            assert await writer.write(live(), second) == 9
-            assert await writer.written(live()) == {9}
+            assert await writer.write(Source(), first) == 5
+            assert await writer.written(Source()) == {3, 4, 5}
+            assert await writer.write(Source(), second) == 9
+            assert await writer.written(Source()) == {9}
             for id_ in members.brokers:
                 await until(lambda at=id_: _copied(members, at), "every replica has the letters")
 
@@ -80,7 +81,7 @@ def test_letters_that_too_few_replicas_would_have_are_not_written(tmp_path: Path
             await until(lambda: 3 not in members.partition(2, LETTERS).isr, "one replica is gone")
             with pytest.raises(NotWritten, match="NOT_ENOUGH_REPLICAS"):
                 await ShareDeadLetters(members.brokers[1]).write(
-                    live(), RejectedRecord(0, 0, 1, rejected=True)
+                    Source(), RejectedRecord(0, 0, 1, rejected=True)
                 )
 
     run(test())

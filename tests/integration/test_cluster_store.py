@@ -60,9 +60,9 @@ def changed(index: int, epoch: int) -> PartitionChanged:
 
 
 async def elected(store: ClusterStore, node_id: int = 1) -> Elected:
-    office = await store.elect(node_id)
-    assert office is not None
-    return office
+    controller = await store.elect(node_id)
+    assert controller is not None
+    return controller
 
 
 class Called:
@@ -137,10 +137,10 @@ def test_the_stored_version_is_that_of_the_metadata_and_only_grows(world: World)
         await one.cluster_id("first")
         await one.register(broker(1))
         versions = [await one.stored_version()]
-        office = await elected(one)
+        controller = await elected(one)
         versions.append((await one.load()).version)
         assert await two.stored_version() == versions[-1]
-        await one.commit([topic()], office)
+        await one.commit([topic()], controller)
         versions.append(await two.stored_version())
         assert (await one.load()).version == versions[-1]
         assert versions[0] <= versions[1] < versions[2]
@@ -246,19 +246,21 @@ def test_a_fenced_broker_is_told_and_a_newer_life_is_not_touched(world: World) -
         lost = Called()
         one.on_lost(lost)
         first = await one.register(broker(1))
-        office = await elected(two, 2)
-        assert await two.fence(office, 1, first)
+        controller = await elected(two, 2)
+        assert await two.fence(controller, 1, first)
         assert not await two.registered()
         await lost.once()
         second = await one.register(broker(1))
         assert second > first
-        assert not await two.fence(office, 1, first)
+        assert not await two.fence(controller, 1, first)
         assert set(await two.registered()) == {1}
 
     run(world, test())
 
 
-def test_an_expired_session_loses_registration_and_office_and_can_begin_anew(world: World) -> None:
+def test_an_expired_session_loses_registration_and_election_and_can_begin_anew(
+    world: World,
+) -> None:
     """Rule 3: the process hears of it, registers again and is elected again."""
 
     async def test() -> None:
@@ -266,7 +268,7 @@ def test_an_expired_session_loses_registration_and_office_and_can_begin_anew(wor
         lost, gone = Called(), Called()
         one.on_lost(lost)
         first = await one.register(broker(1))
-        office = await elected(one)
+        controller = await elected(one)
         await one.load()
         await two.controller(gone)
         await world.expire("one")
@@ -275,10 +277,10 @@ def test_an_expired_session_loses_registration_and_office_and_can_begin_anew(wor
         assert not await two.registered()
         assert await two.controller() is None
         with pytest.raises(StoreError):
-            await one.commit([topic()], office)
+            await one.commit([topic()], controller)
         assert await one.register(broker(1)) > first
         later = await elected(one)
-        assert later.controller_epoch > office.controller_epoch
+        assert later.controller_epoch > controller.controller_epoch
         assert "orders" not in (await one.load()).topics
         await one.commit([topic()], later)
 
@@ -313,41 +315,44 @@ def test_no_change_of_registrations_is_missed(world: World) -> None:
     run(world, test())
 
 
-# -- the office ----------------------------------------------------------------------------------
+# -- elections -----------------------------------------------------------------------------------
 
 
 def test_exactly_one_of_many_candidates_is_elected(world: World) -> None:
-    """Rule 1: never two controllers, and each office has an epoch of its own."""
+    """Rule 1: never two controllers, and each election has an epoch of its own."""
 
     async def test() -> None:
         stores = [await world.store(f"store-{id_}") for id_ in range(5)]
         epochs = []
         for _ in range(3):
-            offices = await asyncio.gather(*(s.elect(id_) for id_, s in enumerate(stores)))
-            (office,) = [found for found in offices if found is not None]
-            epochs.append(office.controller_epoch)
+            elections = await asyncio.gather(*(s.elect(id_) for id_, s in enumerate(stores)))
+            (controller,) = [found for found in elections if found is not None]
+            epochs.append(controller.controller_epoch)
             for store in stores:
-                assert await store.controller() == (office.controller_id, office.controller_epoch)
-            await stores[office.controller_id].resign(office)
+                assert await store.controller() == (
+                    controller.controller_id,
+                    controller.controller_epoch,
+                )
+            await stores[controller.controller_id].resign(controller)
             assert await stores[0].controller() is None
         assert epochs == sorted(set(epochs))
 
     run(world, test())
 
 
-def test_whoever_waits_for_the_office_is_told_when_it_is_free(world: World) -> None:
+def test_a_waiting_broker_is_notified_when_there_is_no_controller(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         taken = Called()
         assert await two.controller(taken) is None
-        office = await elected(one)
+        controller = await elected(one)
         await taken.once()
         free = Called()
-        assert await two.controller(free) == (1, office.controller_epoch)
+        assert await two.controller(free) == (1, controller.controller_epoch)
         assert await two.elect(2) is None
         await one.close()
         await free.once()
-        assert (await elected(two, 2)).controller_epoch == office.controller_epoch + 1
+        assert (await elected(two, 2)).controller_epoch == controller.controller_epoch + 1
 
     run(world, test())
 
@@ -374,11 +379,11 @@ def test_of_many_who_replace_a_crashed_controller_one_does(world: World) -> None
         crashed = await elected(stores[0], 0)
         held = (0, crashed.controller_epoch)
         tries = [s.elect(id_, instead_of=held) for id_, s in enumerate(stores) if id_]
-        (office,) = [found for found in await asyncio.gather(*tries) if found is not None]
-        now = (office.controller_id, crashed.controller_epoch + 1)
+        (controller,) = [found for found in await asyncio.gather(*tries) if found is not None]
+        now = (controller.controller_id, crashed.controller_epoch + 1)
         assert await stores[0].controller() == now
-        await stores[office.controller_id].load()
-        await stores[office.controller_id].commit([topic()], office)
+        await stores[controller.controller_id].load()
+        await stores[controller.controller_id].commit([topic()], controller)
 
     run(world, test())
 
@@ -411,10 +416,10 @@ def test_a_zombie_controller_changes_nothing(world: World) -> None:
 # -- metadata ------------------------------------------------------------------------------------
 
 
-def everything(office: Elected) -> list[MetadataRecord]:
+def everything(controller: Elected) -> list[MetadataRecord]:
     return [
         ClusterNamed("cluster"),
-        ControllerElected(office.controller_id, office.controller_epoch),
+        ControllerElected(controller.controller_id, controller.controller_epoch),
         FeatureSet("transaction.version", 2),
         BrokerRegistered(broker(1)._replace(epoch=5)),
         topic("orders"),
@@ -429,10 +434,10 @@ def everything(office: Elected) -> list[MetadataRecord]:
 def test_what_was_committed_is_loaded_by_everybody(world: World) -> None:
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
-        office = await elected(one)
+        controller = await elected(one)
         image = await one.load()
-        records = everything(office)
-        await one.commit(records, office)
+        records = everything(controller)
+        await one.commit(records, controller)
         image = image.apply(records)
         for store in (one, two):
             loaded = await store.load()
@@ -448,16 +453,16 @@ def test_versions_only_grow_over_commits_controllers_and_loads(world: World) -> 
         versions = []
         image = MetadataImage()
         for round_, store in enumerate((one, two, one)):
-            office = await elected(store)
+            controller = await elected(store)
             image = await store.load()
             versions.append(image.version)
             for number in range(3):
                 record = FeatureSet("f", 1 + round_ * 3 + number)
-                await store.commit([record], office)
+                await store.commit([record], controller)
                 image = image.apply([record])
                 versions.append(image.version)
             assert (await store.load()).version >= image.version
-            await store.resign(office)
+            await store.resign(controller)
         assert versions == sorted(set(versions))
         assert image.features == {"f": 9}
 
@@ -467,11 +472,11 @@ def test_versions_only_grow_over_commits_controllers_and_loads(world: World) -> 
 def test_metadata_is_loaded_before_it_is_changed(world: World) -> None:
     async def test() -> None:
         one = await world.store("one")
-        office = await elected(one)
+        controller = await elected(one)
         with pytest.raises(StoreError, match="loaded"):
-            await one.commit([topic()], office)
+            await one.commit([topic()], controller)
         await one.load()
-        await one.commit([topic()], office)
+        await one.commit([topic()], controller)
 
     run(world, test())
 
@@ -484,9 +489,9 @@ def test_a_commit_that_is_under_way_when_the_store_closes_ends(linked: LinkedWor
 
     async def test() -> None:
         one = await linked.store("one")
-        office = await elected(one)
+        controller = await elected(one)
         await one.load()
-        committing = asyncio.create_task(one.commit([topic()], office))
+        committing = asyncio.create_task(one.commit([topic()], controller))
         await asyncio.sleep(0)
         await one.close()
         with contextlib.suppress(StoreError):  # or it was quicker
@@ -530,7 +535,7 @@ def test_a_session_ends_after_its_timeout_without_contact(linked: LinkedWorld) -
         lost = Called()
         one.on_lost(lost)
         await one.register(broker(1))
-        office = await elected(one)
+        controller = await elected(one)
         await one.load()
         await linked.cut_off("one")
 
@@ -541,7 +546,7 @@ def test_a_session_ends_after_its_timeout_without_contact(linked: LinkedWorld) -
         await elected(other, 2)
         await linked.heal("one")
         with pytest.raises(StoreError):
-            await one.commit([topic()], office)
+            await one.commit([topic()], controller)
         await lost.once()
         assert not (await other.load()).topics
         await one.register(broker(1))
@@ -555,7 +560,7 @@ def test_a_broken_connection_loses_neither_session_nor_watches(linked: LinkedWor
         lost = Called()
         one.on_lost(lost)
         epoch = await one.register(broker(1))
-        office = await elected(one)
+        controller = await elected(one)
         told = Called()
         await one.registered(told)
         await linked.drop("one")
@@ -568,7 +573,7 @@ def test_a_broken_connection_loses_neither_session_nor_watches(linked: LinkedWor
 
         await until(back, "the connection is back")
         await one.load()
-        await one.commit([topic()], office)
+        await one.commit([topic()], controller)
         assert "orders" in (await two.load()).topics
         assert not lost.count
 
@@ -582,7 +587,7 @@ def test_a_commit_whose_connection_breaks_happens_once_or_is_known_as_unknown(
 
     async def test() -> None:
         one = await linked.store("one")
-        office = await elected(one)
+        controller = await elected(one)
         image = await one.load()
         done = False
 
@@ -598,7 +603,7 @@ def test_a_commit_whose_connection_breaks_happens_once_or_is_known_as_unknown(
             # A topic that was created twice, or half, would be an error.
             record = topic(f"topic-{number}", id_=bytes([number]) * 16)
             try:
-                await one.commit([record], office)
+                await one.commit([record], controller)
             except ConnectionSuspended:
                 break
             image = image.apply([record])

@@ -296,7 +296,7 @@ def test_an_expired_session_ends_the_membership_of_a_classic_member(
     member_id, generation = join(wire, "expired", topic)
     sync(wire, "expired", member_id, generation)
     headrace.expire_session("expired", member_id)
-    assert headrace.coordinator.group()["expired"] == "Empty"
+    assert headrace.groups()["expired"] == "Empty"
     assert heartbeat(wire, "expired", member_id, generation) is ErrorCode.UNKNOWN_MEMBER_ID
 
 

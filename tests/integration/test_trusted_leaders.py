@@ -104,14 +104,14 @@ def test_a_leader_with_a_lower_minimum_of_its_own_acknowledges_nothing_that_anot
     async def test() -> None:
         async with Members(tmp_path, settings=DEFAULT_MIN) as members:
             await members.stop(1)
-            await until(lambda: members.controller, "another is in office")
+            await until(lambda: members.controller, "another controller is elected")
             await members.start(1, {"min.insync.replicas": "1"})
             assert members.controller != 1
             await create(members, [1, 2])
             assert (await produce(members, 1, b"before")).error_code == ErrorCode.NONE
             if members.controller == 2:
                 await members.stop(2)
-                await until(lambda: members.controller, "another is in office")
+                await until(lambda: members.controller, "another controller is elected")
                 await members.start(2)
                 await until(lambda: members.partition(1).isr == (1, 2), "2 is in sync")
             members.kill(2)

@@ -132,7 +132,7 @@ def batches(draw: st.DrawFn) -> list[list[MetadataRecord]]:
 
 
 def same(stored: MetadataImage, applied: MetadataImage) -> bool:
-    """Equal but for the version and the office, which elections write."""
+    """Equal but for the version and the controller, which elections write."""
     skipped = {"version", "controller_id", "controller_epoch"}
     fields = [name for name in MetadataImage.__slots__ if name not in skipped]
     return all(getattr(stored, name) == getattr(applied, name) for name in fields)

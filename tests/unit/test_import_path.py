@@ -54,9 +54,12 @@ def test_handlers_and_messages_are_not_loaded_before_they_are_used() -> None:
     assert not handlers
 
 
-def test_coordinators_are_not_loaded_before_they_are_used() -> None:
+def test_parts_that_are_built_at_their_first_use_are_not_loaded_before() -> None:
     loaded = modules_after(START_AND_STOP)
-    parts = ("groups", "transactions", "share", "share_state", "broker.coordinators")
+    parts = (
+        *("broker.coordinators", "broker.replication", "broker.share", "broker.transactions"),
+        *("coordinator.group", "coordinator.share_state", "coordinator.transaction", "share"),
+    )
     assert not [
         name for name in loaded for part in parts if f"{name}.".startswith(f"headrace.{part}.")
     ]

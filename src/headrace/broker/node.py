@@ -14,7 +14,6 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from headrace.broker.fetch.delayed_fetch import DelayedFetch
@@ -26,7 +25,7 @@ from headrace.broker.maintenance.task_scheduler import TaskScheduler
 from headrace.broker.membership.cluster_role import ClusterRole
 from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.membership.standalone import Standalone
-from headrace.broker.network.dispatch import Dispatcher
+from headrace.broker.network.dispatch import Dispatcher, Handle
 from headrace.broker.network.limits import Limits
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.flusher import Flusher
@@ -44,6 +43,7 @@ from headrace.cluster.records import MetadataRecord, PartitionsAdded, TopicCreat
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.store import StoreError
 from headrace.cluster.topology import INTERNAL_TOPICS
+from headrace.protocol.api import ApiSpec
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.directories.log_manager import LogManager
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from headrace.broker.coordinators.coordinators import Coordinators
     from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
     from headrace.broker.membership.cluster_member import ClusterMember
-    from headrace.broker.membership.forwarding import Forwarding
     from headrace.broker.membership.peers import Peers
     from headrace.broker.replication.replica_manager import ReplicaManager
     from headrace.broker.replication.replica_mover import ReplicaMover
@@ -107,7 +106,14 @@ class Broker:
         self.partitions = PartitionTable(self._open_log)
         self._role_listeners: list[RoleChanged] = [self._coordinate]
         self._metadata_in_memory = ephemeral
-        self.member: ClusterMember | None = None
+        self._cluster_role: ClusterRole | None = None
+        self.member: ClusterMember | None = None  # the role in a cluster of several brokers
+        self._logs: LogManager | None = None
+        # Parts that are imported and built at their first use: a broker starts without them.
+        self._coordinators: Coordinators | None = None
+        self._replication: ReplicaManager | None = None
+        self._mover: ReplicaMover | None = None
+        self._shares: SharePartitionManager | None = None
         self._known_effective: tuple[MetadataImage, EffectiveConfig] | None = None
 
     @property
@@ -117,6 +123,12 @@ class Broker:
     @property
     def cluster_id(self) -> str:
         return self.metadata.image.cluster_id
+
+    @property
+    def logs(self) -> LogManager:
+        """There from the time that the data directories are open, early in the start."""
+        assert self._logs is not None
+        return self._logs
 
     def high_watermarks(self) -> dict[str, int]:
         """By log name, where they are known."""
@@ -142,17 +154,25 @@ class Broker:
         return None if self.member is None else self.member.peers
 
     @property
-    def forwarding(self) -> "Forwarding | None":
-        return None if self.member is None else self.member.forwarding
+    def is_member(self) -> bool:
+        return self.member is not None
+
+    def controller_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
+        """A member forwards the request; a node on its own reports what its store refuses."""
+        if self.member is not None:
+            return self.member.forwarding.wrap(spec, handle)
+        from headrace.broker.metadata.metadata_store_errors import wrap
+
+        return wrap(spec, handle)
 
     @property
-    def office(self) -> "ActiveController | None":
+    def active_controller(self) -> "ActiveController | None":
         """The controller's, while this member is it."""
-        return None if self.member is None else self.member.metadata.office
+        return None if self.member is None else self.member.metadata.active_controller
 
     @property
     def is_controller(self) -> bool:
-        return self.member is None or self.office is not None
+        return self.member is None or self.active_controller is not None
 
     @property
     def broker_epoch(self) -> int:
@@ -163,16 +183,14 @@ class Broker:
 
     # --- coordinators ---------------------------------------------------------------------------
 
-    @cached_property
-    def coordinators(self) -> "Coordinators":
-        """Built when first needed: a broker starts without them."""
-        from headrace.broker.coordinators.coordinators import Coordinators
-
-        return Coordinators(self)
-
     @property
-    def _has_coordinators(self) -> bool:
-        return "coordinators" in self.__dict__
+    def coordinators(self) -> "Coordinators":
+        """Built by the first request, or by the first internal topic."""
+        if self._coordinators is None:
+            from headrace.broker.coordinators.coordinators import Coordinators
+
+            self._coordinators = Coordinators(self)
+        return self._coordinators
 
     @property
     def groups(self) -> "Coordinator[GroupShard]":
@@ -186,26 +204,32 @@ class Broker:
     def share_state(self) -> "Coordinator[ShareStateShard]":
         return self.coordinators.share_state
 
-    @cached_property
+    @property
     def replication(self) -> "ReplicaManager":
-        """Built when this broker joins a cluster, or is asked by a follower."""
-        from headrace.broker.replication.replica_manager import ReplicaManager
+        """Built when this broker joins a cluster, or by the first fetch of a follower."""
+        if self._replication is None:
+            from headrace.broker.replication.replica_manager import ReplicaManager
 
-        return ReplicaManager(self)
+            self._replication = ReplicaManager(self)
+        return self._replication
 
-    @cached_property
+    @property
     def mover(self) -> "ReplicaMover":
-        """Built when a replica moves to another directory, or was on its way at the last stop."""
-        from headrace.broker.replication.replica_mover import ReplicaMover
+        """Built when a replica moves to another directory, or was moving at the last stop."""
+        if self._mover is None:
+            from headrace.broker.replication.replica_mover import ReplicaMover
 
-        return ReplicaMover(self)
+            self._mover = ReplicaMover(self)
+        return self._mover
 
-    @cached_property
+    @property
     def shares(self) -> "SharePartitionManager":
-        """Built with the first request of a share group."""
-        from headrace.broker.share.share_partition_manager import SharePartitionManager
+        """Built by the first request of a share group."""
+        if self._shares is None:
+            from headrace.broker.share.share_partition_manager import SharePartitionManager
 
-        return SharePartitionManager(self)
+            self._shares = SharePartitionManager(self)
+        return self._shares
 
     # --- start ----------------------------------------------------------------------------------
 
@@ -237,13 +261,13 @@ class Broker:
             make_directories(self.world.files, directory)
         if self.settings.generates_id:
             self._become(await self._find_id())
-        affiliation = self._affiliation = self._affiliate()
-        await affiliation.open()
-        self.metadata = affiliation.metadata
+        role = self._cluster_role = self._choose_cluster_role()
+        await role.open()
+        self.metadata = role.metadata
         self.producer_ids = ProducerIds(self.metadata)
         bound = [(listener, await self._bind(listener)) for listener in self.settings.listeners]
         self.endpoints = self._advertised(bound)
-        await affiliation.join()
+        await role.join()
         for warning in self.settings.warnings:
             log.warning(warning)
         self.housekeeping.start(chores_of(self))
@@ -281,7 +305,7 @@ class Broker:
         self.node_id = node_id
         self._log_configs = LogConfigs(self.settings.static, node_id)
 
-    def _affiliate(self) -> ClusterRole:
+    def _choose_cluster_role(self) -> ClusterRole:
         store = self.world.cluster_store(self.settings, self.clock)
         if store is None:
             return Standalone(self, in_memory=self._metadata_in_memory)
@@ -294,7 +318,7 @@ class Broker:
         self, cluster_id: str | None, image: MetadataImage, *, metadata_version: int | None = None
     ) -> None:
         """Opens the data directories, which must be this cluster's or new."""
-        self.logs = LogManager(
+        self._logs = LogManager(
             self.settings.log_dirs,
             self.world.files,
             self.clock,
@@ -322,7 +346,7 @@ class Broker:
         """Coordinators move with the leadership of their partitions."""
         if topic not in INTERNAL_TOPICS or before is after:
             return
-        if self._has_coordinators or (self._serving and isinstance(after, SoleLeader)):
+        if self._coordinators is not None or (self._serving and isinstance(after, SoleLeader)):
             self.coordinators.role_changed(topic, index)
 
     def _load_coordinators(self) -> None:
@@ -333,8 +357,8 @@ class Broker:
         """Makes the image after these records real here."""
         changed = self._topics_in(records)
         await self._hosting.publish(image, records)
-        if changed and self._has_coordinators:
-            self.coordinators.topics_changed(changed)
+        if changed and self._coordinators is not None:
+            self._coordinators.topics_changed(changed)
 
     def _topics_in(self, records: Sequence[MetadataRecord]) -> set[str]:
         """The topics that these records create, grow or delete; the last are still hosted."""
@@ -432,30 +456,24 @@ class Broker:
             return
         if timeout_s is None:
             timeout_s = self.settings.integer("headrace.stop.timeout.ms") / 1000
-        await self._affiliation.leave(timeout_s)
+        role = self._cluster_role
+        assert role is not None  # it has started
+        await role.leave(timeout_s)
         self.stopping = True
         self.server.close_listeners()
         for delayed in tuple(self.delayed_fetches):
             delayed.finish()
-        if "mover" in self.__dict__:
-            self.mover.stop()
-        if "replication" in self.__dict__:
-            self.replication.finish_waits()
-            self.replication.stop()
-        if "shares" in self.__dict__:
-            self.shares.stop()
-        if self._has_coordinators:
-            self.coordinators.stop()
+        self._stop_parts(answer_followers=True)
         self.timers.close()
         await self.server.drain(timeout_s * ANSWERS_SHARE)
-        await self._affiliation.withdraw()
+        await role.withdraw()
         await self.housekeeping.stop()
         # In a thread: thousands of fsyncs must not keep a second signal from being heard.
         closing = self.offload(
             self.logs.close,
             clean=True,
             high_watermarks=self.high_watermarks(),
-            broker_epoch=self._affiliation.broker_epoch,
+            broker_epoch=role.broker_epoch,
         )
         done, _ = await asyncio.wait([closing], timeout=timeout_s * (1 - ANSWERS_SHARE))
         if not done:
@@ -463,6 +481,19 @@ class Broker:
             raise StopTimedOut(msg)
         closing.result()
         self._release()
+
+    def _stop_parts(self, *, answer_followers: bool) -> None:
+        """Stops the parts that were built."""
+        if self._mover is not None:
+            self._mover.stop()
+        if self._replication is not None:
+            if answer_followers:
+                self._replication.finish_waits()
+            self._replication.stop()
+        if self._shares is not None:
+            self._shares.stop()
+        if self._coordinators is not None:
+            self._coordinators.stop()
 
     async def until(self, told: "asyncio.Future[Any]") -> None:
         """Returns when `told` is done, or when the broker has `ended` by itself."""
@@ -484,13 +515,14 @@ class Broker:
             extra={"broker": self.node_id, "reason": str(failure)},
         )
         self._cut_off()
-        self._ending = self.loop.create_task(self._withdraw(failure))
+        assert self._cluster_role is not None  # it serves
+        self._ending = self.loop.create_task(self._withdraw(self._cluster_role, failure))
 
-    async def _withdraw(self, failure: LogDirFailed) -> None:
+    async def _withdraw(self, role: ClusterRole, failure: LogDirFailed) -> None:
         """Others need not wait for the session's end; who cannot be told finds out by then."""
         try:
             async with asyncio.timeout(WITHDRAWAL_S):
-                await self._affiliation.withdraw()
+                await role.withdraw()
         except TimeoutError:
             log.warning("the cluster could not be told")
         finally:
@@ -500,31 +532,24 @@ class Broker:
     def abort(self) -> None:
         """Stops at once: no answers, no flush, no marker; the next start recovers."""
         self._cut_off()
-        if hasattr(self, "logs"):
-            self.logs.close(clean=False)
+        if self._logs is not None:
+            self._logs.close(clean=False)
         self._release()
 
     def _cut_off(self) -> None:
         """From here on nobody hears from this broker."""
         self.stopping = True
-        if hasattr(self, "_affiliation"):
-            self._affiliation.crash()
+        if self._cluster_role is not None:
+            self._cluster_role.crash()
         self.timers.close()
-        if "mover" in self.__dict__:
-            self.mover.stop()
-        if "replication" in self.__dict__:
-            self.replication.stop()
-        if "shares" in self.__dict__:
-            self.shares.stop()
-        if self._has_coordinators:
-            self.coordinators.stop()
+        self._stop_parts(answer_followers=False)
         self.housekeeping.cancel()
         self.server.close_listeners()
         self.server.abort()
 
     def _release(self) -> None:
-        if hasattr(self, "_affiliation"):
-            self._affiliation.close()
+        if self._cluster_role is not None:
+            self._cluster_role.close()
         self.offload.close()
 
 

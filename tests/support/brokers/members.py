@@ -79,7 +79,7 @@ class Members:
 
     @property
     def controller(self) -> int:
-        """The broker in office, 0 while nobody is."""
+        """The active controller, 0 while there is none."""
         return next((id_ for id_, broker in self.brokers.items() if broker.is_controller), 0)
 
     def partition(self, id_: int, topic: str = "orders", index: int = 0) -> Partition:

@@ -8,7 +8,7 @@ registers a `CommitFastPath` at the connection, which serves the commits that fo
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.network.dispatch import Context, encode
 from headrace.broker.network.frames import SIZE_BYTES
@@ -18,11 +18,22 @@ from headrace.protocol.messages.offset_commit import OffsetCommitRequest, Offset
 
 if TYPE_CHECKING:
     from headrace.broker.coordinators.commit_batcher import CommitBatcher
-    from headrace.broker.node import Broker
+    from headrace.broker.coordinators.coordinators import Coordinators
+    from headrace.broker.metadata.standalone_metadata import MetadataView
 
 _CORRELATION_ID: Final = slice(4, 8)  # of a request, and of a response including its size
 _OFFSET_BYTES: Final = 8
 _SPEC: Final = APIS[ApiKey.OFFSET_COMMIT]
+
+
+class CommitFastPathHost(Protocol):
+    """What a fast path needs of its broker."""
+
+    @property
+    def metadata(self) -> MetadataView: ...
+
+    @property
+    def coordinators(self) -> Coordinators: ...
 
 
 class CommitFastPath(FastCommit):
@@ -75,7 +86,7 @@ class CommitFastPath(FastCommit):
     @classmethod
     def from_commit(
         cls,
-        broker: Broker,
+        host: CommitFastPathHost,
         context: Context,
         request: OffsetCommitRequest,
         response: OffsetCommitResponse,
@@ -83,7 +94,7 @@ class CommitFastPath(FastCommit):
         """The fast path for commits like this one. None if the request has more than one
         partition, asks for something unusual, or failed."""
         version, size = context.version, len(context.frame)
-        commit = SinglePartitionCommit.from_request(broker.metadata.image, request)
+        commit = SinglePartitionCommit.from_request(host.metadata.image, request)
         body = request.encode(version)
         if (
             commit is None
@@ -97,7 +108,7 @@ class CommitFastPath(FastCommit):
         partition.committed_offset ^= -1
         before = next(pos for pos, byte in enumerate(changed) if byte != body[pos])
         framed = b"".join(encode(_SPEC, version, 0, response))
-        batcher = broker.coordinators.commits
+        batcher = host.coordinators.commits
         return cls(batcher, context, request, commit, framed, size - len(body) + before)
 
     def try_serve(self, buffer: bytearray | memoryview, at: int) -> bool:

@@ -9,11 +9,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+from typing import Final, Generic, Protocol, TypeVar, cast
 
 from headrace.broker.coordinators.shard_loader import ShardLoader
 from headrace.broker.coordinators.shard_runner import ShardRunner, coordinator_error
 from headrace.broker.metadata.internal_topics import new_topic
+from headrace.broker.metadata.standalone_metadata import Metadata
+from headrace.broker.partitions.flusher import Flusher
+from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.broker.runtime.timers import Timers
+from headrace.clock import Clock
+from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import NO_LEADER
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.partition_of_key import partition_for
@@ -22,10 +28,8 @@ from headrace.coordinator.common.shard import Shard
 from headrace.protocol.errors import ErrorCode
 from headrace.records.codec import Codec
 from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import DiskError
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 log = logging.getLogger(__name__)
 
@@ -37,12 +41,28 @@ LOAD_AGAIN_S: Final = 1.0  # after an error of the machine that passes
 MAX_ROUTES: Final = 100_000  # keys whose shard is remembered; a hash of a long key is not cheap
 
 
+class CoordinatorHost(Protocol):
+    """What a coordinator needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    timers: Timers
+    flusher: Flusher
+    settings: BrokerSettings
+    node_id: int
+    metadata: Metadata
+    partitions: PartitionTable
+
+    @property
+    def logs(self) -> LogManager: ...
+
+
 class Coordinator(Generic[S]):
     """Runs requests in the shard that their key belongs to."""
 
     def __init__(
         self,
-        broker: "Broker",
+        host: CoordinatorHost,
         topic: str,
         make: Callable[[int], S],
         loading: ShardLoader,
@@ -50,13 +70,13 @@ class Coordinator(Generic[S]):
     ) -> None:
         self.topic = topic
         self.codec = codec
-        self.timers = broker.timers
-        self.flusher = broker.flusher
-        self.commit_timeout_s = broker.settings.integer("offsets.commit.timeout.ms") / 1000
-        self.clock = broker.clock
-        self.now_ms = broker.clock.wall_ms
-        self._broker = broker
-        self._loop = broker.loop
+        self.timers = host.timers
+        self.flusher = host.flusher
+        self.commit_timeout_s = host.settings.integer("offsets.commit.timeout.ms") / 1000
+        self.clock = host.clock
+        self.now_ms = host.clock.wall_ms
+        self._host = host
+        self._loop = host.loop
         self._make = make
         self._loading = loading
         self._seats: dict[int, ShardRunner[S]] = {}
@@ -144,7 +164,7 @@ class Coordinator(Generic[S]):
 
     def partition_of(self, key: str) -> int:
         """The partition that the key belongs to; raises CoordinatorError without the topic."""
-        topic = self._broker.metadata.image.topics.get(self.topic)
+        topic = self._host.metadata.image.topics.get(self.topic)
         if topic is None:
             raise CoordinatorError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic} does not exist yet"
@@ -154,7 +174,7 @@ class Coordinator(Generic[S]):
     def host_of(self, key: str) -> int:
         """The broker that has the key's shard; raises CoordinatorError while nobody has."""
         index = self.partition_of(key)
-        partition = self._broker.metadata.image.partition(self.topic, index)
+        partition = self._host.metadata.image.partition(self.topic, index)
         if partition is None or partition.leader == NO_LEADER:
             raise CoordinatorError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{self.topic}-{index} has no leader"
@@ -167,7 +187,7 @@ class Coordinator(Generic[S]):
             host = self.host_of(key)
         except CoordinatorError:
             return None  # whoever asks here is told so
-        return host if host != self._broker.node_id else None
+        return host if host != self._host.node_id else None
 
     # --- inside a request -----------------------------------------------------------------------
 
@@ -231,7 +251,7 @@ class Coordinator(Generic[S]):
         seat = self._seats.get(index)
         if seat is not None:
             return seat
-        hosted = self._broker.partitions.by_name.get(self.topic)
+        hosted = self._host.partitions.by_name.get(self.topic)
         leader = hosted.leader(index) if hosted is not None else None
         if self._stopped or not self.has_topic:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -308,13 +328,13 @@ class Coordinator(Generic[S]):
 
     def _indexes_with_records(self) -> list[int]:
         """Of the partitions that this broker leads."""
-        hosted = self._broker.partitions.by_name.get(self.topic)
+        hosted = self._host.partitions.by_name.get(self.topic)
         leaders = hosted.leaders if hosted is not None else []
         return [leader.index for leader in leaders if leader and self._has_records(leader)]
 
     def _has_records(self, leader: SoleLeader) -> bool:
         """Found without opening a log that nobody uses."""
-        stored = self._broker.logs.get(self.topic, leader.index)
+        stored = self._host.logs.get(self.topic, leader.index)
         return stored is not None and stored.log_start_offset < stored.log_end_offset
 
     # --- what a seat asks of its owner ----------------------------------------------------------
@@ -356,7 +376,7 @@ class Coordinator(Generic[S]):
     def topic_changed(self) -> None:
         """The internal topic was created, grown or deleted."""
         self._routes.clear()
-        hosted = self._broker.partitions.by_name.get(self.topic)
+        hosted = self._host.partitions.by_name.get(self.topic)
         if self._topic_id is None or (hosted is not None and hosted.topic_id == self._topic_id):
             return
         self._topic_id = None
@@ -378,7 +398,7 @@ class Coordinator(Generic[S]):
         self._failed.discard(index)
         self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
         self._routes.clear()
-        leader = self._broker.partitions.find(self.topic, index)
+        leader = self._host.partitions.find(self.topic, index)
         if isinstance(leader, SoleLeader) and not self._stopped and self._has_records(leader):
             with suppress(CoordinatorError):  # it loads, which is the point
                 self._seat(index)  # sessions and transactions time out without a request
@@ -395,7 +415,7 @@ class Coordinator(Generic[S]):
 
     @property
     def has_topic(self) -> bool:
-        return self.topic in self._broker.metadata.image.topics
+        return self.topic in self._host.metadata.image.topics
 
     async def ensure_topic(self) -> None:
         """Creates the internal topic unless it is there; callers at the same time share one try.
@@ -416,10 +436,9 @@ class Coordinator(Generic[S]):
             task.exception()  # whoever waited was told
 
     async def _create(self) -> None:
-        broker = self._broker
-        live = len(broker.metadata.image.live_brokers())
-        new = new_topic(self.topic, broker.settings, live)
-        results = await broker.metadata.create_topics([new])
+        live = len(self._host.metadata.image.live_brokers())
+        new = new_topic(self.topic, self._host.settings, live)
+        results = await self._host.metadata.create_topics([new])
         error = results[0].error
         if error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or "")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.broker.coordinators.coordinator import Coordinator
+from headrace.broker.coordinators.coordinator import Coordinator, CoordinatorHost
 from headrace.broker.coordinators.shard_loader import ShardLoader
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import (
@@ -21,32 +21,47 @@ from headrace.records.codec import Codec
 from headrace.replication.sole_leader import SoleLeader
 
 if TYPE_CHECKING:
+    from random import Random
+
     from headrace.broker.coordinators.commit_batcher import CommitBatcher
-    from headrace.broker.coordinators.share_group_state import ShareGroupStates
-    from headrace.broker.node import Broker
-    from headrace.broker.transactions.txn_markers import TxnMarkers
+    from headrace.broker.coordinators.share_group_state import (
+        ShareGroupStates,
+        ShareGroupStatesHost,
+    )
+    from headrace.broker.membership.producer_ids import ProducerIds
+    from headrace.broker.transactions.txn_markers import TxnMarkers, TxnMarkersHost
     from headrace.coordinator.group.group_config import GroupConfig, GroupConfigs
     from headrace.coordinator.group.group_shard import GroupShard
     from headrace.coordinator.share_state.share_state_shard import PruneLog, ShareStateShard
     from headrace.coordinator.transaction.transaction_config import TransactionConfig
     from headrace.coordinator.transaction.transaction_shard import TransactionShard
 
+    class CoordinatorsHost(CoordinatorHost, ShareGroupStatesHost, TxnMarkersHost, Protocol):
+        """What the coordinators need of their broker.
+
+        For type checkers only: its bases are imported with the shards that need them.
+        """
+
+        random: Random
+        producer_ids: ProducerIds
+
 
 class Coordinators:
     """Groups, transactions and share state."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: CoordinatorsHost) -> None:
+        self._host = host
         loading = ShardLoader()
         self.groups: Coordinator[GroupShard] = Coordinator(
-            broker, GROUP_METADATA_TOPIC, self._group_shard, loading, self._codec("offsets.topic")
+            host, GROUP_METADATA_TOPIC, self._group_shard, loading, self._codec("offsets.topic")
         )
         self._markers: TxnMarkers | None = None
+        self._share_group_states: ShareGroupStates | None = None
         self.transactions: Coordinator[TransactionShard] = Coordinator(
-            broker, TRANSACTION_STATE_TOPIC, self._transaction_shard, loading
+            host, TRANSACTION_STATE_TOPIC, self._transaction_shard, loading
         )
         self.share_state: Coordinator[ShareStateShard] = Coordinator(
-            broker,
+            host,
             SHARE_STATE_TOPIC,
             self._share_state_shard,
             loading,
@@ -74,13 +89,13 @@ class Coordinators:
                 coordinator.role_changed(index)
 
     def stop(self) -> None:
-        if "share_group_states" in self.__dict__:
-            self.share_group_states.stop()
+        if self._share_group_states is not None:
+            self._share_group_states.stop()
         for coordinator in self._all:
             coordinator.stop()
 
     def _codec(self, prefix: str) -> Codec:
-        return Codec(self._broker.settings.integer(f"{prefix}.compression.codec"))
+        return Codec(self._host.settings.integer(f"{prefix}.compression.codec"))
 
     # --- shards ---------------------------------------------------------------------------------
 
@@ -90,50 +105,52 @@ class Coordinators:
         from headrace.coordinator.group.group_shard import GroupShard
         from headrace.coordinator.group.share.state_initialization import InitializeState
 
-        matcher = PatternMatcher(self.groups, self._broker.loop)
+        matcher = PatternMatcher(self.groups, self._host.loop)
         self.groups.on_effect(ResolvePatterns, matcher.start)
         self.groups.on_effect(InitializeState, self.share_group_states.initialize)
-        return GroupShard(index, self._image, self.group_config, self._broker.random)
+        return GroupShard(index, self._image, self.group_config, self._host.random)
 
-    @cached_property
+    @property
     def share_group_states(self) -> ShareGroupStates:
-        """What groups want of the stored state of their partitions."""
-        from headrace.broker.coordinators.share_group_state import ShareGroupStates
+        """What groups want of the stored state of their partitions. Built at its first use."""
+        if self._share_group_states is None:
+            from headrace.broker.coordinators.share_group_state import ShareGroupStates
 
-        return ShareGroupStates(self._broker)
+            self._share_group_states = ShareGroupStates(self._host)
+        return self._share_group_states
 
     @cached_property
     def commits(self) -> CommitBatcher:
         """Offset commits that may share a batch."""
         from headrace.broker.coordinators.commit_batcher import CommitBatcher
 
-        return CommitBatcher(self._broker.loop, self.groups, self._image)
+        return CommitBatcher(self._host.loop, self.groups, self._image)
 
     @property
     def serves_share_groups(self) -> bool:
         """Whether the cluster has agreed on share groups."""
-        return self._broker.metadata.image.features.get("share.version", 0) >= 1
+        return self._host.metadata.image.features.get("share.version", 0) >= 1
 
     @property
     def serves_consumer_groups(self) -> bool:
         """Whether the cluster has agreed on the consumer protocol and this broker offers it."""
-        image = self._broker.metadata.image
+        image = self._host.metadata.image
         return image.features.get("group.version", 0) >= 1 and (
             "consumer" in self.group_config("").protocols
         )
 
     def _image(self) -> MetadataImage:
-        return self._broker.metadata.image
+        return self._host.metadata.image
 
     def group_config(self, group_id: str) -> GroupConfig:
         """The settings of one group, as the current image has them."""
-        return self._group_configs.for_group(self._broker.metadata.image, group_id)
+        return self._group_configs.for_group(self._host.metadata.image, group_id)
 
     @cached_property
     def _group_configs(self) -> GroupConfigs:
         from headrace.coordinator.group.group_config import GroupConfigs
 
-        return GroupConfigs(self._broker.settings.static, self._broker.node_id)
+        return GroupConfigs(self._host.settings.static, self._host.node_id)
 
     def _transaction_shard(self, index: int) -> TransactionShard:
         from headrace.coordinator.transaction.transaction_shard import TransactionShard
@@ -142,18 +159,18 @@ class Coordinators:
         return TransactionShard(
             index,
             self._transaction_config,
-            self._broker.producer_ids.take,
+            self._host.producer_ids.take,
             self._transaction_version,
         )
 
     def _transaction_version(self) -> int:
-        return self._broker.metadata.image.features.get("transaction.version", 0)
+        return self._host.metadata.image.features.get("transaction.version", 0)
 
     @cached_property
     def _transaction_config(self) -> TransactionConfig:
         from headrace.coordinator.transaction.transaction_config import TransactionConfig
 
-        number = self._broker.settings.integer
+        number = self._host.settings.integer
         return TransactionConfig(
             max_timeout_ms=number("transaction.max.timeout.ms"),
             id_expiration_ms=number("transactional.id.expiration.ms"),
@@ -161,7 +178,7 @@ class Coordinators:
             expiration_interval_ms=number(
                 "transaction.remove.expired.transaction.cleanup.interval.ms"
             ),
-            two_phase_commit=self._broker.settings.boolean("transaction.two.phase.commit.enable"),
+            two_phase_commit=self._host.settings.boolean("transaction.two.phase.commit.enable"),
         )
 
     def _write_markers(self) -> None:
@@ -170,7 +187,7 @@ class Coordinators:
             from headrace.broker.transactions.txn_markers import TxnMarkers
             from headrace.coordinator.transaction.marker_request import WriteMarkers
 
-            self._markers = TxnMarkers(self._broker)
+            self._markers = TxnMarkers(self._host)
             self.transactions.on_effect(WriteMarkers, self._markers.perform)
 
     def _share_state_shard(self, index: int) -> ShareStateShard:
@@ -181,7 +198,7 @@ class Coordinators:
         )
 
         self.share_state.on_effect(PruneLog, self._prune)
-        number = self._broker.settings.integer
+        number = self._host.settings.integer
         prefix = "share.coordinator"
         config = ShareStateConfig(
             updates_per_snapshot=number(f"{prefix}.snapshot.update.records.per.snapshot"),
@@ -191,7 +208,7 @@ class Coordinators:
         return ShareStateShard(index, self._image, config)
 
     def _prune(self, index: int, prune: PruneLog) -> None:
-        leader = self._broker.partitions.find(SHARE_STATE_TOPIC, index)
+        leader = self._host.partitions.find(SHARE_STATE_TOPIC, index)
         if isinstance(leader, SoleLeader) and prune.offset > leader.log.log_start_offset:
             leader.log.delete_before(min(prune.offset, leader.high_watermark))
             leader.interrupt()

@@ -10,7 +10,7 @@ from headrace.coordinator.common.errors import CoordinatorError
 from headrace.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.coordinators.coordinator import Coordinator
     from headrace.coordinator.group.group_shard import GroupShard
 
 
@@ -32,7 +32,7 @@ R = TypeVar("R", bound=Refusable)
 
 
 def describe_each(
-    broker: Broker,
+    coordinator: Coordinator[GroupShard],
     group_ids: Iterable[str],
     describe: Callable[[GroupShard, str, int], R],
     refused: Callable[[], R],
@@ -48,7 +48,7 @@ def describe_each(
                 raise CoordinatorError(ErrorCode.UNSUPPORTED_VERSION)
             if not group_id:
                 raise CoordinatorError(ErrorCode.INVALID_GROUP_ID)
-            return broker.groups.read(
+            return coordinator.read(
                 group_id, lambda shard, now_ms: describe(shard, group_id, now_ms)
             )
         except CoordinatorError as error:

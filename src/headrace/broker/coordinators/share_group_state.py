@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from headrace.broker.share.share_partition_runner import COORDINATOR_AWAY, FIRST_RETRY_S, RETRIES
-from headrace.broker.share.share_state_persister import ShareStatePersister
+from headrace.broker.share.share_state_persister import ShareStateHost, ShareStatePersister
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.group.share.start_offsets import Alteration, Deletion, StartOffset
 from headrace.coordinator.group.share.state_initialization import CHOSEN_BY_LEADER, InitializeState
@@ -21,8 +21,10 @@ from headrace.coordinator.group.share.state_topics import Partitions
 from headrace.coordinator.share_state.stored_state import SharePartitionKey
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-    from headrace.coordinator.share_state.share_state_shard import StateSummary
+    from headrace.broker.coordinators.coordinator import Coordinator
+    from headrace.broker.metadata.standalone_metadata import Metadata
+    from headrace.coordinator.group.group_shard import GroupShard
+    from headrace.coordinator.share_state.share_state_shard import ShareStateShard, StateSummary
 
 log = logging.getLogger(__name__)
 
@@ -30,12 +32,33 @@ R = TypeVar("R")
 Ask = Callable[[SharePartitionKey], "asyncio.Future[R]"]
 
 
+class LoadedSharePartitions(Protocol):
+    """The share partitions whose state this broker has loaded."""
+
+    def forget_group(self, group_id: str) -> None: ...
+
+
+class ShareGroupStatesHost(ShareStateHost, Protocol):
+    """What the state of share groups needs of its broker."""
+
+    metadata: Metadata
+
+    @property
+    def groups(self) -> Coordinator[GroupShard]: ...
+
+    @property
+    def share_state(self) -> Coordinator[ShareStateShard]: ...
+
+    @property
+    def shares(self) -> LoadedSharePartitions: ...
+
+
 class ShareGroupStates:
     """Starts, reads and ends the stored state of share groups."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._states = ShareStatePersister(broker)
+    def __init__(self, host: ShareGroupStatesHost) -> None:
+        self._host = host
+        self._states = ShareStatePersister(host)
         self._starting: dict[str, asyncio.Task[None]] = {}
 
     def stop(self) -> None:
@@ -48,7 +71,7 @@ class ShareGroupStates:
         """Performs the effect of a heartbeat."""
         group_id = wanted.group_id
         before = self._starting.get(group_id)
-        task = self._broker.loop.create_task(self._initialize(wanted, before))
+        task = self._host.loop.create_task(self._initialize(wanted, before))
         self._starting[group_id] = task
 
         def done(_: asyncio.Task[None]) -> None:
@@ -78,11 +101,11 @@ class ShareGroupStates:
                     "the state of a share group was not started",
                     extra={"group": group_id, "error": str(errors[0])},
                 )
-                await self._broker.groups.run(
+                await self._host.groups.run(
                     group_id, lambda shard, _: shard.share.not_started(group_id, wanted.topics)
                 )
             else:
-                await self._broker.groups.run(
+                await self._host.groups.run(
                     group_id, lambda shard, _: shard.share.started(group_id, wanted.topics)
                 )
         except CoordinatorError as error:
@@ -98,16 +121,16 @@ class ShareGroupStates:
         self, group_id: str, offsets: list[StartOffset]
     ) -> tuple[Alteration, Mapping[SharePartitionKey, CoordinatorError]]:
         """Stores new start offsets; what was accepted, and what went wrong after that."""
-        accepted = await self._broker.groups.run(
+        accepted = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.alter_offsets(group_id, offsets)
         )
-        topics = self._broker.metadata.image.topics
+        topics = self._host.metadata.image.topics
         starts = {
             (topics[one.topic].topic_id, one.partition): one.offset
             for one in accepted.accepted
             if one.topic in topics
         }
-        self._broker.shares.forget_group(group_id)
+        self._host.shares.forget_group(group_id)
         outcomes = await self._each(
             group_id,
             {id_: topic.partitions for id_, topic in accepted.topics.items()},
@@ -121,7 +144,7 @@ class ShareGroupStates:
             if isinstance(outcome, CoordinatorError)
         }
         if accepted.topics and not errors:
-            await self._broker.groups.run(
+            await self._host.groups.run(
                 group_id, lambda shard, _: shard.share.started(group_id, accepted.topics)
             )
         return accepted, errors
@@ -130,26 +153,26 @@ class ShareGroupStates:
         self, group_id: str, topics: list[str]
     ) -> tuple[Deletion, Mapping[bytes, CoordinatorError]]:
         """Deletes the state of whole topics; what there was, and what went wrong."""
-        begun = await self._broker.groups.run(
+        begun = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.begin_offset_deletion(group_id, topics)
         )
-        self._broker.shares.forget_group(group_id)
+        self._host.shares.forget_group(group_id)
         errors = await self._delete(group_id, begun.partitions)
         done = [topic_id for topic_id in begun.partitions if topic_id not in errors]
         if done:
-            await self._broker.groups.run(
+            await self._host.groups.run(
                 group_id, lambda shard, _: shard.share.end_offset_deletion(group_id, done)
             )
         return begun, errors
 
     async def delete_group(self, group_id: str) -> None:
         """Before a group goes: deletes all its state. Raises the first error."""
-        partitions = await self._broker.groups.run(
+        partitions = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.begin_group_deletion(group_id)
         )
         if not partitions:
             return
-        self._broker.shares.forget_group(group_id)
+        self._host.shares.forget_group(group_id)
         errors = await self._delete(group_id, partitions)
         for error in errors.values():
             raise error
@@ -182,13 +205,13 @@ class ShareGroupStates:
         ]
         try:
             if keys:
-                await self._broker.share_state.ensure_topic()
+                await self._host.share_state.ensure_topic()
         except CoordinatorError as error:
             return dict.fromkeys(keys, error)
         running = []
         for key in keys:
             one = self._one(key, ask)
-            running.append((key, self._broker.loop.create_task(one)))
+            running.append((key, self._host.loop.create_task(one)))
         return {key: await task for key, task in running}
 
     async def _one(self, key: SharePartitionKey, ask: Ask[R]) -> R | CoordinatorError:

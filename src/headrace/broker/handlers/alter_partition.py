@@ -29,7 +29,7 @@ FIRST_VERSION_WITH_EPOCHS: Final = 3
 async def handle(
     broker: Broker, context: Context, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
-    office = broker.office
+    active_controller = broker.active_controller
     changes = [
         IsrChange(
             topic.topic_id,
@@ -42,9 +42,11 @@ async def handle(
         for asked in topic.partitions
     ]
     try:
-        if office is None:
+        if active_controller is None:
             raise NotController
-        decided = await office.decide(lambda controller: _decide(controller, request, changes))
+        decided = await active_controller.decide(
+            lambda controller: _decide(controller, request, changes)
+        )
     except NotController:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
     answers: list[IsrResult] = []

@@ -38,7 +38,7 @@ def handle(broker: Broker, context: Context, request: ApiVersionsRequest) -> Api
     return _served(broker, context.version, ErrorCode.NONE)
 
 
-def unsupported(broker: Broker) -> ApiVersionsResponse:
+def answer_unsupported_version(broker: Broker) -> ApiVersionsResponse:
     """The answer to a version that this broker does not know."""
     return _served(broker, 0, ErrorCode.UNSUPPORTED_VERSION)
 

@@ -20,10 +20,13 @@ def handle(
     broker: Broker, context: Context, request: ClusterMetadataRequest
 ) -> ClusterMetadataResponse | asyncio.Future[ClusterMetadataResponse]:
     image = broker.metadata.image
-    office = broker.office
-    if office is None or request.controller_epoch > office.elected.controller_epoch:
-        if office is not None:
-            office.look()  # somebody has heard of a later controller
+    active_controller = broker.active_controller
+    if (
+        active_controller is None
+        or request.controller_epoch > active_controller.elected.controller_epoch
+    ):
+        if active_controller is not None:
+            active_controller.look()  # somebody has heard of a later controller
         return ClusterMetadataResponse(
             error_code=ErrorCode.NOT_CONTROLLER,
             controller_id=image.controller_id,
@@ -31,7 +34,7 @@ def handle(
         )
     known = image.brokers.get(request.broker_id)
     if known is None or known.epoch < request.broker_epoch:
-        office.look()  # it has registered, and the store's word of it is still on its way
+        active_controller.look()  # the broker has registered, and the store has not said so yet
     # A future, not a coroutine: that would keep the connection from being read, and its end from
     # being seen.
-    return broker.loop.create_task(office.polls.poll(request, context.connection))
+    return broker.loop.create_task(active_controller.polls.poll(request, context.connection))

@@ -23,7 +23,7 @@ def handle(
     broker: Broker, context: Context, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
     groups = describe_each(
-        broker,
+        broker.groups,
         request.group_ids,
         lambda shard, group_id, _: shard.consumer.describe(group_id),
         ConsumerGroupDescribeDescribedGroup,

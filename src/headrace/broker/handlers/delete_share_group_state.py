@@ -21,7 +21,7 @@ async def handle(
     broker: Broker, context: Context, request: DeleteShareGroupStateRequest
 ) -> DeleteShareGroupStateResponse:
     done = await each_topic(
-        broker,
+        broker.share_state,
         request.group_id,
         request.topics,
         lambda shard, key, _asked, _now_ms: shard.delete(key),

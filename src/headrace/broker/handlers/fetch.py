@@ -139,14 +139,15 @@ def _answer(
 
 
 def _add_leader_hints(broker: Broker, context: Context, response: FetchResponse) -> None:
+    image = broker.metadata.image
     wrong = (
-        WrongLeader(topic_of(broker, topic.topic, topic.topic_id), data.partition_index, data)
+        WrongLeader(topic_of(image, topic.topic, topic.topic_id), data.partition_index, data)
         for topic in response.responses
         for data in topic.partitions
         if data.error_code in WRONG_LEADER_ERRORS
     )
     response.node_endpoints = add_leader_hints(
-        broker, context.connection.listener, wrong, FetchLeaderIdAndEpoch, FetchNodeEndpoint
+        image, context.connection.listener, wrong, FetchLeaderIdAndEpoch, FetchNodeEndpoint
     )
 
 

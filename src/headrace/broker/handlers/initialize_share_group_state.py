@@ -21,7 +21,7 @@ async def handle(
     broker: Broker, context: Context, request: InitializeShareGroupStateRequest
 ) -> InitializeShareGroupStateResponse:
     done = await each_topic(
-        broker,
+        broker.share_state,
         request.group_id,
         request.topics,
         lambda shard, key, asked, now_ms: shard.initialize(

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: LeaveClusterRequest
 ) -> LeaveClusterResponse:
-    office = broker.office
+    active_controller = broker.active_controller
     try:
-        if office is None:
+        if active_controller is None:
             raise NotController
-        decided = await office.decide(
+        decided = await active_controller.decide(
             lambda controller: begin_controlled_shutdown(
                 controller.image, controller.rules, request.broker_id, request.broker_epoch
             )
@@ -33,7 +33,7 @@ async def handle(
     except NotController:
         return LeaveClusterResponse(error_code=ErrorCode.NOT_CONTROLLER)
     # The new leaders lead before the old one goes.
-    await office.spread(decided.version)
+    await active_controller.spread(decided.version)
     step = decided.results[0]
     return LeaveClusterResponse(
         error_code=step.error.code,

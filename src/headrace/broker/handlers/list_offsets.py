@@ -25,6 +25,7 @@ from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
+    from headrace.broker.partitions.partition_table import PartitionTable
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -51,6 +52,13 @@ Bound = Callable[[SoleLeader], int]
 
 
 def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    return list_offsets(broker.partitions, context.version, request)
+
+
+def list_offsets(
+    table: PartitionTable, version: int, request: ListOffsetsRequest
+) -> ListOffsetsResponse:
+    """The offsets, or errors, of the partitions of the request, in its order."""
     counts = Counter(
         (topic.name, partition.partition_index)
         for topic in request.topics
@@ -64,7 +72,7 @@ def handle(broker: Broker, context: Context, request: ListOffsetsRequest) -> Lis
             if counts[topic.name, asked.partition_index] > 1:
                 partitions.append(_failed(asked, ErrorCode.INVALID_REQUEST))
             else:
-                partitions.append(_find(broker, context.version, topic.name, asked, bound))
+                partitions.append(_find(table, version, topic.name, asked, bound))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
@@ -79,12 +87,12 @@ def _bound(request: ListOffsetsRequest) -> Bound:
 
 
 def _find(
-    broker: Broker, version: int, topic: str, asked: ListOffsetsPartition, bound: Bound
+    table: PartitionTable, version: int, topic: str, asked: ListOffsetsPartition, bound: Bound
 ) -> ListOffsetsPartitionResponse:
     since = 1 if asked.timestamp >= 0 else SINCE_VERSION.get(asked.timestamp)
     if since is None or version < since:
         return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
-    leader = broker.partitions.find(topic, asked.partition_index)
+    leader = table.find(topic, asked.partition_index)
     if not isinstance(leader, SoleLeader):
         return _failed(asked, leader)
     fenced = leader.check_epoch(asked.current_leader_epoch)

@@ -13,7 +13,10 @@ from headrace.broker.network.dispatch import Context
 from headrace.broker.partitions.partition_table import HostedTopic, PartitionTable
 from headrace.broker.produce.delayed_produce import DelayedSingleProduce
 from headrace.broker.produce.request_checks import check_batch
-from headrace.broker.produce.response_template import FIRST_VERSION_WITH_LOG_START, usual_answer
+from headrace.broker.produce.response_template import (
+    FIRST_VERSION_WITH_LOG_START,
+    response_template,
+)
 from headrace.broker.produce.response_wait import (
     ACKS_ALL,
     Appended,
@@ -142,7 +145,7 @@ def _append_one(
     topic, leader = _leader(broker.partitions, version, data, partition.index)
     if not isinstance(leader, SoleLeader):
         response = _answer_one(data, _refused(partition.index, leader))
-        add_leaders(broker, context, response)
+        add_leaders(broker.metadata.image, context, response)
         return response
     assert topic is not None
     looks: Looks = []
@@ -150,7 +153,7 @@ def _append_one(
     if isinstance(result, AppendResult):
         committed = leader.high_watermark > result.last_offset
         if version >= FIRST_VERSION_WITH_LOG_START and (committed or not leader.flush_pending):
-            ready = usual_answer(topic, version).encode(
+            ready = response_template(topic, version).encode(
                 partition.index, result, leader.log.log_start_offset
             )
             if committed or acks != ACKS_ALL:
@@ -179,7 +182,7 @@ def _commit_one(
         answer = _appended(leader, result)
         answer.error_code = code
         response = _answer_one(data, answer)
-        add_leaders(broker, context, response)
+        add_leaders(broker.metadata.image, context, response)
         return response
 
     next_offset = result.last_offset + 1

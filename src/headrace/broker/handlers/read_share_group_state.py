@@ -26,7 +26,7 @@ async def handle(
     broker: Broker, context: Context, request: ReadShareGroupStateRequest
 ) -> ReadShareGroupStateResponse:
     done = await each_topic(
-        broker,
+        broker.share_state,
         request.group_id,
         request.topics,
         lambda shard, key, asked, now_ms: shard.read(key, asked.leader_epoch, now_ms),

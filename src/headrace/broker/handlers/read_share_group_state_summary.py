@@ -25,7 +25,7 @@ async def handle(
     broker: Broker, context: Context, request: ReadShareGroupStateSummaryRequest
 ) -> ReadShareGroupStateSummaryResponse:
     done = await each_topic(
-        broker,
+        broker.share_state,
         request.group_id,
         request.topics,
         lambda shard, key, _asked, _now_ms: shard.summary(key),

@@ -43,7 +43,9 @@ def handle(
         broker.shares.sessions.acknowledge(key, request.share_session_epoch)
     except ShareSessionError as error:
         return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
-    acknowledged = acknowledge_partitions(broker, key, request.topics, renews=request.is_renew_ack)
+    acknowledged = acknowledge_partitions(
+        broker.shares, key, request.topics, renews=request.is_renew_ack
+    )
 
     def answer(
         _: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome]
@@ -56,7 +58,7 @@ def handle(
             responses=_topics(outcomes),
         )
         response.node_endpoints = add_share_leader_hints(
-            broker,
+            broker.metadata.image,
             context.connection.listener,
             response.responses,
             ShareAcknowledgeLeaderIdAndEpoch,

@@ -85,7 +85,7 @@ def _serve(
     acknowledged: Acknowledged = {}
     if _acknowledges(request):
         acknowledged = acknowledge_partitions(
-            broker, key, request.topics, renews=request.is_renew_ack
+            broker.shares, key, request.topics, renews=request.is_renew_ack
         )
     if request.is_renew_ack:
         plan = plan._replace(partitions=[])
@@ -102,7 +102,7 @@ def _serve(
             responses=_topics(read, outcomes, plan),
         )
         response.node_endpoints = add_share_leader_hints(
-            broker,
+            broker.metadata.image,
             context.connection.listener,
             response.responses,
             ShareFetchLeaderIdAndEpoch,

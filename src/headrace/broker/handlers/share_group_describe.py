@@ -20,7 +20,7 @@ def handle(
     broker: Broker, context: Context, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse:
     groups = describe_each(
-        broker,
+        broker.groups,
         request.group_ids,
         lambda shard, group_id, now_ms: shard.share.describe(group_id, now_ms),
         ShareGroupDescribeDescribedGroup,

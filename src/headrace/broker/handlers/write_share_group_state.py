@@ -31,7 +31,7 @@ async def handle(
     broker: Broker, context: Context, request: WriteShareGroupStateRequest
 ) -> WriteShareGroupStateResponse:
     done = await each_topic(
-        broker,
+        broker.share_state,
         request.group_id,
         request.topics,
         _write,

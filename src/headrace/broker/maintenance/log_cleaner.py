@@ -12,9 +12,15 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.broker.runtime.environment import Environment
+from headrace.broker.runtime.offload import Offload
 from headrace.broker.runtime.worker import Worker, WorkerEnded
+from headrace.clock import Clock
+from headrace.cluster.effective_config import EffectiveConfig
+from headrace.cluster.settings import BrokerSettings
 from headrace.replication.replica import Replica
 from headrace.storage.cleaning.cleaning_plan import Cleanable
 from headrace.storage.cleaning.job import (
@@ -25,6 +31,7 @@ from headrace.storage.cleaning.job import (
     CleaningJob,
     decode_answer,
 )
+from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.files.log_dir import LogDir
 from headrace.storage.log.log import Log
@@ -36,9 +43,6 @@ from headrace.storage.log.log_compaction import (
     end_swap,
 )
 from headrace.storage.state.log_config import COMPACT
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 log = logging.getLogger(__name__)
 
@@ -82,17 +86,34 @@ class _Postponed(Exception):
     """The machine lacks something for the moment."""
 
 
+class LogCleanerHost(Protocol):
+    """What the cleaner needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+    world: Environment
+    clock: Clock
+    offload: Offload
+    settings: BrokerSettings
+    partitions: PartitionTable
+
+    @property
+    def logs(self) -> LogManager: ...
+
+    @property
+    def effective(self) -> EffectiveConfig: ...
+
+
 class LogCleaner:
     """One broker's; at most one log is cleaned at a time."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: LogCleanerHost) -> None:
+        self._host = host
         self._worker: Worker | None = None
         self._uncleanable: dict[tuple[bytes, int], UncleanablePartition] = {}
         self._deaths: dict[tuple[bytes, int], int] = {}
         self._put_off: dict[tuple[bytes, int], int] = {}  # and when, as the looks are counted
         self._looks = 0
-        self._next_look_s = broker.clock.monotonic() + self._backoff_at_start_s
+        self._next_look_s = host.clock.monotonic() + self._backoff_at_start_s
         self.status = CleanerStatus()
 
     @property
@@ -102,7 +123,7 @@ class LogCleaner:
 
     @property
     def _backoff_at_start_s(self) -> float:
-        return self._broker.settings.integer("log.cleaner.backoff.ms") / 1000
+        return self._host.settings.integer("log.cleaner.backoff.ms") / 1000
 
     @property
     def worker_pid(self) -> int | None:
@@ -115,10 +136,10 @@ class LogCleaner:
 
     async def run(self) -> None:
         """A look, unless the last one was less than `log.cleaner.backoff.ms` ago."""
-        now_s = self._broker.clock.monotonic()
+        now_s = self._host.clock.monotonic()
         if now_s >= self._next_look_s:
             await self.look()
-            now_s = self._broker.clock.monotonic()
+            now_s = self._host.clock.monotonic()
             self._next_look_s = now_s + self._setting("log.cleaner.backoff.ms") / 1000
 
     async def look(self) -> None:
@@ -129,7 +150,7 @@ class LogCleaner:
         """
         if not self._setting("log.cleaner.threads"):
             return
-        self.status = replace(self.status, last_look_ms=self._broker.clock.wall_ms())
+        self.status = replace(self.status, last_look_ms=self._host.clock.wall_ms())
         self._looks += 1
         waiting: set[LogDir] = set()
         try:
@@ -145,7 +166,7 @@ class LogCleaner:
     async def _due(self) -> list[Replica]:
         due: list[tuple[tuple[int, float], Replica]] = []
         hosted: set[tuple[bytes, int]] = set()
-        for number, each in enumerate(self._broker.logs, start=1):
+        for number, each in enumerate(self._host.logs, start=1):
             replica = self._candidate(each)
             if replica is None:
                 continue
@@ -164,7 +185,7 @@ class LogCleaner:
 
     def _candidate(self, each: Log) -> Replica | None:
         """The replica of a log that is compacted and holds records."""
-        hosted = self._broker.partitions.by_name.get(each.topic)
+        hosted = self._host.partitions.by_name.get(each.topic)
         if hosted is None or COMPACT not in hosted.config.cleanup_policy:
             return None
         if each.log_start_offset == each.log_end_offset:
@@ -173,7 +194,7 @@ class LogCleaner:
 
     def _dirt(self, replica: Replica) -> Cleanable | None:
         """What is to be cleaned, if it is time to."""
-        if replica.closed or self._broker.logs.futures.get(replica.topic, replica.index):
+        if replica.closed or self._host.logs.futures.get(replica.topic, replica.index):
             # A copy that has a record, and not the later deletion that was compacted away
             # meanwhile, would bring the record back.
             return None
@@ -183,8 +204,8 @@ class LogCleaner:
             if given_up is not None and (not given_up.until_whole or opened.is_damaged):
                 return None
             self._uncleanable.pop(_identity(replica), None)
-            cleaned_to = self._broker.logs.cleaned_to(opened)
-            now_ms = self._broker.clock.wall_ms()
+            cleaned_to = self._host.logs.cleaned_to(opened)
+            now_ms = self._host.clock.wall_ms()
             dirt = cleanable(opened, now_ms, cleaned_to, replica.last_stable_offset)
         except StorageError:
             return None  # the log or its directory is offline and has said so
@@ -217,15 +238,13 @@ class LogCleaner:
 
     async def _clean(self, replica: Replica, dirt: Cleanable) -> None:
         cleaned = replica.log
-        now_ms = self._broker.clock.wall_ms()
+        now_ms = self._host.clock.wall_ms()
         job = cleaning_job(cleaned, dirt, now_ms, self._limits())
-        if self._broker.logs.cleaned_to(cleaned) is None:
+        if self._host.logs.cleaned_to(cleaned) is None:
             # Before the first segment is replaced: recovery knows by it that there may be gaps.
-            await self._broker.offload(self._broker.logs.save_cleaned, cleaned, dirt.first_dirty)
+            await self._host.offload(self._host.logs.save_cleaned, cleaned, dirt.first_dirty)
         if self._worker is None:
-            self._worker = self._broker.world.worker(
-                self._broker.loop, self._broker.offload, WORKER
-            )
+            self._worker = self._host.world.worker(self._host.loop, self._host.offload, WORKER)
         worker = self._worker
         await worker.send(job.encode())
         while True:
@@ -235,9 +254,7 @@ class LogCleaner:
                 case CleanedLog() as done:
                     if cleaned.failure is not None:
                         raise cleaned.failure
-                    await self._broker.offload(
-                        self._broker.logs.save_cleaned, cleaned, done.next_dirty
-                    )
+                    await self._host.offload(self._host.logs.save_cleaned, cleaned, done.next_dirty)
                     self._note(cleaned, job, done)
                     return
                 case CleaningFailed(reason, passing, damaged_at):
@@ -259,9 +276,9 @@ class LogCleaner:
         if swap is None:
             raise _Outdated(f"the segments of {cleaned.name} have changed")
         try:
-            await self._broker.offload(swap.prepare)
+            await self._host.offload(swap.prepare)
             while cleaned.failure is None and swap.step():
-                await self._broker.offload(swap.sync)
+                await self._host.offload(swap.sync)
         except OSError as error:
             if cleaned.failure is None:
                 raise cleaned.directory.fault(error, f"compacting {cleaned.name}") from error
@@ -279,7 +296,7 @@ class LogCleaner:
         )
 
     def _setting(self, name: str) -> float:
-        value = self._broker.effective.broker_value(name)
+        value = self._host.effective.broker_value(name)
         assert isinstance(value, int | float)
         return value
 

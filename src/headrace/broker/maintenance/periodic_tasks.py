@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from headrace.broker.maintenance.log_cleaner import LogCleaner
 from headrace.broker.maintenance.task_scheduler import PeriodicTask
+from headrace.broker.metadata.standalone_metadata import MetadataView
+from headrace.broker.network.limits import Limits
+from headrace.broker.network.server import Server
+from headrace.broker.partitions.flusher import Flusher
+from headrace.broker.partitions.partition_table import PartitionTable
 from headrace.broker.runtime.clock_jumps import ClockJumps
+from headrace.broker.runtime.offload import Offload
+from headrace.clock import Clock
+from headrace.cluster.settings import BrokerSettings
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
+from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import StorageError
 from headrace.storage.log.log import Log
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
@@ -23,35 +30,68 @@ FLUSH_LOOK_S: Final = 0.5  # how late a flush by flush.ms may come
 LOGS_PER_SLICE: Final = 64
 
 
-def chores_of(broker: Broker) -> list[PeriodicTask]:
-    chores = _always(broker)
-    if broker.member is not None:
-        every_s = broker.settings.integer("replica.high.watermark.checkpoint.interval.ms") / 1000
-        chores.append(PeriodicTask("watermarks", every_s, _Watermarks(broker).run))
-        chores.append(PeriodicTask("directories", DIRECTORY_LOOK_S, _Directories(broker).run))
-    if broker.settings.boolean("log.cleaner.enable"):
-        chores.append(PeriodicTask("cleaner", broker.cleaner.chore_s, broker.cleaner.run))
+class FailedReplicas(Protocol):
+    """The replicas of this broker, some of which may be on a disk that has failed."""
+
+    def resign_from_failed(self) -> None: ...
+
+
+class PeriodicTasksHost(Protocol):
+    """What the chores need of their broker."""
+
+    clock: Clock
+    offload: Offload
+    settings: BrokerSettings
+    server: Server
+    partitions: PartitionTable
+    flusher: Flusher
+    cleaner: LogCleaner
+    limits: Limits
+
+    @property
+    def logs(self) -> LogManager: ...
+
+    @property
+    def is_member(self) -> bool: ...
+
+    @property
+    def metadata(self) -> MetadataView: ...
+
+    @property
+    def replication(self) -> FailedReplicas: ...
+
+    def high_watermarks(self) -> dict[str, int]: ...
+
+
+def chores_of(host: PeriodicTasksHost) -> list[PeriodicTask]:
+    chores = _always(host)
+    if host.is_member:
+        every_s = host.settings.integer("replica.high.watermark.checkpoint.interval.ms") / 1000
+        chores.append(PeriodicTask("watermarks", every_s, _Watermarks(host).run))
+        chores.append(PeriodicTask("directories", DIRECTORY_LOOK_S, _Directories(host).run))
+    if host.settings.boolean("log.cleaner.enable"):
+        chores.append(PeriodicTask("cleaner", host.cleaner.chore_s, host.cleaner.run))
     return chores
 
 
-def _always(broker: Broker) -> list[PeriodicTask]:
-    seconds = broker.settings.integer
+def _always(host: PeriodicTasksHost) -> list[PeriodicTask]:
+    seconds = host.settings.integer
     return [
-        PeriodicTask("connections", SWEEP_CONNECTIONS_S, _Connections(broker).run),
-        PeriodicTask("files", SWEEP_FILES_S, _Files(broker).run),
-        PeriodicTask("flush", FLUSH_LOOK_S, _TimedFlush(broker).run),
+        PeriodicTask("connections", SWEEP_CONNECTIONS_S, _Connections(host).run),
+        PeriodicTask("files", SWEEP_FILES_S, _Files(host).run),
+        PeriodicTask("flush", FLUSH_LOOK_S, _TimedFlush(host).run),
         PeriodicTask(
             "checkpoint",
             seconds("log.flush.offset.checkpoint.interval.ms") / 1000,
-            _Checkpoint(broker).run,
+            _Checkpoint(host).run,
         ),
         PeriodicTask(
-            "retention", seconds("log.retention.check.interval.ms") / 1000, _Retention(broker).run
+            "retention", seconds("log.retention.check.interval.ms") / 1000, _Retention(host).run
         ),
         PeriodicTask(
             "producers",
             seconds("producer.id.expiration.check.interval.ms") / 1000,
-            _Producers(broker).run,
+            _Producers(host).run,
         ),
     ]
 
@@ -59,42 +99,42 @@ def _always(broker: Broker) -> list[PeriodicTask]:
 class _Connections:
     """Ends idle connections, takes back memory."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
 
     async def run(self) -> None:
-        self._broker.server.sweep()
+        self._host.server.sweep()
 
 
 class _Files:
     """Removes the files of deleted topics and segments, off the loop."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
 
     async def run(self) -> None:
-        if self._broker.logs.waiting_removals:
-            await self._broker.offload(self._broker.logs.sweep)
+        if self._host.logs.waiting_removals:
+            await self._host.offload(self._host.logs.sweep)
 
 
 class _Checkpoint:
     """Writes recovery points and log starts, off the loop."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
 
     async def run(self) -> None:
-        await self._broker.offload(self._broker.logs.checkpoint, self._broker.high_watermarks())
+        await self._host.offload(self._host.logs.checkpoint, self._host.high_watermarks())
 
 
 class _Directories:
     """Looks for log directories that have failed: what is led there must be led elsewhere."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
 
     async def run(self) -> None:
-        self._broker.replication.resign_from_failed()
+        self._host.replication.resign_from_failed()
 
 
 class _Watermarks:
@@ -103,30 +143,30 @@ class _Watermarks:
     The version of the metadata as well: nothing older is believed then.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
 
     async def run(self) -> None:
-        await self._broker.offload(
-            self._broker.logs.checkpoint_watermarks, self._broker.high_watermarks()
+        await self._host.offload(
+            self._host.logs.checkpoint_watermarks, self._host.high_watermarks()
         )
-        version = self._broker.metadata.image.version
-        await self._broker.offload(self._broker.logs.save_metadata_version, version)
+        version = self._host.metadata.image.version
+        await self._host.offload(self._host.logs.save_metadata_version, version)
 
 
 class _TimedFlush:
     """`flush.ms`, closed segments (an unclean restart scans only what no flush has covered), and
     flushes that a full disk has refused."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
 
     async def run(self) -> None:
-        for log in self._broker.logs.flush_due(self._broker.clock.wall_ms()):
-            replica = self._broker.partitions.replica(log.topic, log.partition)
-            if replica is not None and not self._broker.flusher.is_flushing(replica):
+        for log in self._host.logs.flush_due(self._host.clock.wall_ms()):
+            replica = self._host.partitions.replica(log.topic, log.partition)
+            if replica is not None and not self._host.flusher.is_flushing(replica):
                 with suppress(StorageError):  # the directory is full, or offline and has said so
-                    await self._broker.flusher.flush(replica)
+                    await self._host.flusher.flush(replica)
 
 
 class _Retention:
@@ -138,21 +178,21 @@ class _Retention:
     Nothing is deleted at the first look after a jump of the clock.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._jumps = ClockJumps(broker.clock, "retention")
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
+        self._jumps = ClockJumps(host.clock, "retention")
 
     async def run(self) -> None:
         if self._jumps.has_jumped():
             return
-        now_ms = self._broker.clock.wall_ms()
+        now_ms = self._host.clock.wall_ms()
         with suppress(StorageError):  # the directory is offline and has said so
-            retention_ms = self._broker.settings.integer("headrace.stray.log.retention.ms")
-            self._broker.logs.expire_strays(retention_ms)
-        for number, log in enumerate(self._broker.logs, start=1):
+            retention_ms = self._host.settings.integer("headrace.stray.log.retention.ms")
+            self._host.logs.expire_strays(retention_ms)
+        for number, log in enumerate(self._host.logs, start=1):
             if number % LOGS_PER_SLICE == 0:
                 await asyncio.sleep(0)
-            replica = self._broker.partitions.replica(log.topic, log.partition)
+            replica = self._host.partitions.replica(log.topic, log.partition)
             with suppress(StorageError):  # the log or its directory is offline and has said so
                 if replica is not None and self._shrink(replica, log, now_ms):
                     replica.interrupt()
@@ -171,13 +211,13 @@ class _Retention:
 class _Producers:
     """Forgets producers that have been silent for `producer.id.expiration.ms`."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._jumps = ClockJumps(broker.clock, "producers")
+    def __init__(self, host: PeriodicTasksHost) -> None:
+        self._host = host
+        self._jumps = ClockJumps(host.clock, "producers")
 
     async def run(self) -> None:
         if self._jumps.has_jumped():
             return
-        now_ms = self._broker.clock.wall_ms()
-        expiration_ms = self._broker.limits.producer_id_expiration_ms
-        self._broker.logs.expire_producers(now_ms, expiration_ms)
+        now_ms = self._host.clock.wall_ms()
+        expiration_ms = self._host.limits.producer_id_expiration_ms
+        self._host.logs.expire_producers(now_ms, expiration_ms)

@@ -2,8 +2,9 @@
 
 Guarantees: while the session with the store lasts, the broker is registered under one epoch; after
 its end it registers again, under a new one. Metadata comes from the controller by long polls, in
-order, and never from one with an earlier epoch than heard of before. Nobody in office: the broker
-stands for election. Without the store serving goes on, and the last controller is polled on.
+order, and never from one with an earlier epoch than heard of before. While there is no controller,
+the broker stands for election. Without the store serving goes on, and the broker polls the last
+controller.
 """
 
 import asyncio
@@ -75,7 +76,7 @@ class BrokerLifecycle:
         store: ClusterStore,
         metadata: MemberMetadata,
         peers: Peers,
-        make_office: Callable[[Elected], ActiveController],
+        make_active_controller: Callable[[Elected], ActiveController],
         answer_here: Callable[[Struct], Awaitable[Struct]],
         *,
         node_id: int,
@@ -85,7 +86,7 @@ class BrokerLifecycle:
         self._store = store
         self._metadata = metadata
         self._peers = peers
-        self._make_office = make_office
+        self._make_active_controller = make_active_controller
         self._answer_here = answer_here
         self._node_id = node_id
         self._listener = listener
@@ -107,13 +108,13 @@ class BrokerLifecycle:
     # --- what others ask ------------------------------------------------------------------------
 
     @property
-    def office(self) -> ActiveController | None:
-        return self._metadata.office
+    def active_controller(self) -> ActiveController | None:
+        return self._metadata.active_controller
 
     @property
     def controller_id(self) -> int:
-        """The broker in office, as far as this one knows; -1 while nobody is."""
-        if self.office is not None:
+        """The id of the active controller, as far as this broker knows; -1 while there is none."""
+        if self.active_controller is not None:
             return self._node_id
         return self._holder[0] if self._holder is not None else -1
 
@@ -155,15 +156,15 @@ class BrokerLifecycle:
         return known is not None and known.epoch == self.broker_epoch and not known.fenced
 
     async def stop(self) -> None:
-        """Leaves the office, if this broker has it, and follows nobody any more."""
+        """Resigns if this broker is the active controller, and stops following another."""
         self._cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def crash(self) -> None:
         """Stops at once and says nothing to anybody."""
-        office, self._metadata.office = self.office, None
-        if office is not None:
-            office.abandon()
+        active_controller, self._metadata.active_controller = self.active_controller, None
+        if active_controller is not None:
+            active_controller.abandon()
         self._cancel()
 
     def _cancel(self) -> None:
@@ -191,8 +192,8 @@ class BrokerLifecycle:
         while True:
             await self._lost.wait()
             self._registered.clear()
-            if self.office is not None:
-                self.office.look()
+            if self.active_controller is not None:
+                self.active_controller.look()
             try:
                 await self._check_store()
                 await self._register()
@@ -239,7 +240,7 @@ class BrokerLifecycle:
                 log.info("the store has trouble", extra={"error": str(error)})
                 await asyncio.sleep(RETRY_S)
             except NotController:
-                log.info("the office was lost before it was taken")
+                log.info("the controller election was lost before the term began")
                 await asyncio.sleep(RETRY_S)
             except Exception:
                 log.exception("following the controller failed")
@@ -251,7 +252,7 @@ class BrokerLifecycle:
         try:
             self._holder = await self._store.controller(changed.set)
         except ConnectionSuspended:
-            # Whoever was in office may well be: it needs no store to tell what it has committed.
+            # The last controller may still be active: it publishes its commits without a store.
             if self._holder is None or self._holder[0] == self._node_id:
                 await asyncio.sleep(RETRY_S)
             else:
@@ -263,7 +264,7 @@ class BrokerLifecycle:
         elif holder[0] != self._node_id:
             await self._follow(holder, changed)
         elif not await self._stand():
-            # An earlier life of this broker is in office until its session ends.
+            # An earlier incarnation of this broker is the controller until its session ends.
             await _either(changed.wait(), asyncio.sleep(OLD_LIFE_LOOK_S))
 
     async def _stand(self, instead_of: tuple[int, int] | None = None) -> bool:
@@ -278,24 +279,24 @@ class BrokerLifecycle:
             await asyncio.sleep(0)
             return False
         log.info("elected controller", extra={"epoch": elected.controller_epoch})
-        office = self._make_office(elected)
-        office.polls.on_gone = self.crashes.polls_ended
+        active_controller = self._make_active_controller(elected)
+        active_controller.polls.on_gone = self.crashes.polls_ended
         try:
-            await office.enter(crashed)
+            await active_controller.enter(crashed)
             self._failure_pause_s = RETRY_S
-            self._metadata.office = office
-            self.crashes.term_began(office)
-            await office.until_over()
+            self._metadata.active_controller = active_controller
+            self.crashes.term_began(active_controller)
+            await active_controller.until_over()
         except (Exception, asyncio.CancelledError):
             # Not for a coroutine that is thrown away with its loop: it can wait for nothing.
-            await self._leave(office)
+            await self._leave(active_controller)
             raise
-        await self._leave(office)
+        await self._leave(active_controller)
         return True
 
-    async def _leave(self, office: ActiveController) -> None:
-        self._metadata.office = None
-        await office.leave()
+    async def _leave(self, active_controller: ActiveController) -> None:
+        self._metadata.active_controller = None
+        await active_controller.leave()
 
     def _latest(self, broker_id: int) -> BrokerRegistration | None:
         known = self._metadata.image.brokers.get(broker_id)
@@ -305,7 +306,7 @@ class BrokerLifecycle:
     async def _follow(
         self, holder: tuple[int, int], changed: asyncio.Event, *, polls: int | None = None
     ) -> None:
-        """Polls this controller until another is in office or it cannot be reached."""
+        """Polls this controller until another is elected or it cannot be reached."""
         await self._find(holder[0])
         heard = self._heard_from == holder
         while not changed.is_set() and polls != 0:
@@ -381,7 +382,7 @@ class BrokerLifecycle:
 
         Raises `ClientError`, or answers NOT_CONTROLLER; the caller tries again.
         """
-        if self.office is None:
+        if self.active_controller is None:
             return await self.ask(request, answer, timeout_s=timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
@@ -392,10 +393,10 @@ class BrokerLifecycle:
     async def ask(
         self, request: Struct, answer: type[R], *, timeout_s: float, version: int | None = None
     ) -> R:
-        """Sends a request to another broker that is in office; `ClientError` if there is none."""
+        """Sends a request to the active controller, another broker; else raises `ClientError`."""
         controller_id = self.controller_id
         if controller_id in (-1, self._node_id):
-            raise UnknownBroker("no controller is known to be in office")
+            raise UnknownBroker("no active controller is known")
         return await self._peers.request(
             controller_id, request, answer, timeout_s=timeout_s, version=version
         )

@@ -7,14 +7,18 @@ still give it what its last life led.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import Final, Protocol
 
 from headrace.broker.membership.broker_lifecycle import BrokerIdentity, BrokerLifecycle
+from headrace.broker.membership.cluster_role import ClusterRoleHost
 from headrace.broker.membership.forwarding import Forwarding
 from headrace.broker.membership.peers import Peers
+from headrace.broker.membership.producer_ids import ProducerIds
 from headrace.broker.metadata.member_metadata import MemberMetadata
+from headrace.broker.network.dispatch import RequestHost, handler_of
 from headrace.broker.partitions.stray_partitions import settle_strays
 from headrace.broker.runtime.errors import StartupError
 from headrace.cluster.image import MetadataImage
@@ -35,34 +39,54 @@ from headrace.protocol.messages.leave_cluster import (
 from headrace.storage.errors import StorageError
 from headrace.storage.state.partition_metadata import encode_topic_id
 
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-
 log = logging.getLogger(__name__)
 
 LEAVING_SHARE: Final = 0.5
 """Of the time to stop: what cannot be handed over by then stays behind."""
 
 
+class Replication(Protocol):
+    """The replicas of a member."""
+
+    def start(
+        self,
+        peers: Peers,
+        ask: Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]],
+    ) -> None: ...
+
+
+class ClusterMemberHost(ClusterRoleHost, RequestHost, Protocol):
+    """What a member needs of its broker."""
+
+    @property
+    def producer_ids(self) -> ProducerIds: ...
+
+    @property
+    def replication(self) -> Replication: ...
+
+
 class ClusterMember:
     """The parts that a member has and a node on its own has not."""
 
-    def __init__(self, broker: "Broker", store: ClusterStore) -> None:
+    def __init__(self, broker: ClusterMemberHost, store: ClusterStore) -> None:
         settings = broker.settings
         self._broker = broker
         self._store = store
+        self._producer_ids: ProducerIds | None = None  # from the time that it has joined
         self.metadata = MemberMetadata(settings.controller(), broker.publish)
         self.peers = Peers(
             broker.node_id,
             lambda id_: self.membership.address_of(id_),
             lambda id_: self.membership.life_of(id_),
         )
-        self.forwarding = self.metadata.forwarding = Forwarding(broker)
+        self.forwarding = self.metadata.forwarding = Forwarding(
+            broker.node_id, lambda: self.membership, partial(handler_of, broker)
+        )
         self.membership = BrokerLifecycle(
             store,
             self.metadata,
             self.peers,
-            self._make_office,
+            self._make_active_controller,
             self.forwarding.answer_here,
             node_id=broker.node_id,
             listener=settings.string("inter.broker.listener.name"),
@@ -74,7 +98,7 @@ class ClusterMember:
     def broker_epoch(self) -> int:
         return self.membership.broker_epoch
 
-    def _make_office(self, elected: Elected) -> ActiveController:
+    def _make_active_controller(self, elected: Elected) -> ActiveController:
         settings = self._broker.settings
         controller = Decisions(self.metadata.image, settings.controller(), self._broker.random)
         imbalance = settings.integer("leader.imbalance.per.broker.percentage") / 100
@@ -144,7 +168,8 @@ class ClusterMember:
         settle_strays(broker.logs, image, broker.node_id)
         broker.host(image)
         self.metadata.begin()
-        broker.producer_ids.prepare()
+        self._producer_ids = broker.producer_ids
+        self._producer_ids.prepare()
         broker.replication.start(self.peers, self._ask_to_alter)
 
     async def _ask_to_alter(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
@@ -162,7 +187,8 @@ class ClusterMember:
 
     async def leave(self, timeout_s: float) -> None:
         settings = self._broker.settings
-        self._broker.producer_ids.stop()
+        if self._producer_ids is not None:
+            self._producer_ids.stop()
         if settings.boolean("controlled.shutdown.enable"):
             try:
                 async with asyncio.timeout(timeout_s * LEAVING_SHARE):
@@ -209,8 +235,8 @@ class ClusterMember:
             log.warning("the store was not told", extra={"error": str(error)})
 
     def crash(self) -> None:
-        if hasattr(self._broker, "producer_ids"):
-            self._broker.producer_ids.stop()
+        if self._producer_ids is not None:
+            self._producer_ids.stop()
         self.membership.crash()
         self.metadata.stop()
         self.peers.hang_up()

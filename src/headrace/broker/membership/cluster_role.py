@@ -1,8 +1,40 @@
 """What makes a broker part of a cluster: of one of its own, or of one with others."""
 
+from collections.abc import Sequence
+from random import Random
 from typing import Protocol
 
 from headrace.broker.metadata.standalone_metadata import Metadata
+from headrace.cluster.image import Endpoint, MetadataImage
+from headrace.cluster.records import MetadataRecord
+from headrace.cluster.settings import BrokerSettings
+from headrace.storage.directories.log_manager import LogManager
+
+
+class ClusterRoleHost(Protocol):
+    """What either role needs of its broker."""
+
+    settings: BrokerSettings
+    node_id: int
+    random: Random
+    endpoints: tuple[Endpoint, ...]
+
+    @property
+    def logs(self) -> LogManager: ...
+
+    def open_logs(
+        self, cluster_id: str | None, image: MetadataImage, *, metadata_version: int | None = None
+    ) -> None:
+        """Opens the data directories, which must be this cluster's or new."""
+        ...
+
+    def host(self, image: MetadataImage) -> None:
+        """Takes the roles that a starting broker has."""
+        ...
+
+    async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
+        """Makes the image after these records real here."""
+        ...
 
 
 class ClusterRole(Protocol):

@@ -91,34 +91,36 @@ class FastFailureDetection:
 
     def polls_ended(self, broker_id: int, broker_epoch: int) -> None:
         """The connection of a broker's polls has ended."""
-        office = self._metadata.office
-        if office is not None and self.enabled:
+        active_controller = self._metadata.active_controller
+        if active_controller is not None and self.enabled:
             self.connection_lost(broker_id)
-            self._look(self._fence_if_dead(office, broker_id, broker_epoch))
+            self._look(self._fence_if_dead(active_controller, broker_id, broker_epoch))
 
-    def term_began(self, office: ActiveController) -> None:
+    def term_began(self, active_controller: ActiveController) -> None:
         if self.enabled:
-            self._look(self._fence_missing(office))
+            self._look(self._fence_missing(active_controller))
 
-    async def _fence_missing(self, office: ActiveController) -> None:
+    async def _fence_missing(self, active_controller: ActiveController) -> None:
         """Who died together with the last controller had no connection to this one."""
         await asyncio.sleep(MISSING_AFTER_S)
         for broker in self._metadata.image.live_brokers():
             if broker.broker_id != self._node_id:
-                self._look(self._fence_if_dead(office, broker.broker_id, broker.epoch))
+                self._look(self._fence_if_dead(active_controller, broker.broker_id, broker.epoch))
 
     async def _fence_if_dead(
-        self, office: ActiveController, broker_id: int, broker_epoch: int
+        self, active_controller: ActiveController, broker_id: int, broker_epoch: int
     ) -> None:
         known = self._metadata.image.brokers.get(broker_id)
         if known is None or known.epoch != broker_epoch or known.fenced:
             return
 
         def has_returned() -> bool:
-            return office.is_over or office.polls.has_heard(broker_id, broker_epoch)
+            return active_controller.is_over or active_controller.polls.has_heard(
+                broker_id, broker_epoch
+            )
 
         if not has_returned() and await self.is_dead(broker_id, has_returned):
-            await office.fence(broker_id, broker_epoch)
+            await active_controller.fence(broker_id, broker_epoch)
 
     def _look(self, looking: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(looking)

@@ -6,11 +6,11 @@ its time is up.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from headrace.broker.membership.peers import CLIENT_ID_PREFIX
-from headrace.broker.network.dispatch import Answer, Context, Handle, Reply, handler_of
+from headrace.broker.network.dispatch import Answer, Context, Handle, Reply
 from headrace.client.connection import spec_of
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.store import TooLarge
@@ -18,7 +18,7 @@ from headrace.controller.broker_registration import ProducerIdBlock
 from headrace.controller.errors import NotController
 from headrace.controller.result import ApiError
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
-from headrace.protocol.api import ApiSpec
+from headrace.protocol.api import ApiKey, ApiSpec
 from headrace.protocol.error_answers import error_answer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.allocate_producer_ids import (
@@ -35,7 +35,7 @@ from headrace.protocol.messages.create_topics import (
 from headrace.protocol.struct import Struct
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.membership.broker_lifecycle import BrokerLifecycle
 
 R = TypeVar("R", bound=Struct)
 
@@ -55,13 +55,21 @@ _TOO_LARGE: Final = "this does not fit into the cluster's metadata store"
 class Forwarding:
     """Finds out who decides, and gets an answer from there."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        node_id: int,
+        membership: "Callable[[], BrokerLifecycle]",
+        handler_of: Callable[[ApiKey], Handle],
+    ) -> None:
+        """`handler_of` finds this broker's own handler of an API."""
+        self._node_id = node_id
+        self._membership = membership
+        self._handler_of = handler_of
 
     def wrap(self, spec: ApiSpec, handle: Handle) -> Handle:
         """The handler of an API that the controller decides, for any broker."""
 
-        def either(broker: "Broker", context: Context, request: Struct) -> Reply:
+        def either(context: Context, request: Struct) -> Reply:
             return self._answer(spec, handle, context, request)
 
         return either
@@ -71,7 +79,7 @@ class Forwarding:
     ) -> Answer:
         if context.client_id.startswith(CLIENT_ID_PREFIX):
             try:
-                return await _settled(handle(self._broker, context, request))
+                return await _settled(handle(context, request))
             except NotController:
                 return _refusal(spec, request, context.version, ErrorCode.NOT_CONTROLLER, None)
             except TooLarge:
@@ -85,14 +93,13 @@ class Forwarding:
         """The answer of whoever is controller, within the time that the client allows."""
         timeout_ms = getattr(request, "timeout_ms", None) or 0
         timeout_s = timeout_ms / 1000 if timeout_ms > 0 else DEFAULT_TIMEOUT_S
-        membership = self._broker.membership
-        assert membership is not None
+        membership = self._membership()
         try:
             async with asyncio.timeout(min(timeout_s, DEFAULT_TIMEOUT_S)):
                 while True:
                     try:
-                        if membership.office is not None:
-                            return await _settled(handle(self._broker, context, request))
+                        if membership.active_controller is not None:
+                            return await _settled(handle(context, request))
                         answer = await membership.ask(
                             request, spec.response, timeout_s=timeout_s, version=context.version
                         )
@@ -128,10 +135,9 @@ class Forwarding:
         ]
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        membership = self._broker.membership
-        assert membership is not None
+        membership = self._membership()
         request = AllocateProducerIdsRequest(
-            broker_id=self._broker.node_id, broker_epoch=membership.broker_epoch
+            broker_id=self._node_id, broker_epoch=membership.broker_epoch
         )
         answer = await self.to_controller(request, AllocateProducerIdsResponse)
         if answer is None:
@@ -144,8 +150,7 @@ class Forwarding:
         self, request: Struct, answer: type[R], *, timeout_s: float = ONE_TRY_S
     ) -> R | None:
         """The answer of whoever is controller; None if nobody answered in time."""
-        membership = self._broker.membership
-        assert membership is not None
+        membership = self._membership()
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
@@ -162,11 +167,11 @@ class Forwarding:
             return None
 
     async def answer_here(self, request: Struct) -> Struct:
-        """The answer of this broker, which is in office, to a question of its own."""
+        """The answer of this broker, which is the active controller, to its own request."""
         spec = spec_of(request)
         context = Context(None, spec.max_version, b"")
         try:
-            answer = await _settled(handler_of(spec.key)(self._broker, context, request))
+            answer = await _settled(self._handler_of(spec.key)(context, request))
         except NotController:
             return _refusal(spec, request, spec.max_version, ErrorCode.NOT_CONTROLLER, None)
         assert isinstance(answer, Struct)

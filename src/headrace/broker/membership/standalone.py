@@ -1,18 +1,25 @@
 """A node on its own: it is its whole cluster, with its metadata in a file beside its logs."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from headrace.broker.membership.cluster_role import ClusterRoleHost
 from headrace.broker.metadata.standalone_metadata import StandaloneMetadata
 from headrace.broker.partitions.import_kafka_logs import adopt
+from headrace.broker.runtime.environment import Environment
 from headrace.broker.runtime.errors import StartupError
+from headrace.broker.runtime.offload import Offload
 from headrace.cluster.store import MetadataStore
 from headrace.cluster.stores.sqlite import IN_MEMORY
 from headrace.controller.decisions import Decisions
 
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-
 METADATA_FILE: Final = "headrace-metadata.sqlite"
+
+
+class StandaloneHost(ClusterRoleHost, Protocol):
+    """What a node on its own needs of its broker."""
+
+    world: Environment
+    offload: Offload
 
 
 class Standalone:
@@ -20,7 +27,7 @@ class Standalone:
 
     broker_epoch = -1
 
-    def __init__(self, broker: "Broker", *, in_memory: bool) -> None:
+    def __init__(self, broker: StandaloneHost, *, in_memory: bool) -> None:
         self._broker = broker
         self._in_memory = in_memory
         self._store: MetadataStore | None = None

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from headrace.broker.metadata.standalone_metadata import Publish
 from headrace.cluster.controller_settings import ControllerSettings
@@ -23,7 +23,6 @@ from headrace.controller.result import ControllerResult
 from headrace.controller.topic_changes import CreatedTopic, NewTopic
 
 if TYPE_CHECKING:
-    from headrace.broker.membership.forwarding import Forwarding
     from headrace.controller.active_controller import ActiveController
 
 T = TypeVar("T")
@@ -36,14 +35,22 @@ class _Step(NamedTuple):
     records: Sequence[MetadataRecord]
 
 
+class ControllerRequests(Protocol):
+    """What this broker asks of the active controller for itself."""
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]: ...
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock: ...
+
+
 class MemberMetadata:
     """Holds the image and the journal of how it came about."""
 
     def __init__(self, settings: ControllerSettings, publish: Publish) -> None:
         self.image = MetadataImage()
         self.journal = MetadataLog()
-        self.office: ActiveController | None = None
-        self.forwarding: Forwarding | None = None
+        self.active_controller: ActiveController | None = None
+        self.forwarding: ControllerRequests | None = None
         self.published_version = -1
         self._settings = settings
         self._publish = publish
@@ -132,14 +139,14 @@ class MemberMetadata:
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
         """One operation of the controller; its results hold on every live broker, as a rule.
 
-        Raises `NotController` unless this broker is in office.
+        Raises `NotController` unless this broker is the active controller.
         """
-        office = self.office
-        if office is None:
+        active_controller = self.active_controller
+        if active_controller is None:
             raise NotController
-        decided = await office.decide(decision)
+        decided = await active_controller.decide(decision)
         # The term may have ended since: what was decided stays, and is told by who comes next.
-        await office.spread(decided.version)
+        await active_controller.spread(decided.version)
         return decided.results
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:

@@ -6,7 +6,6 @@ of losing their connection.
 
 import logging
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING
 
 from headrace.broker.network.dispatch import Answer, Context, Handle, Reply
 from headrace.cluster.store import StoreError
@@ -15,17 +14,14 @@ from headrace.protocol.error_answers import error_answer
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.struct import Struct
 
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-
 log = logging.getLogger(__name__)
 
 
 def wrap(spec: ApiSpec, handle: Handle) -> Handle:
     """The handler of an API that changes metadata."""
 
-    def either(broker: "Broker", context: Context, request: Struct) -> Reply:
-        reply = handle(broker, context, request)
+    def either(context: Context, request: Struct) -> Reply:
+        reply = handle(context, request)
         if isinstance(reply, Coroutine):
             return _settled(spec, context.version, request, reply)
         return reply

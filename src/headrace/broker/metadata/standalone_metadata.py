@@ -24,11 +24,15 @@ T = TypeVar("T")
 Publish = Callable[[MetadataImage, Sequence[MetadataRecord]], Awaitable[None]]
 
 
-class Metadata(Protocol):
-    """What a broker knows of its cluster, and how it changes it: alone or as a member."""
+class MetadataView(Protocol):
+    """The current image, for parts that change nothing."""
 
     @property
     def image(self) -> MetadataImage: ...
+
+
+class Metadata(MetadataView, Protocol):
+    """What a broker knows of its cluster, and how it changes it: alone or as a member."""
 
     @property
     def configs(self) -> ConfigControl: ...

@@ -2,14 +2,16 @@
 
 One table names the handler of each API; handlers and message classes are imported on first use,
 so that a broker starts without them. A version that this broker does not serve closes the
-connection, as Kafka does, except for ApiVersions, which is answered in version 0.
+connection, as Kafka does, unless the handler's module has `answer_unsupported_version`: ApiVersions
+answers in version 0.
 """
 
 import asyncio
 import struct
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, Protocol, cast
 
 from headrace.broker.network.connection import Connection, Parts, Pipelined, Serial
 from headrace.coordinator.common.request_context import RequestContext
@@ -17,9 +19,6 @@ from headrace.protocol.api import APIS, ApiKey, ApiSpec
 from headrace.protocol.errors import ProtocolError
 from headrace.protocol.header import read_request_header
 from headrace.protocol.struct import Reader, Struct
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 HANDLERS: Mapping[ApiKey, str] = {
     ApiKey.PRODUCE: "produce",
@@ -149,13 +148,28 @@ class Context:
 
 Answer = Struct | bytes | None
 Reply = Answer | Coroutine[object, object, Answer] | asyncio.Future[Answer]
-Handle = Callable[["Broker", Context, Struct], Reply]
+Handle = Callable[[Context, Struct], Reply]
+"""A handler, bound to its broker."""
+
+
+class RequestHost(Protocol):
+    """The broker whose requests are dispatched. Handlers take it as their first argument."""
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it belongs to a cluster of several brokers."""
+        ...
+
+    def controller_handler(self, spec: ApiSpec, handle: Handle) -> Handle:
+        """The handler of an API that only the controller decides, for any broker."""
+        ...
 
 
 class _Route:
     """One API as this broker serves it."""
 
     __slots__ = (
+        "answer_unsupported_version",
         "flexible_since",
         "handle",
         "in_place",
@@ -166,8 +180,14 @@ class _Route:
         "spec",
     )
 
-    def __init__(self, spec: ApiSpec, handle: Handle) -> None:
+    def __init__(
+        self,
+        spec: ApiSpec,
+        handle: Handle,
+        answer_unsupported_version: Callable[[], Struct] | None,
+    ) -> None:
         self.spec = spec
+        self.answer_unsupported_version = answer_unsupported_version
         self.min_version = spec.min_version
         self.max_version = spec.max_version
         self.flexible_since = spec.flexible_since
@@ -182,7 +202,7 @@ class _Route:
 class Dispatcher:
     """Finds and runs the handlers of one broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: RequestHost) -> None:
         self._broker = broker
         self._routes: dict[int, _Route] = {}
 
@@ -196,7 +216,7 @@ class Dispatcher:
         key, version, correlation_id, id_size = _HEAD.unpack_from(frame)
         route = self._routes.get(key) or self._route(key)
         if not route.min_version <= version <= route.max_version:
-            return self._unsupported(route.spec, version, correlation_id)
+            return self._unsupported(route, version, correlation_id)
         body: memoryview | bytes = frame if route.in_place else bytes(frame)
         flexible = version >= route.flexible_since
         pos = _HEAD.size + id_size
@@ -211,7 +231,7 @@ class Dispatcher:
         if read is None:
             read = route.readers[version] = route.reader(version)
         request, _ = read(body, pos, len(body))
-        reply = route.handle(self._broker, Context(connection, version, body), request)
+        reply = route.handle(Context(connection, version, body), request)
         if reply is None:
             return None
         if isinstance(reply, bytes):  # an answer that the handler had nearly ready
@@ -231,9 +251,10 @@ class Dispatcher:
             return Pipelined(cast("asyncio.Future[object]", reply), encode_later)
         return Serial(reply, encode_later)
 
-    def _unsupported(self, spec: ApiSpec, version: int, correlation_id: int) -> Parts:
-        if spec.key is ApiKey.API_VERSIONS:
-            return encode(spec, 0, correlation_id, _unsupported_api_versions(self._broker))
+    def _unsupported(self, route: _Route, version: int, correlation_id: int) -> Parts:
+        spec = route.spec
+        if route.answer_unsupported_version is not None:
+            return encode(spec, 0, correlation_id, route.answer_unsupported_version())
         served = f"{spec.min_version} to {spec.max_version}"
         msg = f"{spec.name} version {version}; served are {served}"
         raise UnsupportedRequest(msg)
@@ -246,26 +267,24 @@ class Dispatcher:
             msg = f"API key {key} is not served"
             raise UnsupportedRequest(msg) from None
         spec = APIS[api_key]
-        forwarding = self._broker.forwarding
-        if spec.for_members and forwarding is None:
+        if spec.for_members and not self._broker.is_member:
             msg = f"{spec.name} is for brokers of a cluster, and this node is on its own"
             raise UnsupportedRequest(msg)
         module = import_module(f"headrace.broker.handlers.{name}")
-        handle: Handle = module.handle
+        handle: Handle = partial(module.handle, self._broker)
         if api_key in FORWARDED:
-            if forwarding is not None:
-                handle = forwarding.wrap(spec, handle)
-            else:
-                refusals = import_module("headrace.broker.metadata.metadata_store_errors")
-                handle = refusals.wrap(spec, handle)
-        route = self._routes[key] = _Route(spec, handle)
+            handle = self._broker.controller_handler(spec, handle)
+        unsupported = getattr(module, "answer_unsupported_version", None)
+        if unsupported is not None:
+            unsupported = partial(unsupported, self._broker)
+        route = self._routes[key] = _Route(spec, handle, unsupported)
         return route
 
 
-def handler_of(key: ApiKey) -> Handle:
+def handler_of(broker: RequestHost, key: ApiKey) -> Handle:
     """The handler of an API, for requests that come from this broker itself."""
-    handle: Handle = import_module(f"headrace.broker.handlers.{HANDLERS[key]}").handle
-    return handle
+    module = import_module(f"headrace.broker.handlers.{HANDLERS[key]}")
+    return partial(module.handle, broker)
 
 
 def _framed(flexible: bool, correlation_id: int, answer: bytes) -> bytes:
@@ -288,9 +307,3 @@ def encode(spec: ApiSpec, version: int, correlation_id: int, answer: Struct) -> 
         prefix = _PREFIX.pack(size + 4, correlation_id)
     parts[0] = prefix + bytes(parts[0])
     return parts
-
-
-def _unsupported_api_versions(broker: "Broker") -> Struct:
-    from headrace.broker.handlers.api_versions import unsupported
-
-    return unsupported(broker)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from headrace.cluster.image import MetadataImage
 from headrace.cluster.topology import NO_LEADER, Topic
 from headrace.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 WRONG_LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -47,9 +45,8 @@ class NodeHint(NamedTuple):
     rack: str | None
 
 
-def topic_of(broker: Broker, name: str, topic_id: bytes) -> Topic | None:
+def topic_of(image: MetadataImage, name: str, topic_id: bytes) -> Topic | None:
     """The topic of a request that has either its name or its id."""
-    image = broker.metadata.image
     return image.topics.get(name) if name else image.topics_by_id.get(topic_id)
 
 
@@ -62,7 +59,7 @@ def leader_hint(topic: Topic | None, index: int) -> LeaderHint | None:
 
 
 def add_leader_hints(
-    broker: Broker,
+    image: MetadataImage,
     listener: str,
     wrong: Iterable[WrongLeader[LeaderT]],
     leader: Callable[..., LeaderT],
@@ -78,15 +75,15 @@ def add_leader_hints(
         if hint is not None:
             response.current_leader = leader(**hint._asdict())
             leader_ids.add(hint.leader_id)
-    hints = node_hints(broker, listener, sorted(leader_ids))
+    hints = node_hints(image, listener, sorted(leader_ids))
     return [endpoint(**hint._asdict()) for hint in hints]
 
 
-def node_hints(broker: Broker, listener: str, leaders: Iterable[int]) -> list[NodeHint]:
+def node_hints(image: MetadataImage, listener: str, leaders: Iterable[int]) -> list[NodeHint]:
     """The addresses of these brokers, each once."""
     hints = []
     for broker_id in dict.fromkeys(leaders):
-        known = broker.metadata.image.brokers.get(broker_id)
+        known = image.brokers.get(broker_id)
         endpoint = known.endpoint(listener) if known is not None else None
         if known is not None and endpoint is not None:
             hints.append(NodeHint(broker_id, endpoint.host, endpoint.port, known.rack))

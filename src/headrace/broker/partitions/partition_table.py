@@ -6,7 +6,7 @@ unknown.
 """
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headrace.cluster.topology import INTERNAL_TOPICS
 from headrace.protocol.errors import ErrorCode
@@ -14,11 +14,8 @@ from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
-from headrace.storage.log.log import Log
+from headrace.storage.log.log import AppendResult, Log
 from headrace.storage.state.log_config import LogConfig
-
-if TYPE_CHECKING:
-    from headrace.broker.produce.response_template import ResponseTemplate
 
 NO_TOPIC_ID = bytes(16)
 # An attribute of an enum class costs ten times a global's look-up; these are read per request.
@@ -26,10 +23,24 @@ UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+class ProduceResponseTemplate(Protocol):
+    """The cached part of a topic's Produce responses; `produce/response_template.py` fills it."""
+
+    def encode(self, index: int, result: AppendResult, log_start_offset: int) -> bytes: ...
+
+
 class HostedTopic:
     """One topic; `leaders` has a place for each partition, `None` where another broker leads."""
 
-    __slots__ = ("config", "followers", "internal", "leaders", "name", "topic_id", "usual_answers")
+    __slots__ = (
+        "config",
+        "followers",
+        "internal",
+        "leaders",
+        "name",
+        "response_templates",
+        "topic_id",
+    )
 
     def __init__(self, name: str, topic_id: bytes, config: LogConfig) -> None:
         self.name = name
@@ -38,7 +49,7 @@ class HostedTopic:
         self.internal = name in INTERNAL_TOPICS
         self.leaders: list[SoleLeader | None] = []
         self.followers: dict[int, Follower] = {}
-        self.usual_answers: dict[int, ResponseTemplate] = {}  # to Produce, by version
+        self.response_templates: dict[int, ProduceResponseTemplate] = {}  # by version
 
     def leader(self, index: int) -> SoleLeader | None:
         if 0 <= index < len(self.leaders):

@@ -7,7 +7,7 @@ around these is encoded once for each topic and version, from the message's own 
 import struct
 from typing import Final
 
-from headrace.broker.partitions.partition_table import HostedTopic
+from headrace.broker.partitions.partition_table import HostedTopic, ProduceResponseTemplate
 from headrace.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
@@ -55,9 +55,9 @@ class ResponseTemplate:
         )
 
 
-def usual_answer(topic: HostedTopic, version: int) -> ResponseTemplate:
-    """Kept with the topic: it goes when the topic goes."""
-    answer = topic.usual_answers.get(version)
-    if answer is None:
-        answer = topic.usual_answers[version] = ResponseTemplate(topic, version)
-    return answer
+def response_template(topic: HostedTopic, version: int) -> ProduceResponseTemplate:
+    """Cached with the topic: it is dropped when the topic is."""
+    template = topic.response_templates.get(version)
+    if template is None:
+        template = topic.response_templates[version] = ResponseTemplate(topic, version)
+    return template

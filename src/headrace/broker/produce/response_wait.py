@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
+from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.network.dispatch import Context
+from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.partitions.leader_hints import WrongLeader, add_leader_hints, topic_of
 from headrace.broker.produce.delayed_produce import DelayedProduce
+from headrace.cluster.image import MetadataImage
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import (
     PartitionProduceResponse,
@@ -18,12 +21,19 @@ from headrace.protocol.messages.produce import (
 )
 from headrace.replication.sole_leader import SoleLeader
 
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-
 ACKS_ALL: Final = -1
 FIRST_VERSION_WITH_LEADERS: Final = 10
 NOT_LEADER_OR_FOLLOWER: Final = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class ResponseWaitHost(Protocol):
+    """What the answers to Produce need of their broker."""
+
+    loop: asyncio.AbstractEventLoop
+    flusher: Flusher
+
+    @property
+    def metadata(self) -> MetadataView: ...
 
 
 class Appended(NamedTuple):
@@ -38,7 +48,7 @@ Appends = list[Appended]
 
 
 def answer_when_done(
-    broker: Broker,
+    host: ResponseWaitHost,
     context: Context,
     request: ProduceRequest,
     response: ProduceResponse,
@@ -58,14 +68,14 @@ def answer_when_done(
             continue
         if delayed is None:
             delayed = DelayedProduce(
-                broker.loop, response, lambda done: add_leaders(broker, context, done)
+                host.loop, response, lambda done: add_leaders(host.metadata.image, context, done)
             )
         if acks == ACKS_ALL:
             delayed.wait_for_commit(partition, leader, next_offset)
         if flush:
-            delayed.wait_for_flush(partition, broker.flusher.flush(leader))
+            delayed.wait_for_flush(partition, host.flusher.flush(leader))
     if delayed is None:
-        add_leaders(broker, context, response)
+        add_leaders(host.metadata.image, context, response)
         return response
     # The request's own bytes are gone when the loop goes on.
     for data in request.topic_data:
@@ -74,17 +84,17 @@ def answer_when_done(
     return delayed.start(max(0, request.timeout_ms) / 1000)
 
 
-def add_leaders(broker: Broker, context: Context, response: ProduceResponse) -> None:
+def add_leaders(image: MetadataImage, context: Context, response: ProduceResponse) -> None:
     if context.version < FIRST_VERSION_WITH_LEADERS:
         return
     wrong = (
-        WrongLeader(topic_of(broker, data.name, data.topic_id), partition.index, partition)
+        WrongLeader(topic_of(image, data.name, data.topic_id), partition.index, partition)
         for data in response.responses
         for partition in data.partition_responses
         if partition.error_code == NOT_LEADER_OR_FOLLOWER
     )
     response.node_endpoints = add_leader_hints(
-        broker, context.connection.listener, wrong, ProduceLeaderIdAndEpoch, ProduceNodeEndpoint
+        image, context.connection.listener, wrong, ProduceLeaderIdAndEpoch, ProduceNodeEndpoint
     )
 
 

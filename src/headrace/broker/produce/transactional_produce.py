@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headrace.broker.transactions.txn_verification import (
+    TxnVerificationHost,
     Write,
     admit,
     is_open,
@@ -22,9 +23,6 @@ from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.produce import ProduceRequest
 from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import InvalidTxnState, StorageError
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 FIRST_VERSION_THAT_KNOWS_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
@@ -39,7 +37,7 @@ class Admission:
 
     __slots__ = (
         "_adds",
-        "_broker",
+        "_host",
         "_is_remote",
         "_refusals",
         "_transactional_id",
@@ -47,9 +45,9 @@ class Admission:
         "_writes",
     )
 
-    def __init__(self, broker: Broker, version: int, request: ProduceRequest) -> None:
+    def __init__(self, host: TxnVerificationHost, version: int, request: ProduceRequest) -> None:
         self._refusals: Refusals = {}
-        self._broker = broker
+        self._host = host
         self._version = version
         self._adds = version >= FIRST_VERSION_THAT_ADDS
         self._transactional_id = request.transactional_id or ""
@@ -66,11 +64,11 @@ class Admission:
         A future means that the answer is on its way, and that `ask_again` is needed after it.
         """
         writes = self._writes
-        if not writes or not (self._adds or self._broker.limits.transaction_verification):
+        if not writes or not (self._adds or self._host.limits.transaction_verification):
             return None
-        self._is_remote = self._broker.transactions.elsewhere(self._transactional_id) is not None
+        self._is_remote = self._host.transactions.elsewhere(self._transactional_id) is not None
         verdict = admit(
-            self._broker,
+            self._host,
             self._transactional_id,
             writes[0].producer,
             [(write.leader.topic, write.leader.index) for write in writes],
@@ -122,7 +120,7 @@ class Admission:
         return firsts
 
     def _transactional_writes(self, request: ProduceRequest) -> Iterator[Write]:
-        table = self._broker.partitions
+        table = self._host.partitions
         by_id = self._version >= FIRST_VERSION_WITH_TOPIC_IDS
         for data in request.topic_data:
             topic = table.by_id.get(data.topic_id) if by_id else table.by_name.get(data.name)
@@ -153,7 +151,7 @@ class Admission:
             overtaken = write.was_overtaken(adds=self._adds)
             return ErrorCode.INVALID_TXN_STATE if overtaken else ErrorCode.NONE
         partition = (write.leader.topic, write.leader.index)
-        return verify(self._broker, self._transactional_id, write.producer, frozenset({partition}))
+        return verify(self._host, self._transactional_id, write.producer, frozenset({partition}))
 
     def _refuse(self, writes: Iterator[Write] | list[Write], code: ErrorCode) -> None:
         shown = produce_error(

@@ -7,9 +7,10 @@ metadata tells. What many partitions propose goes in one request.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from headrace.broker.runtime.timers import Timer
+from headrace.broker.metadata.standalone_metadata import MetadataView
+from headrace.broker.runtime.timers import Timer, Timers
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.image import MetadataImage
 from headrace.protocol.errors import ErrorCode
@@ -27,7 +28,10 @@ from headrace.storage.errors import StorageError
 if TYPE_CHECKING:
     import asyncio
 
-    from headrace.broker.node import Broker
+    from headrace.broker.replication.follower_fetch_session import FollowerFetchSessions
+    from headrace.clock import Clock
+    from headrace.cluster.settings import BrokerSettings
+    from headrace.replication.sole_leader import SoleLeader
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +53,37 @@ _OVERTAKEN: Final = (
 )
 
 
+class AlterPartitionHost(Protocol):
+    """What changes of in-sync sets need of their broker."""
+
+    loop: "asyncio.AbstractEventLoop"
+    clock: "Clock"
+    timers: Timers
+    settings: "BrokerSettings"
+    node_id: int
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+    @property
+    def metadata(self) -> MetadataView: ...
+
+    @property
+    def partitions(self) -> "Iterable[SoleLeader]":
+        """What this broker leads."""
+        ...
+
+
 class AlterPartitionManager:
     """Watches the followers of every partition that this broker leads."""
 
-    def __init__(self, broker: "Broker", ask: AskController) -> None:
-        self._broker = broker
+    def __init__(
+        self, host: AlterPartitionHost, sessions: "FollowerFetchSessions", ask: AskController
+    ) -> None:
+        self._host = host
+        self._sessions = sessions
         self._ask = ask
-        self._max_lag_s = broker.settings.integer("replica.lag.time.max.ms") / 1000
+        self._max_lag_s = host.settings.integer("replica.lag.time.max.ms") / 1000
         self._joining: dict[Leader, set[int]] = {}
         self._again: Timer | None = None
         self._proposed: dict[Leader, IsrProposal] = {}
@@ -65,7 +93,7 @@ class AlterPartitionManager:
         self._closed = False
 
     def start(self) -> None:
-        self._timer = self._broker.timers.call_later(self._max_lag_s / CHECKS_PER_LAG, self._check)
+        self._timer = self._host.timers.call_later(self._max_lag_s / CHECKS_PER_LAG, self._check)
 
     def close(self) -> None:
         self._closed = True
@@ -101,7 +129,7 @@ class AlterPartitionManager:
             self._joining[leader] = waiting
             self._ask_for(leader, leader.propose_joining(waiting, self._live))
         if self._joining and self._again is None and not self._closed:
-            self._again = self._broker.timers.call_later(RETRY_S, self._join_again)
+            self._again = self._host.timers.call_later(RETRY_S, self._join_again)
 
     def _join_again(self) -> None:
         self._again = None
@@ -116,7 +144,7 @@ class AlterPartitionManager:
         self._ask_for(leader, leader.propose_resigning(self._live))
 
     def _check(self) -> None:
-        for leader in self._broker.partitions:
+        for leader in self._host.partitions:
             if isinstance(leader, Leader):
                 self._propose(leader)
                 self._remember_silent(leader)
@@ -132,20 +160,19 @@ class AlterPartitionManager:
         partition = leader.partition
         if len(partition.isr) == len(partition.replicas):
             return
-        since = self._broker.clock.monotonic() - self._max_lag_s
+        since = self._host.clock.monotonic() - self._max_lag_s
         key = (leader.topic_id, leader.index)
-        sessions = self._broker.replication.sessions
         for id_, progress in leader.progress.items():
             if (
                 id_ not in partition.isr
                 and leader.has_caught_up(id_)
-                and sessions.is_heard(id_, progress.broker_epoch, key, since)
+                and self._sessions.is_heard(id_, progress.broker_epoch, key, since)
             ):
                 self._joining.setdefault(leader, set()).add(id_)
 
     def _propose(self, leader: Leader) -> None:
         try:
-            proposal = leader.propose(self._live, self._broker.clock.monotonic(), self._max_lag_s)
+            proposal = leader.propose(self._live, self._host.clock.monotonic(), self._max_lag_s)
         except StorageError:
             return  # the log is offline and has said so
         self._ask_for(leader, proposal)
@@ -154,12 +181,12 @@ class AlterPartitionManager:
         if proposal is not None:
             self._proposed[leader] = proposal
             if self._sending is None and not self._closed:
-                self._sending = self._broker.loop.create_task(self._send())
+                self._sending = self._host.loop.create_task(self._send())
 
     @property
     def _live(self) -> Mapping[int, int]:
         """The brokers that may be in sync, with their epochs."""
-        image = self._broker.metadata.image
+        image = self._host.metadata.image
         if self._known is None or self._known[0] is not image:
             live = {each.broker_id: each.epoch for each in image.live_brokers() if not each.leaving}
             self._known = (image, live)
@@ -227,8 +254,8 @@ class AlterPartitionManager:
                 )
             )
         return AlterPartitionRequest(
-            broker_id=self._broker.node_id,
-            broker_epoch=self._broker.broker_epoch,
+            broker_id=self._host.node_id,
+            broker_epoch=self._host.broker_epoch,
             topics=list(topics.values()),
         )
 
@@ -259,21 +286,21 @@ class AlterPartitionManager:
         return True
 
     def _agreed(self, leader: Leader, proposal: IsrProposal, answer: AlteredPartition) -> None:
-        if answer.leader_epoch != leader.epoch or answer.leader_id != self._broker.node_id:
+        if answer.leader_epoch != leader.epoch or answer.leader_id != self._host.node_id:
             return  # the metadata will say who leads
         known = leader.partition
         if not known.eligible_leaders and set(known.isr) <= set(answer.isr):
             leader.partition_changed(
                 known._replace(isr=tuple(answer.isr), partition_epoch=answer.partition_epoch),
-                self._broker.clock.monotonic(),
+                self._host.clock.monotonic(),
             )
         # Else who may be elected has changed, too, and only the metadata says who that is now.
         if leader.pending is proposal and answer.partition_epoch == proposal.partition_epoch:
             leader.refused(proposal)  # it was so already
 
     async def _pause(self) -> None:
-        over = self._broker.loop.create_future()
-        timer = self._broker.timers.call_later(
+        over = self._host.loop.create_future()
+        timer = self._host.timers.call_later(
             RETRY_S, lambda: None if over.done() else over.set_result(None)
         )
         try:

@@ -10,38 +10,52 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.replication.follower_fetch_session import Fetched, FollowerFetchSession, Key
 from headrace.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse
 from headrace.protocol.struct import Struct
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.partitions.partition_table import PartitionTable
+    from headrace.broker.replication.replica_manager import ReplicaManager
+    from headrace.clock import Clock
+
+
+class FollowerFetchHost(Protocol):
+    """What a follower's fetch needs of the broker that it is sent to."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    partitions: PartitionTable
+    stopping: bool
+
+    @property
+    def replication(self) -> ReplicaManager: ...
 
 
 def handle(
-    broker: Broker, request: FetchRequest, replica_id: int, broker_epoch: int
+    host: FollowerFetchHost, request: FetchRequest, replica_id: int, broker_epoch: int
 ) -> FetchResponse | asyncio.Future[Struct | None]:
-    replication = broker.replication
+    replication = host.replication
     session = replication.sessions.begin(
         replica_id, broker_epoch, request.session_id, request.session_epoch
     )
     if not isinstance(session, FollowerFetchSession):
         return FetchResponse(error_code=session, session_id=0, responses=[])
     session.forget(_forgotten(request))
-    now = broker.clock.monotonic()
-    counted = session.ask(broker.partitions, _wanted(request), now)
+    now = host.clock.monotonic()
+    counted = session.ask(host.partitions, _wanted(request), now)
     replication.followers_fetched(replica_id, counted)
-    if request.max_wait_ms <= 0 or broker.stopping or session.is_due(broker.partitions, now):
-        return answer(broker, session, request.max_bytes)
-    return _Wait(broker, session, request).future
+    if request.max_wait_ms <= 0 or host.stopping or session.is_due(host.partitions, now):
+        return answer(host, session, request.max_bytes)
+    return _Wait(host, session, request).future
 
 
-def answer(broker: Broker, session: FollowerFetchSession, max_bytes: int) -> FetchResponse:
+def answer(host: FollowerFetchHost, session: FollowerFetchSession, max_bytes: int) -> FetchResponse:
     topics: dict[bytes, FetchableTopicResponse] = {}
-    now = broker.clock.monotonic()
-    for topic_id, data in session.answer(broker.partitions, max_bytes, now):
+    now = host.clock.monotonic()
+    for topic_id, data in session.answer(host.partitions, max_bytes, now):
         topic = topics.get(topic_id)
         if topic is None:
             topic = topics[topic_id] = FetchableTopicResponse(topic_id=topic_id, partitions=[])
@@ -53,7 +67,7 @@ class _Wait:
     """A fetch that waits for records, an error, or the end of its time."""
 
     __slots__ = (
-        "_broker",
+        "_host",
         "_max_bytes",
         "_pace_timer",
         "_scheduled",
@@ -63,17 +77,17 @@ class _Wait:
     )
 
     def __init__(
-        self, broker: Broker, session: FollowerFetchSession, request: FetchRequest
+        self, host: FollowerFetchHost, session: FollowerFetchSession, request: FetchRequest
     ) -> None:
-        self.future: asyncio.Future[Struct | None] = broker.loop.create_future()
-        self._broker = broker
+        self.future: asyncio.Future[Struct | None] = host.loop.create_future()
+        self._host = host
         self._session = session
         self._max_bytes = request.max_bytes
         self._scheduled = False
-        self._timer = broker.loop.call_later(request.max_wait_ms / 1000, self.finish)
+        self._timer = host.loop.call_later(request.max_wait_ms / 1000, self.finish)
         self._pace_timer: asyncio.TimerHandle | None = None
         session.waiting = self
-        broker.replication.waiting[self] = None
+        host.replication.waiting[self] = None
         # A follower that goes away cancels the future.
         self.future.add_done_callback(lambda _: self._forget())
         self._await_pace()
@@ -82,21 +96,21 @@ class _Wait:
         # In the loop's next turn: what else is appended in this one goes with it.
         if not self._scheduled:
             self._scheduled = True
-            self._broker.loop.call_soon(self._look)
+            self._host.loop.call_soon(self._look)
 
     def _await_pace(self) -> None:
         """Looks again when a follower that lags behind may have more."""
-        held_s = self._session.held_s(self._broker.clock.monotonic())
+        held_s = self._session.held_s(self._host.clock.monotonic())
         if held_s is not None:
             if self._pace_timer is not None:
                 self._pace_timer.cancel()
-            self._pace_timer = self._broker.loop.call_later(held_s, self.wake)
+            self._pace_timer = self._host.loop.call_later(held_s, self.wake)
 
     def _look(self) -> None:
         self._scheduled = False
         if self.future.done():
             return
-        if self._session.is_due(self._broker.partitions, self._broker.clock.monotonic()):
+        if self._session.is_due(self._host.partitions, self._host.clock.monotonic()):
             self.finish()
         else:
             self._await_pace()
@@ -106,7 +120,7 @@ class _Wait:
             return
         self._forget()
         try:
-            self.future.set_result(answer(self._broker, self._session, self._max_bytes))
+            self.future.set_result(answer(self._host, self._session, self._max_bytes))
         except Exception as error:
             self.future.set_exception(error)
 
@@ -114,7 +128,7 @@ class _Wait:
         self._timer.cancel()
         if self._pace_timer is not None:
             self._pace_timer.cancel()
-        self._broker.replication.waiting.pop(self, None)
+        self._host.replication.waiting.pop(self, None)
         if self._session.waiting is self:
             self._session.waiting = None
 

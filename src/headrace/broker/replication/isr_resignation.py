@@ -8,8 +8,9 @@ calls asks again until the metadata says that it is done: nothing is kept here b
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.replication.alter_partition_manager import AskController
 from headrace.client.errors import ClientError, code_of_number
 from headrace.protocol.messages.alter_partition import (
@@ -20,17 +21,27 @@ from headrace.protocol.messages.alter_partition import (
 )
 from headrace.replication.follower import Follower
 
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-
 log = logging.getLogger(__name__)
+
+
+class IsrResignationHost(Protocol):
+    """What a resignation needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+    node_id: int
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+    @property
+    def metadata(self) -> MetadataView: ...
 
 
 class IsrResignation:
     """At most one request is under way."""
 
-    def __init__(self, broker: "Broker", ask: AskController) -> None:
-        self._broker = broker
+    def __init__(self, host: IsrResignationHost, ask: AskController) -> None:
+        self._host = host
         self._ask = ask
         self._asking: asyncio.Task[None] | None = None
 
@@ -42,10 +53,10 @@ class IsrResignation:
         """Asks for those of which this broker still counts as one that misses nothing."""
         request = self._request(followers)
         if request.topics and self._asking is None:
-            self._asking = self._broker.loop.create_task(self._send(request))
+            self._asking = self._host.loop.create_task(self._send(request))
 
     def _request(self, followers: Sequence[Follower]) -> AlterPartitionRequest:
-        node_id, image = self._broker.node_id, self._broker.metadata.image
+        node_id, image = self._host.node_id, self._host.metadata.image
         topics: dict[bytes, AlterPartitionTopic] = {}
         for follower in followers:
             known = image.topics_by_id.get(follower.topic_id)
@@ -71,7 +82,7 @@ class IsrResignation:
             )
         return AlterPartitionRequest(
             broker_id=node_id,
-            broker_epoch=self._broker.broker_epoch,
+            broker_epoch=self._host.broker_epoch,
             topics=list(topics.values()),
         )
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from headrace.broker.membership.peers import REPLICATION, Peers
 from headrace.broker.partitions.replica_roles import Role
 from headrace.broker.replication.leader_connection import LeaderLink
 from headrace.broker.replication.partition_fetch_state import Key
-from headrace.broker.replication.replica_fetcher import FetchRules, FetchThrottle, ReplicaFetcher
+from headrace.broker.replication.replica_fetcher import (
+    FetchRules,
+    FetchThrottle,
+    ReplicaFetcher,
+    ReplicaFetcherHost,
+)
 from headrace.client.errors import BadResponse, code_of_number
+from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import NO_LEADER
 from headrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -19,22 +25,27 @@ from headrace.protocol.messages.list_offsets import (
 )
 from headrace.replication.follower import Follower
 
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-
 LATEST: Final = -1
 EARLIEST: Final = -2
 ASK_TIMEOUT_S: Final = 5.0
 
 
+class ReplicaFetcherManagerHost(ReplicaFetcherHost, Protocol):
+    """What the fetchers need of their broker."""
+
+    settings: BrokerSettings
+
+
 class ReplicaFetcherManager:
     """One fetcher for each broker that leads something followed here."""
 
-    def __init__(self, broker: Broker, peers: Peers, throttle: FetchThrottle) -> None:
+    def __init__(
+        self, host: ReplicaFetcherManagerHost, peers: Peers, throttle: FetchThrottle
+    ) -> None:
         self._throttle = throttle
-        self._broker = broker
+        self._host = host
         self._peers = peers
-        self._rules = fetch_rules(broker)
+        self._rules = fetch_rules(host.settings)
         self._by_source: dict[int, ReplicaFetcher] = {}
         self._source_of: dict[Key, int] = {}
 
@@ -89,7 +100,7 @@ class ReplicaFetcherManager:
                 return await self._peers.connection(source, REPLICATION)
 
             fetcher = self._by_source[source] = ReplicaFetcher(
-                self._broker, source, connect, self._find_range, self._rules, self._throttle
+                self._host, source, connect, self._find_range, self._rules, self._throttle
             )
         return fetcher
 
@@ -112,7 +123,7 @@ class ReplicaFetcherManager:
 
     async def _ask(self, source: int, follower: Follower, timestamp: int) -> int:
         request = ListOffsetsRequest(
-            replica_id=self._broker.node_id,
+            replica_id=self._host.node_id,
             topics=[
                 ListOffsetsTopic(
                     name=follower.topic,
@@ -135,8 +146,8 @@ class ReplicaFetcherManager:
         return found.offset
 
 
-def fetch_rules(broker: Broker) -> FetchRules:
-    number = broker.settings.integer
+def fetch_rules(settings: BrokerSettings) -> FetchRules:
+    number = settings.integer
     return FetchRules(
         fetch_max_bytes=number("replica.fetch.max.bytes"),
         response_max_bytes=number("replica.fetch.response.max.bytes"),

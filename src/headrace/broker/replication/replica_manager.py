@@ -4,34 +4,65 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from random import Random
+from typing import Protocol
 
 from headrace.broker.membership.peers import Peers
-from headrace.broker.replication.alter_partition_manager import AlterPartitionManager, AskController
+from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.broker.partitions.replica_roles import RoleChanged
+from headrace.broker.replication.alter_partition_manager import (
+    AlterPartitionHost,
+    AlterPartitionManager,
+    AskController,
+)
 from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
 from headrace.broker.replication.follower_fetch_session import FollowerFetchSessions, WaitingFetch
 from headrace.broker.replication.full_disk_detector import FullDiskDetector
-from headrace.broker.replication.isr_resignation import IsrResignation
-from headrace.broker.replication.replica_fetcher_manager import ReplicaFetcherManager
-from headrace.broker.replication.replication_throttles import ReplicationThrottles
+from headrace.broker.replication.isr_resignation import IsrResignation, IsrResignationHost
+from headrace.broker.replication.replica_fetcher_manager import (
+    ReplicaFetcherManager,
+    ReplicaFetcherManagerHost,
+)
+from headrace.broker.replication.replication_throttles import ReplicationThrottles, ThrottleHost
 from headrace.cluster.topology import INTERNAL_TOPICS, NO_LEADER, Partition
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+from headrace.storage.directories.log_manager import LogManager
 
 log = logging.getLogger(__name__)
+
+
+class CoordinatorRoles(Protocol):
+    """The coordinators of this broker, whose shards follow the leadership of partitions."""
+
+    def role_changed(self, topic: str, index: int) -> None: ...
+
+
+class ReplicaManagerHost(
+    AlterPartitionHost, IsrResignationHost, ReplicaFetcherManagerHost, ThrottleHost, Protocol
+):
+    """What replication needs of its broker."""
+
+    random: Random
+    partitions: PartitionTable
+
+    @property
+    def logs(self) -> LogManager: ...
+
+    @property
+    def coordinators(self) -> CoordinatorRoles: ...
+
+    def on_roles_changed(self, told: RoleChanged) -> None: ...
 
 
 class ReplicaManager:
     """The followers that fetch from here, and what is fetched from other brokers."""
 
-    def __init__(self, broker: Broker) -> None:
-        throttles = ReplicationThrottles(broker)
-        self.sessions = FollowerFetchSessions(broker.random, throttles, self._pace)
+    def __init__(self, host: ReplicaManagerHost) -> None:
+        throttles = ReplicationThrottles(host)
+        self.sessions = FollowerFetchSessions(host.random, throttles, self._pace)
         self.waiting: dict[WaitingFetch, None] = {}  # in the order in which they came
-        self._broker = broker
+        self._host = host
         self._throttles = throttles
         self._keeper: AlterPartitionManager | None = None
         self._leaving: IsrResignation | None = None
@@ -40,17 +71,17 @@ class ReplicaManager:
 
     def start(self, peers: Peers, ask: AskController) -> None:
         """This broker is a member of a cluster: it follows, and keeps in-sync sets."""
-        self._keeper = AlterPartitionManager(self._broker, ask)
+        self._keeper = AlterPartitionManager(self._host, self.sessions, ask)
         self._keeper.start()
-        self._leaving = IsrResignation(self._broker, ask)
-        self._fetchers = fetchers = ReplicaFetcherManager(self._broker, peers, self._throttles)
-        self._broker.on_roles_changed(fetchers.role_changed)
-        for replica in self._broker.partitions.replicas:
+        self._leaving = IsrResignation(self._host, ask)
+        self._fetchers = fetchers = ReplicaFetcherManager(self._host, peers, self._throttles)
+        self._host.on_roles_changed(fetchers.role_changed)
+        for replica in self._host.partitions.replicas:
             if isinstance(replica, Follower):
                 fetchers.follow(replica)
 
     def _pace(self) -> CatchUpThrottle:
-        rate = self._broker.effective.broker_value("headrace.replica.catch.up.rate")
+        rate = self._host.effective.broker_value("headrace.replica.catch.up.rate")
         assert isinstance(rate, int)
         return CatchUpThrottle(rate)
 
@@ -65,12 +96,12 @@ class ReplicaManager:
         One that is cut off hears of nothing, not even that it is out of sync.
         """
         partition = self._partition(follower)
-        if partition is None or self._broker.node_id not in partition.isr:
+        if partition is None or self._host.node_id not in partition.isr:
             return False
         if self._fetchers is None:
             return True
-        max_lag_s = self._broker.settings.integer("replica.lag.time.max.ms") / 1000
-        return self._broker.clock.monotonic() - self._fetchers.heard_at(follower) <= max_lag_s
+        max_lag_s = self._host.settings.integer("replica.lag.time.max.ms") / 1000
+        return self._host.clock.monotonic() - self._fetchers.heard_at(follower) <= max_lag_s
 
     def resign_from_failed(self) -> None:
         """Gives up what is in a log directory that does not work any more, or in a damaged log.
@@ -85,16 +116,16 @@ class ReplicaManager:
         if keeper is None or leaving is None or fetchers is None:
             return
         full = self._without_room()
-        homes = self._broker.logs.homes
+        homes = self._host.logs.homes
         if not full and all(home.is_online and not home.directory.damaged for home in homes):
             return
-        for leader in self._broker.partitions:
+        for leader in self._host.partitions:
             if isinstance(leader, Leader):
                 if self._has_failed(leader, keeper):
                     keeper.resign(leader)
                 elif f"{leader.topic}-{leader.index}" in full:
                     self._hand_over(leader, keeper)
-        replicas = self._broker.partitions.replicas
+        replicas = self._host.partitions.replicas
         followers = [each for each in replicas if isinstance(each, Follower)]
         failed = [each for each in followers if self._cannot_be_kept(each, fetchers)]
         leaving.leave([*failed, *(each for each in followers if self._has_no_room(each, full))])
@@ -109,9 +140,9 @@ class ReplicaManager:
                 for name in tuple(home.directory.full)
                 if name in home.logs
             }
-            for home in self._broker.logs.homes
+            for home in self._host.logs.homes
         }
-        return self._room.look(refusals, self._broker.clock.monotonic())
+        return self._room.look(refusals, self._host.clock.monotonic())
 
     @staticmethod
     def _hand_over(leader: Leader, keeper: AlterPartitionManager) -> None:
@@ -136,7 +167,7 @@ class ReplicaManager:
         If they are gone before they did, what holds is served again: nobody else could do even
         that, and it is what they catch up from when they are back.
         """
-        found = self._broker.logs.get(leader.topic, leader.index)
+        found = self._host.logs.get(leader.topic, leader.index)
         if found is None or found.directory.failure is not None:
             return True
         if found.is_damaged:
@@ -147,7 +178,7 @@ class ReplicaManager:
                 log.warning("a damaged log is in use again", extra={"log": found.name})
                 leader.resume()
                 if leader.topic in INTERNAL_TOPICS:  # a shard that did not load tries again
-                    self._broker.coordinators.role_changed(leader.topic, leader.index)
+                    self._host.coordinators.role_changed(leader.topic, leader.index)
         return found.failure is not None
 
     def _cannot_be_kept(self, follower: Follower, fetchers: ReplicaFetcherManager) -> bool:
@@ -156,7 +187,7 @@ class ReplicaManager:
         A damaged log that was in use is not copied to any more, first of all: a fetch that reaches
         its leader late would count it as in sync again, with records that are cut off by then.
         """
-        found = self._broker.logs.get(follower.topic, follower.index)
+        found = self._host.logs.get(follower.topic, follower.index)
         if found is None or not (found.is_damaged or found.directory.failure is not None):
             return False
         if found.directory.failure is not None:
@@ -169,24 +200,24 @@ class ReplicaManager:
         return fetchers.has_parted_from(follower)
 
     def _partition(self, follower: Follower) -> Partition | None:
-        topic = self._broker.metadata.image.topics_by_id.get(follower.topic_id)
+        topic = self._host.metadata.image.topics_by_id.get(follower.topic_id)
         return topic.partition(follower.index) if topic is not None else None
 
     def _can_be_spared(self, follower: Follower) -> bool:
         partition = self._partition(follower)
-        hosted = self._broker.partitions.by_id.get(follower.topic_id)
+        hosted = self._host.partitions.by_id.get(follower.topic_id)
         if partition is None or hosted is None:
             return False
-        others = set(partition.isr) - {self._broker.node_id}
+        others = set(partition.isr) - {self._host.node_id}
         return len(others) >= max(1, hosted.config.min_insync_replicas)
 
     def _copy_again_if_damaged(self, follower: Follower, fetchers: ReplicaFetcherManager) -> None:
         """Only where another leads, and nobody counts on what is here: that is no loss."""
-        damaged = self._broker.logs.get(follower.topic, follower.index)
+        damaged = self._host.logs.get(follower.topic, follower.index)
         if damaged is None or not damaged.is_damaged or damaged.directory.failure is not None:
             return
         partition = self._partition(follower)
-        node_id = self._broker.node_id
+        node_id = self._host.node_id
         if (
             partition is None
             or partition.leader in (NO_LEADER, node_id)

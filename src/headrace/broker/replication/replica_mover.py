@@ -13,20 +13,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from headrace.broker.partitions.flusher import Flusher
+from headrace.broker.partitions.partition_table import PartitionTable
+from headrace.broker.runtime.offload import Offload
+from headrace.clock import Clock
+from headrace.cluster.effective_config import EffectiveConfig
 from headrace.records.batch import whole_size
 from headrace.replication.replica import Replica
 from headrace.replication.sole_leader import SoleLeader
 from headrace.replication.throttle import ReplicationRate
 from headrace.storage.directories.future_logs import align, first_kept
 from headrace.storage.directories.log_directory_lock import LogDirectoryLock
+from headrace.storage.directories.log_manager import LogManager
 from headrace.storage.errors import DiskFull, StorageError
 from headrace.storage.log.log import Log
 from headrace.storage.state.producers import BatchOrigin
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +42,31 @@ CLEANING_LOOK_S: Final = 0.1
 Key = tuple[str, int]
 
 
+class Compaction(Protocol):
+    """The compaction of this broker's logs."""
+
+    def is_at(self, cleaned: Log) -> bool: ...
+
+
+class ReplicaMoverHost(Protocol):
+    """What moves need of their broker."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    offload: Offload
+    flusher: Flusher
+    partitions: PartitionTable
+
+    @property
+    def logs(self) -> LogManager: ...
+
+    @property
+    def cleaner(self) -> Compaction: ...
+
+    @property
+    def effective(self) -> EffectiveConfig: ...
+
+
 class ReplicaMover:
     """All moves of one broker: the copies say which there are.
 
@@ -46,9 +74,9 @@ class ReplicaMover:
     directory; the others wait in the order in which they were asked for.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
-        self._futures = broker.logs.futures
+    def __init__(self, host: ReplicaMoverHost) -> None:
+        self._host = host
+        self._futures = host.logs.futures
         self._rate = ReplicationRate()
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         self._failed: dict[Key, str] = {}  # to be tried again, and why
@@ -61,7 +89,7 @@ class ReplicaMover:
         if copy is not None and copy.directory is not home.directory:
             self._futures.drop(*key)
             copy = None
-        current = self._broker.logs.get(*key)
+        current = self._host.logs.get(*key)
         if current is None or current.directory is home.directory:
             return
         if copy is None:
@@ -76,7 +104,7 @@ class ReplicaMover:
                 return
             key = copy.topic, copy.partition
             if key not in self._tasks and key not in self._failed:
-                task = self._tasks[key] = self._broker.loop.create_task(self._run(key))
+                task = self._tasks[key] = self._host.loop.create_task(self._run(key))
                 task.add_done_callback(partial(self._ended, key))
 
     def stop(self) -> None:
@@ -86,8 +114,8 @@ class ReplicaMover:
 
     @property
     def _most_at_once(self) -> int:
-        value = self._broker.effective.broker_value("num.replica.alter.log.dirs.threads")
-        return max(1, value) if isinstance(value, int) else len(self._broker.logs.homes)
+        value = self._host.effective.broker_value("num.replica.alter.log.dirs.threads")
+        return max(1, value) if isinstance(value, int) else len(self._host.logs.homes)
 
     def _ended(self, key: Key, task: asyncio.Task[None]) -> None:
         del self._tasks[key]
@@ -111,7 +139,7 @@ class ReplicaMover:
                 return
             log.error("a replica cannot be moved now", extra=where)
             self._failed[key] = str(error)
-            self._broker.loop.call_later(RETRY_S, self._retry, key)
+            self._host.loop.call_later(RETRY_S, self._retry, key)
 
     def _retry(self, key: Key) -> None:
         if self._failed.pop(key, None) is not None:
@@ -121,12 +149,12 @@ class ReplicaMover:
         """One step after the other; roles and logs may have changed after every wait."""
         aligned: tuple[Log, Log, int] | None = None
         while (copy := self._futures.get(*key)) is not None:
-            replica = self._broker.partitions.replica(*key)
+            replica = self._host.partitions.replica(*key)
             if replica is None or replica.topic_id != copy.topic_id:
                 self._futures.drop(*key)
                 return
             original = replica.log
-            if self._broker.cleaner.is_at(original):
+            if self._host.cleaner.is_at(original):
                 await asyncio.sleep(CLEANING_LOOK_S)
                 continue
             seen = copy, original, original.truncations
@@ -135,11 +163,11 @@ class ReplicaMover:
                 align(copy, original)
                 aligned = seen
             if self._copy_piece(original, copy):
-                if copy.flush_is_due(self._broker.clock.wall_ms()):
-                    await self._broker.offload(copy.flush)  # a start need not read it all again
+                if copy.flush_is_due(self._host.clock.wall_ms()):
+                    await self._host.offload(copy.flush)  # a start need not read it all again
                 await self._pause()
                 continue
-            await self._broker.offload(copy.flush)
+            await self._host.offload(copy.flush)
             is_same = self._futures.get(*key) is copy and original.truncations == seen[2]
             if is_same and self._finish(replica, original, copy):
                 return
@@ -161,19 +189,19 @@ class ReplicaMover:
         copy.append(
             memoryview(data)[:size],
             leader_epoch=original.latest_epoch,
-            now_ms=self._broker.clock.wall_ms(),
+            now_ms=self._host.clock.wall_ms(),
             origin=BatchOrigin.REPLICATION,
         )
         self._limit_rate()
-        self._rate.spend(size, self._broker.clock.monotonic())
+        self._rate.spend(size, self._host.clock.monotonic())
         return size
 
     def _finish(self, replica: Replica, original: Log, copy: Log) -> bool:
         """Takes the place of the original, if that can be done now. Nothing waits in here."""
         key = replica.topic, replica.index
-        if self._broker.partitions.replica(*key) is not replica or replica.log is not original:
+        if self._host.partitions.replica(*key) is not replica or replica.log is not original:
             return False
-        if self._broker.cleaner.is_at(original) or self._broker.flusher.is_flushing(replica):
+        if self._host.cleaner.is_at(original) or self._host.flusher.is_flushing(replica):
             return False
         if isinstance(replica, SoleLeader) and replica.flush_pending:
             return False  # somebody was promised that this very log is flushed
@@ -182,7 +210,7 @@ class ReplicaMover:
                 break
         else:
             return False
-        replica.moved_to(self._broker.logs.finish_move(original))
+        replica.moved_to(self._host.logs.finish_move(original))
         log.info(
             "moved a replica",
             extra={"topic": key[0], "partition": key[1], "to": copy.directory.path},
@@ -191,9 +219,9 @@ class ReplicaMover:
 
     async def _pause(self) -> None:
         self._limit_rate()
-        await asyncio.sleep(self._rate.wait_s(self._broker.clock.monotonic()))
+        await asyncio.sleep(self._rate.wait_s(self._host.clock.monotonic()))
 
     def _limit_rate(self) -> None:
-        rate = self._broker.effective.broker_value("replica.alter.log.dirs.io.max.bytes.per.second")
+        rate = self._host.effective.broker_value("replica.alter.log.dirs.io.max.bytes.per.second")
         assert isinstance(rate, int)
         self._rate.limit(rate)

@@ -5,25 +5,38 @@ A replica that is in sync is never held back: a commit waits for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from headrace.broker.metadata.standalone_metadata import MetadataView
+from headrace.clock import Clock
+from headrace.cluster.effective_config import EffectiveConfig
 from headrace.cluster.image import MetadataImage
 from headrace.replication.follower import Follower
 from headrace.replication.leader import Leader
 from headrace.replication.throttle import ReplicationRate, ThrottledReplicas
 
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-
 LEADER: Final = "leader.replication.throttled"
 FOLLOWER: Final = "follower.replication.throttled"
+
+
+class ThrottleHost(Protocol):
+    """What throttles need of their broker."""
+
+    clock: Clock
+    node_id: int
+
+    @property
+    def effective(self) -> EffectiveConfig: ...
+
+    @property
+    def metadata(self) -> MetadataView: ...
 
 
 class Throttle:
     """One side of the copying: what this broker sends, or what it fetches."""
 
-    def __init__(self, broker: Broker, setting: str) -> None:
-        self._broker = broker
+    def __init__(self, host: ThrottleHost, setting: str) -> None:
+        self._host = host
         self._setting = setting
         self._rate = ReplicationRate()
         self._image: MetadataImage | None = None
@@ -37,31 +50,31 @@ class Throttle:
         self._refresh()
         if not self._rate.is_limited or not self._holds(topic, index, held_id, copy_id):
             return 0.0
-        return self._rate.wait_s(self._broker.clock.monotonic())
+        return self._rate.wait_s(self._host.clock.monotonic())
 
     def spend(self, topic: str, index: int, held_id: int, copy_id: int, size_bytes: int) -> None:
         self._refresh()
         if self._rate.is_limited and self._holds(topic, index, held_id, copy_id):
-            self._rate.spend(size_bytes, self._broker.clock.monotonic())
+            self._rate.spend(size_bytes, self._host.clock.monotonic())
 
     def _holds(self, topic: str, index: int, held_id: int, copy_id: int) -> bool:
         throttled = self._topics.get(topic)
         if throttled is None:
-            values = self._broker.effective.topic_values(topic)
+            values = self._host.effective.topic_values(topic)
             replicas = values[f"{self._setting}.replicas"]
             assert isinstance(replicas, tuple)
             throttled = self._topics[topic] = ThrottledReplicas(replicas)
         if not throttled or not throttled.holds(index, held_id):
             return False
-        partition = self._broker.metadata.image.partition(topic, index)
+        partition = self._host.metadata.image.partition(topic, index)
         return partition is not None and copy_id not in partition.isr
 
     def _refresh(self) -> None:
-        image = self._broker.metadata.image
+        image = self._host.metadata.image
         if image is not self._image:
             self._image = image
             self._topics = {}
-            rate = self._broker.effective.broker_value(f"{self._setting}.rate")
+            rate = self._host.effective.broker_value(f"{self._setting}.rate")
             assert isinstance(rate, int)
             self._rate.limit(rate)
 
@@ -69,10 +82,10 @@ class Throttle:
 class ReplicationThrottles:
     """Both sides."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._node_id = broker.node_id
-        self._sending = Throttle(broker, LEADER)
-        self._fetching = Throttle(broker, FOLLOWER)
+    def __init__(self, host: ThrottleHost) -> None:
+        self._node_id = host.node_id
+        self._sending = Throttle(host, LEADER)
+        self._fetching = Throttle(host, FOLLOWER)
 
     def holds_back(self, leader: Leader, replica_id: int) -> bool:
         """Whether a follower gets nothing from this leader for the moment."""

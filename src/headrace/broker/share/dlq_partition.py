@@ -33,8 +33,13 @@ from headrace.replication.sole_leader import SoleLeader
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from headrace.broker.membership.peers import Peers
-    from headrace.broker.node import Broker
+    from headrace.broker.metadata.standalone_metadata import MetadataView
+    from headrace.broker.partitions.flusher import Flusher
+    from headrace.broker.partitions.partition_table import PartitionTable
+    from headrace.clock import Clock
 
 CHANNEL: Final = "dead letters"  # of their own: a produce may wait for replicas
 READ_BYTES: Final = 1 << 20
@@ -44,6 +49,27 @@ EARLIEST, LATEST = -2, -1
 # By the topic's name, not its id.
 PRODUCE_VERSION: Final = 12
 FETCH_VERSION: Final = 12
+
+
+class LocalDlqHost(Protocol):
+    """What a dead-letter partition needs of the broker that leads it."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    flusher: Flusher
+
+
+class DlqHost(LocalDlqHost, Protocol):
+    """What finds the leader of a dead-letter partition."""
+
+    node_id: int
+    partitions: PartitionTable
+
+    @property
+    def metadata(self) -> MetadataView: ...
+
+    @property
+    def peers(self) -> Peers | None: ...
 
 
 class NotWritten(Exception):
@@ -66,35 +92,35 @@ class DlqPartition(Protocol):
         ...
 
 
-def letter_log(broker: Broker, topic: str, index: int) -> DlqPartition:
+def letter_log(host: DlqHost, topic: str, index: int) -> DlqPartition:
     """By who leads it now; raises `NotWritten`."""
-    known = broker.metadata.image.topics.get(topic)
+    known = host.metadata.image.topics.get(topic)
     partition = known.partition(index) if known is not None else None
-    if partition is not None and partition.leader == broker.node_id:
-        hosted = broker.partitions.by_name.get(topic)
+    if partition is not None and partition.leader == host.node_id:
+        hosted = host.partitions.by_name.get(topic)
         leader = hosted.leader(index) if hosted is not None else None
         if leader is not None:
-            return LocalDlqPartition(broker, leader)
-    elif partition is not None and partition.leader >= 0 and broker.peers is not None:
-        return RemoteDlqPartition(broker.peers, topic, index, partition.leader)
+            return LocalDlqPartition(host, leader)
+    elif partition is not None and partition.leader >= 0 and host.peers is not None:
+        return RemoteDlqPartition(host.peers, topic, index, partition.leader)
     raise NotWritten(f"dead-letter topic {topic} has no leader")
 
 
 class LocalDlqPartition:
     """This broker leads it."""
 
-    def __init__(self, broker: Broker, leader: SoleLeader) -> None:
-        self._broker = broker
+    def __init__(self, host: LocalDlqHost, leader: SoleLeader) -> None:
+        self._host = host
         self._leader = leader
 
     async def append(self, batch: bytes) -> None:
-        broker, leader = self._broker, self._leader
+        host, leader = self._host, self._leader
         try:
-            leader.append(memoryview(bytearray(batch)), broker.clock.wall_ms())
+            leader.append(memoryview(bytearray(batch)), host.clock.wall_ms())
             end = leader.log.log_end_offset
         except StorageError as error:
             raise NotWritten(f"dead-letter topic {leader.topic}: {error}") from error
-        code = await when_committed(broker.loop, broker.flusher, leader, end)
+        code = await when_committed(host.loop, host.flusher, leader, end)
         if code is not ErrorCode.NONE:
             raise NotWritten(f"dead-letter topic {leader.topic}: {code.name}")
 

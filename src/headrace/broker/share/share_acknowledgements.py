@@ -18,6 +18,7 @@ from headrace.broker.share.share_partition_runner import (
     AcknowledgeOutcome,
     SharePartitionRunner,
 )
+from headrace.cluster.image import MetadataImage
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.share_acknowledge import AcknowledgeTopic
 from headrace.protocol.messages.share_fetch import ShareFetchFetchTopic
@@ -27,7 +28,7 @@ from headrace.share.errors import AcknowledgeError
 from headrace.share.share_session import SessionKey, SharedPartition, ShareSessionError
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.share.share_partition_manager import SharePartitionManager
 
 MAX_MEMBER_ID_CHARS: Final = 36  # clients choose it: a UUID
 
@@ -63,7 +64,7 @@ def checked_session_key(group_id: str | None, member_id: str | None) -> SessionK
 
 
 def acknowledge_partitions(
-    broker: Broker,
+    shares: SharePartitionManager,
     key: SessionKey,
     topics: Iterable[ShareFetchFetchTopic] | Iterable[AcknowledgeTopic],
     *,
@@ -79,7 +80,7 @@ def acknowledge_partitions(
             except AcknowledgeError as error:
                 acknowledged[partition] = AcknowledgeOutcome(error.code, error.message)
                 continue
-            live = broker.shares.known(key.group_id, partition)
+            live = shares.known(key.group_id, partition)
             if not said:
                 unknown = not isinstance(live, SharePartitionRunner) and live.code
                 acknowledged[partition] = (
@@ -95,21 +96,21 @@ def acknowledge_partitions(
 
 
 def add_share_leader_hints(
-    broker: Broker,
+    image: MetadataImage,
     listener: str,
     topics: Iterable[ShareTopicResponse[LeaderT]],
     leader: Callable[..., LeaderT],
     endpoint: Callable[..., EndpointT],
 ) -> list[EndpointT]:
     """As `add_leader_hints`, for the partitions of these topics that this broker does not lead."""
-    known = broker.metadata.image.topics_by_id
+    known = image.topics_by_id
     wrong = (
         WrongLeader(known.get(topic.topic_id), data.partition_index, data)
         for topic in topics
         for data in topic.partitions
         if data.error_code in WRONG_LEADER_ERRORS
     )
-    return add_leader_hints(broker, listener, wrong, leader, endpoint)
+    return add_leader_hints(image, listener, wrong, leader, endpoint)
 
 
 def when_all(

@@ -13,10 +13,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headrace.broker.share.dlq_dedup import last_written
-from headrace.broker.share.dlq_partition import DlqPartition, NotWritten, letter_log
+from headrace.broker.share.dlq_partition import DlqHost, DlqPartition, NotWritten, letter_log
 from headrace.controller.topic_changes import NewTopic
 from headrace.protocol.errors import ErrorCode
 from headrace.records.errors import RecordError
@@ -27,8 +27,12 @@ from headrace.share.record_state import RejectedRecord
 from headrace.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
-    from headrace.broker.share.share_partition_runner import SharePartitionRunner
+    from headrace.broker.metadata.standalone_metadata import Metadata
+    from headrace.broker.runtime.timers import Timers
+    from headrace.cluster.effective_config import EffectiveConfig
+    from headrace.coordinator.group.group_config import GroupConfig
+    from headrace.coordinator.share_state.stored_state import SharePartitionKey
+    from headrace.replication.sole_leader import SoleLeader
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +48,42 @@ FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 30.0
 
 
+class DeadLetterHost(DlqHost, Protocol):
+    """What the writer of dead letters needs of its broker."""
+
+    metadata: Metadata
+
+    @property
+    def effective(self) -> EffectiveConfig: ...
+
+
+class DeadLetterQueueHost(DeadLetterHost, Protocol):
+    """What a queue needs of its broker."""
+
+    timers: Timers
+
+
+class DeadLetterSource(Protocol):
+    """The share partition whose records are rejected."""
+
+    key: SharePartitionKey
+    leader: SoleLeader
+
+    @property
+    def config(self) -> GroupConfig: ...
+
+
+class ArchivingSource(DeadLetterSource, Protocol):
+    """A share partition that archives the records whose dead letters are safe."""
+
+    async def archive(self, first: int, last: int) -> bool: ...
+
+
 class DeadLetterQueue:
     """The dead letters of one share partition, written one after the other."""
 
-    def __init__(self, broker: Broker, live: SharePartitionRunner) -> None:
-        self._broker = broker
+    def __init__(self, host: DeadLetterQueueHost, live: ArchivingSource) -> None:
+        self._host = host
         self._live = live
         self._waiting: deque[RejectedRecord] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -65,7 +100,7 @@ class DeadLetterQueue:
         self._waiting.extend(letters)
         self._in_doubt |= in_doubt and len(self._waiting) > before
         if self._waiting and self._task is None:
-            self._task = self._broker.loop.create_task(self._run())
+            self._task = self._host.loop.create_task(self._run())
             self._task.add_done_callback(self._ended)
 
     def stop(self) -> None:
@@ -84,7 +119,7 @@ class DeadLetterQueue:
             self.add(())  # what came after the last look
 
     async def _run(self) -> None:
-        writer = ShareDeadLetters(self._broker)
+        writer = ShareDeadLetters(self._host)
         pause_s = FIRST_PAUSE_S
         while self._waiting:
             letter = self._waiting[0]
@@ -124,8 +159,8 @@ class DeadLetterQueue:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     async def _pause(self, delay_s: float) -> None:
-        over: asyncio.Future[None] = self._broker.loop.create_future()
-        timer = self._broker.timers.call_later(
+        over: asyncio.Future[None] = self._host.loop.create_future()
+        timer = self._host.timers.call_later(
             delay_s, lambda: None if over.done() else over.set_result(None)
         )
         try:
@@ -145,10 +180,10 @@ def _known(letter: RejectedRecord, written: frozenset[int]) -> int | None:
 class ShareDeadLetters:
     """The way from a share partition to the dead-letter topic of its group."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: DeadLetterHost) -> None:
+        self._host = host
 
-    async def write(self, live: SharePartitionRunner, letter: RejectedRecord) -> int:
+    async def write(self, live: DeadLetterSource, letter: RejectedRecord) -> int:
         """Writes as many of the letters as fit in one batch; the offset of the last one.
 
         Returns when they are safe, or not wanted any more; raises NotWritten.
@@ -157,8 +192,8 @@ class ShareDeadLetters:
         if not name:
             return letter.last
         destination = await self._destination(name, live.key.partition)
-        now_ms = self._broker.clock.wall_ms()
-        limit = self._broker.effective.topic_values(name)[MAX_MESSAGE_BYTES]
+        now_ms = self._host.clock.wall_ms()
+        limit = self._host.effective.topic_values(name)[MAX_MESSAGE_BYTES]
         assert isinstance(limit, int)
         try:
             originals = self._originals(live, letter)
@@ -168,16 +203,16 @@ class ShareDeadLetters:
         await destination.append(batch)
         return last
 
-    async def written(self, live: SharePartitionRunner) -> frozenset[int]:
+    async def written(self, live: DeadLetterSource) -> frozenset[int]:
         """The offsets of the letters that this share partition wrote last; raises NotWritten."""
         name = live.config.share_dead_letter_topic
-        if not name or name not in self._broker.metadata.image.topics:
+        if not name or name not in self._host.metadata.image.topics:
             return frozenset()
         return await last_written(await self._destination(name, live.key.partition), _origin(live))
 
     async def _destination(self, name: str, source_partition: int) -> DlqPartition:
-        effective = self._broker.effective
-        topics = self._broker.metadata.image.topics
+        effective = self._host.effective
+        topics = self._host.metadata.image.topics
         exists = name in topics
         enabled = exists and effective.topic_values(name)[ENABLE] is True
         prefix = str(effective.broker_value(PREFIX) or "")
@@ -188,19 +223,19 @@ class ShareDeadLetters:
             if effective.broker_value(AUTO_CREATE) is not True:
                 raise NotWritten(f"dead-letter topic {name} does not exist: create it")
             await self._create(name)
-        topic = self._broker.metadata.image.topics.get(name)
+        topic = self._host.metadata.image.topics.get(name)
         if topic is None:
             raise NotWritten(f"dead-letter topic {name} is being made")
-        return letter_log(self._broker, name, source_partition % len(topic.partitions))
+        return letter_log(self._host, name, source_partition % len(topic.partitions))
 
     async def _create(self, name: str) -> None:
         new = NewTopic(name, configs=[(ENABLE, "true")])
-        results = await self._broker.metadata.create_topics([new])
+        results = await self._host.metadata.create_topics([new])
         error = results[0].error
         if error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise NotWritten(f"dead-letter topic {name} was not created: {error.message}")
 
-    def _originals(self, live: SharePartitionRunner, letter: RejectedRecord) -> dict[int, Original]:
+    def _originals(self, live: DeadLetterSource, letter: RejectedRecord) -> dict[int, Original]:
         """The next records themselves, as far as the group wants them and the log has them."""
         if not live.config.share_dead_letter_copies:
             return {}
@@ -215,7 +250,7 @@ class ShareDeadLetters:
         return found
 
 
-def _origin(live: SharePartitionRunner) -> RecordOrigin:
+def _origin(live: DeadLetterSource) -> RecordOrigin:
     return RecordOrigin(live.key.group_id, live.leader.topic, live.key.partition)
 
 

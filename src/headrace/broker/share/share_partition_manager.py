@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headrace.broker.network.connection import Connection
 from headrace.broker.share.delayed_share_fetch import DelayedShareFetch
 from headrace.broker.share.share_fetch_reader import ShareRead, ShareWant, read_shares
-from headrace.broker.share.share_partition_runner import AcknowledgeOutcome, SharePartitionRunner
+from headrace.broker.share.share_partition_runner import (
+    AcknowledgeOutcome,
+    SharePartitionHost,
+    SharePartitionRunner,
+)
 from headrace.coordinator.share_state.stored_state import SharePartitionKey
 from headrace.protocol.errors import ErrorCode
 from headrace.replication.sole_leader import SoleLeader
 from headrace.share.share_session import SessionKey, SharedPartition, ShareSessions
 
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+
+class SharePartitionManagerHost(SharePartitionHost, Protocol):
+    """What share groups need of their broker."""
+
+    stopping: bool
 
 
 class SharePartitionManager:
     """Finds share partitions, reads them, and cleans up behind members that leave."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, host: SharePartitionManagerHost) -> None:
         self.sessions = ShareSessions()
-        self._broker = broker
+        self._host = host
         self._live: dict[SharePartitionKey, SharePartitionRunner] = {}
         self._delayed: dict[DelayedShareFetch, None] = {}
 
@@ -39,7 +46,7 @@ class SharePartitionManager:
         live = self._live.get(key)
         if live is not None:
             return live
-        topic = self._broker.partitions.by_id.get(topic_id)
+        topic = self._host.partitions.by_id.get(topic_id)
         if topic is None:
             return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
         if topic.internal:
@@ -47,7 +54,7 @@ class SharePartitionManager:
         leader = topic.find(index)
         if not isinstance(leader, SoleLeader):
             return AcknowledgeOutcome(leader)
-        live = self._live[key] = SharePartitionRunner(self._broker, key, leader, self._gone)
+        live = self._live[key] = SharePartitionRunner(self._host, key, leader, self._gone)
         live.load()
         return live
 
@@ -58,7 +65,7 @@ class SharePartitionManager:
         live = self._live.get(SharePartitionKey(group_id, *partition))
         if live is not None:
             return live
-        topic = self._broker.partitions.by_id.get(partition[0])
+        topic = self._host.partitions.by_id.get(partition[0])
         if topic is None:
             return AcknowledgeOutcome(ErrorCode.UNKNOWN_TOPIC_ID)
         leader = topic.find(partition[1])
@@ -83,12 +90,12 @@ class SharePartitionManager:
                 lives[partition] = found
             else:
                 failed[partition] = found
-        now = bool(failed) or not lives or want.max_wait_ms <= 0 or self._broker.stopping
+        now = bool(failed) or not lives or want.max_wait_ms <= 0 or self._host.stopping
         read = read_shares(lives, want, force=now)
         if read is not None:
             read.failed.update(failed)
             return read
-        delayed = DelayedShareFetch(self._broker.loop, lives, want, self._forget)
+        delayed = DelayedShareFetch(self._host.loop, lives, want, self._forget)
         self._delayed[delayed] = None
         return delayed.future
 

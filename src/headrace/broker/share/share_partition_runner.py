@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from headrace.broker.runtime.timers import Timer
-from headrace.broker.share.share_dead_letters import DeadLetterQueue
-from headrace.broker.share.share_state_persister import ShareStatePersister
+from headrace.broker.share.share_dead_letters import DeadLetterQueue, DeadLetterQueueHost
+from headrace.broker.share.share_state_persister import ShareStateHost, ShareStatePersister
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.group.group_config import GroupConfig
 from headrace.coordinator.share_state.share_state_shard import NO_OFFSET, ReadState, StateChange
@@ -29,9 +29,6 @@ from headrace.share.share_rules import ShareRules
 from headrace.share.start_offset import EARLIEST, reset_age_ms
 from headrace.share.state_write import StateWrite
 from headrace.storage.errors import StorageError
-
-if TYPE_CHECKING:
-    from headrace.broker.node import Broker
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +58,19 @@ class AcknowledgeOutcome(NamedTuple):
 DONE: Final = AcknowledgeOutcome()
 
 
+class ShareGroupConfigs(Protocol):
+    """The coordinators of this broker, which know the settings of groups."""
+
+    def group_config(self, group_id: str) -> GroupConfig: ...
+
+
+class SharePartitionHost(ShareStateHost, DeadLetterQueueHost, Protocol):
+    """What share partitions need of their broker."""
+
+    @property
+    def coordinators(self) -> ShareGroupConfigs: ...
+
+
 class ShareWaiter(Protocol):
     """A fetch that waits for free records."""
 
@@ -74,7 +84,7 @@ class SharePartitionRunner:
 
     def __init__(
         self,
-        broker: Broker,
+        host: SharePartitionHost,
         key: SharePartitionKey,
         leader: SoleLeader,
         gone: Callable[[SharePartitionRunner], None],
@@ -84,19 +94,19 @@ class SharePartitionRunner:
         self.window: SharePartition | None = None
         self.failure: AcknowledgeOutcome | None = None
         """Why there is no window, and never will be."""
-        self._broker = broker
-        self._states = ShareStatePersister(broker)
+        self._host = host
+        self._states = ShareStatePersister(host)
         self._gone = gone
         self._state_epoch = 0
         self._timer: Timer | None = None
         self._timer_at_ms = 0
         self._waiters: dict[ShareWaiter, None] = {}  # in the order in which they came
-        self._letters = DeadLetterQueue(broker, self)
+        self._letters = DeadLetterQueue(host, self)
         leader.watch(self)
 
     @property
     def config(self) -> GroupConfig:
-        return self._broker.coordinators.group_config(self.key.group_id)
+        return self._host.coordinators.group_config(self.key.group_id)
 
     def _rules(self) -> ShareRules:
         config = self.config
@@ -110,7 +120,7 @@ class SharePartitionRunner:
 
     def now_ms(self) -> int:
         """Locks are measured on the clock that never jumps."""
-        return int(self._broker.clock.monotonic() * 1000)
+        return int(self._host.clock.monotonic() * 1000)
 
     # --- loading --------------------------------------------------------------------------------
 
@@ -127,7 +137,7 @@ class SharePartitionRunner:
                 self._start(done.result())
             elif _is_away(error) and attempt < RETRIES:
                 delay_s = FIRST_RETRY_S * 2**attempt
-                self._broker.timers.call_later(delay_s, lambda: self.load(attempt + 1))
+                self._host.timers.call_later(delay_s, lambda: self.load(attempt + 1))
             else:
                 self.end(_outcome_of(error))
 
@@ -156,7 +166,7 @@ class SharePartitionRunner:
             return stored.log_start_offset
         age_ms = reset_age_ms(strategy)
         if age_ms is not None:
-            found = stored.offset_for_timestamp(self._broker.clock.wall_ms() - age_ms)
+            found = stored.offset_for_timestamp(self._host.clock.wall_ms() - age_ms)
             if found is not None:
                 return min(found.offset, self.leader.high_watermark)
         return self.leader.high_watermark
@@ -206,8 +216,8 @@ class SharePartitionRunner:
             self._timer.cancel()
         self._timer_at_ms = deadline_ms
         # A little late rather than early: the clock's milliseconds are cut off.
-        delay_s = (deadline_ms + 1) / 1000 - self._broker.clock.monotonic()
-        self._timer = self._broker.timers.call_later(max(0.0, delay_s), self._expire)
+        delay_s = (deadline_ms + 1) / 1000 - self._host.clock.monotonic()
+        self._timer = self._host.timers.call_later(max(0.0, delay_s), self._expire)
 
     # --- storing --------------------------------------------------------------------------------
 
@@ -245,7 +255,7 @@ class SharePartitionRunner:
         answer = self._states.write(self.key, change, refuse)
         if not isinstance(answer, asyncio.Future):
             return self._stored(write, refused)
-        stored: asyncio.Future[AcknowledgeOutcome] = self._broker.loop.create_future()
+        stored: asyncio.Future[AcknowledgeOutcome] = self._host.loop.create_future()
 
         def finish(_: asyncio.Future[bool]) -> None:
             outcome = self._stored(write, refused)
@@ -296,7 +306,7 @@ class SharePartitionRunner:
     def interrupted(self) -> None:
         """The log's start has moved, or the topic is gone."""
         if self.leader.closed:
-            moved = self.key.topic_id in self._broker.metadata.image.topics_by_id
+            moved = self.key.topic_id in self._host.metadata.image.topics_by_id
             self.end(
                 AcknowledgeOutcome(
                     ErrorCode.NOT_LEADER_OR_FOLLOWER

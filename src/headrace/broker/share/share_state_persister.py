@@ -32,7 +32,7 @@ from headrace.protocol.struct import Struct
 from headrace.share.record_state import RecordState, StateBatch
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.membership.peers import Peers
 
 A = TypeVar("A", bound=Struct)
 R = TypeVar("R")
@@ -59,11 +59,40 @@ class _Topic(Protocol[P_co]):
     def partitions(self) -> Sequence[P_co]: ...
 
 
+class ShareStateCoordinator(Protocol):
+    """Keeps the stored state of share partitions, by their keys."""
+
+    def elsewhere(self, key: str) -> int | None: ...
+
+    def run(
+        self, key: str, decide: Callable[[ShareStateShard, int], CoordinatorResult[R]]
+    ) -> asyncio.Future[R]: ...
+
+    def answer(
+        self,
+        key: str,
+        decide: Callable[[ShareStateShard, int], CoordinatorResult[R]],
+        refuse: Callable[[CoordinatorError], R],
+    ) -> R | asyncio.Future[R]: ...
+
+
+class ShareStateHost(Protocol):
+    """What stored state needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+
+    @property
+    def share_state(self) -> ShareStateCoordinator: ...
+
+    @property
+    def peers(self) -> Peers | None: ...
+
+
 class ShareStatePersister:
     """Starts, reads, writes and ends stored state."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: ShareStateHost) -> None:
+        self._host = host
 
     def initialize(
         self, key: SharePartitionKey, state_epoch: int, start_offset: int
@@ -115,13 +144,13 @@ class ShareStatePersister:
         refuse: Callable[[CoordinatorError], bool],
     ) -> bool | asyncio.Future[bool]:
         """The answer at once if it is there; errors become answers through `refuse`."""
-        coordinator = self._broker.share_state
+        coordinator = self._host.share_state
         host = coordinator.elsewhere(key.coordinator_key)
         if host is None:
             return coordinator.answer(
                 key.coordinator_key, lambda shard, now_ms: shard.write(key, change, now_ms), refuse
             )
-        return self._broker.loop.create_task(self._write_remotely(host, key, change, refuse))
+        return self._host.loop.create_task(self._write_remotely(host, key, change, refuse))
 
     async def _write_remotely(
         self,
@@ -194,14 +223,14 @@ class ShareStatePersister:
         here: Callable[[ShareStateShard, int], CoordinatorResult[R]],
         remotely: Callable[[int], Coroutine[object, object, R]],
     ) -> asyncio.Future[R]:
-        coordinator = self._broker.share_state
+        coordinator = self._host.share_state
         host = coordinator.elsewhere(key.coordinator_key)
         if host is None:
             return coordinator.run(key.coordinator_key, here)
-        return self._broker.loop.create_task(remotely(host))
+        return self._host.loop.create_task(remotely(host))
 
     async def _ask(self, host: int, request: Struct, answer: type[A]) -> A:
-        peers = self._broker.peers
+        peers = self._host.peers
         assert peers is not None  # somebody else leads the shard's partition
         try:
             return await peers.request(host, request, answer, timeout_s=REQUEST_TIMEOUT_S)

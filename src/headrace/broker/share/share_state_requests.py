@@ -10,7 +10,7 @@ from headrace.coordinator.common.result import CoordinatorResult
 from headrace.coordinator.share_state.stored_state import SharePartitionKey
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.share.share_state_persister import ShareStateCoordinator
     from headrace.coordinator.share_state.share_state_shard import ShareStateShard
 
 
@@ -48,7 +48,7 @@ Decide = Callable[["ShareStateShard", SharePartitionKey, P, int], CoordinatorRes
 
 
 async def each_topic(
-    broker: Broker,
+    coordinator: ShareStateCoordinator,
     group_id: str,
     topics: Iterable[NamedTopic[P]],
     decide: Decide[P, R],
@@ -67,7 +67,7 @@ async def each_topic(
             topic.topic_id,
             [
                 _result(index, outcome, result, fill)
-                for index, outcome in await _each_partition(broker, group_id, topic, decide)
+                for index, outcome in await _each_partition(coordinator, group_id, topic, decide)
             ],
         )
         for topic in topics
@@ -90,7 +90,7 @@ def _result(
 
 
 async def _each_partition(
-    broker: Broker, group_id: str, topic: NamedTopic[P], decide: Decide[P, R]
+    coordinator: ShareStateCoordinator, group_id: str, topic: NamedTopic[P], decide: Decide[P, R]
 ) -> list[tuple[int, R | CoordinatorError]]:
     started = []
     for partition in topic.partitions:
@@ -101,7 +101,7 @@ async def _each_partition(
         ) -> CoordinatorResult[R]:
             return decide(shard, key, asked, now_ms)
 
-        started.append((partition.partition, broker.share_state.run(key.coordinator_key, one)))
+        started.append((partition.partition, coordinator.run(key.coordinator_key, one)))
     outcomes: list[tuple[int, R | CoordinatorError]] = []
     for index, running in started:
         try:

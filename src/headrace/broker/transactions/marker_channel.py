@@ -17,7 +17,7 @@ from headrace.protocol.messages.write_txn_markers import (
 )
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.membership.peers import Peers
     from headrace.broker.transactions.txn_markers import MarkerJob
 
 REQUEST_TIMEOUT_S: Final = 30.0  # an answer means that the marker is committed: that may take
@@ -34,6 +34,16 @@ class _Entry(NamedTuple):
         return self.job.wanted
 
 
+class MarkerChannelHost(Protocol):
+    """What a channel needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+    stopping: bool
+
+    @property
+    def peers(self) -> Peers | None: ...
+
+
 class MarkerSender(Protocol):
     """Whoever is told what became of the markers."""
 
@@ -45,8 +55,8 @@ class MarkerSender(Protocol):
 class MarkerChannel:
     """What one broker is to write."""
 
-    def __init__(self, broker: Broker, receiver: int, sender: MarkerSender) -> None:
-        self._broker = broker
+    def __init__(self, host: MarkerChannelHost, receiver: int, sender: MarkerSender) -> None:
+        self._host = host
         self._receiver = receiver
         self._sender = sender
         self._waiting: list[_Entry] = []
@@ -55,11 +65,11 @@ class MarkerChannel:
     def put(self, job: MarkerJob, partitions: list[Partition], coordinator_epoch: int) -> None:
         self._waiting.append(_Entry(job, partitions, coordinator_epoch))
         if self._sending is None:
-            self._sending = self._broker.loop.create_task(self._send())
+            self._sending = self._host.loop.create_task(self._send())
 
     async def _send(self) -> None:
         try:
-            while self._waiting and not self._broker.stopping:
+            while self._waiting and not self._host.stopping:
                 entries = self._waiting[:MAX_MARKERS]
                 self._waiting = self._waiting[MAX_MARKERS:]
                 entries = [entry for entry in entries if not self._sender.superseded(entry.job)]
@@ -70,7 +80,7 @@ class MarkerChannel:
 
     async def _exchange(self, entries: list[_Entry]) -> None:
         request = WriteTxnMarkersRequest(markers=[_marker(entry) for entry in entries])
-        peers = self._broker.peers
+        peers = self._host.peers
         assert peers is not None  # somebody else leads the partitions
         try:
             answer = await peers.request(

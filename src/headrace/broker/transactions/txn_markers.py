@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from headrace.broker.partitions.commit_wait import when_committed
-from headrace.broker.transactions.marker_channel import MarkerChannel
+from headrace.broker.transactions.marker_channel import MarkerChannel, MarkerChannelHost
 from headrace.cluster.topology import GROUP_METADATA_TOPIC, NO_LEADER, TRANSACTION_STATE_TOPIC
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.common.result import ProducerIdentity
@@ -27,7 +27,14 @@ from headrace.storage.errors import InvalidProducerEpoch, StorageError
 from headrace.storage.state.producers import NO_OFFSET, BatchOrigin
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.metadata.standalone_metadata import MetadataView
+    from headrace.broker.partitions.flusher import Flusher
+    from headrace.broker.runtime.timers import Timer
+    from headrace.clock import Clock
+    from headrace.coordinator.common.result import CoordinatorResult
+    from headrace.coordinator.transaction.transaction_shard import TransactionShard
+
+R = TypeVar("R")
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +48,64 @@ _TOO_LATE: Final = (
 )
 
 
+class GroupCoordinator(Protocol):
+    """Keeps the offsets that transactions commit."""
+
+    def end_transaction(
+        self, index: int, producer: ProducerIdentity, *, committed: bool
+    ) -> None: ...
+
+
+class AppendMarkerHost(Protocol):
+    """What one marker needs of the broker that appends it."""
+
+    clock: Clock
+
+    @property
+    def groups(self) -> GroupCoordinator: ...
+
+
+class MarkerCoordinator(Protocol):
+    """The transaction coordinator, which waits for the markers."""
+
+    def run_partition(
+        self, index: int, decide: Callable[[TransactionShard, int], CoordinatorResult[R]]
+    ) -> asyncio.Future[R]: ...
+
+
+class Leaders(Protocol):
+    """The partitions that this broker leads."""
+
+    def find(self, topic: str, index: int) -> SoleLeader | ErrorCode: ...
+
+
+class RetryTimers(Protocol):
+    """Calls back later."""
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer: ...
+
+
+class TxnMarkersHost(AppendMarkerHost, MarkerChannelHost, Protocol):
+    """What markers need of their broker."""
+
+    node_id: int
+    flusher: Flusher
+
+    @property
+    def metadata(self) -> MetadataView: ...
+
+    @property
+    def partitions(self) -> Leaders: ...
+
+    @property
+    def timers(self) -> RetryTimers: ...
+
+    @property
+    def transactions(self) -> MarkerCoordinator: ...
+
+
 def append_marker(
-    broker: Broker,
+    host: AppendMarkerHost,
     leader: SoleLeader,
     producer: ProducerIdentity,
     *,
@@ -55,7 +118,7 @@ def append_marker(
     With version 2 of the protocol a marker has an epoch that its transaction did not have, unless
     it is repeated: one with the transaction's own epoch is a late message of an earlier end.
     """
-    now_ms = broker.clock.wall_ms()
+    now_ms = host.clock.wall_ms()
     if version >= V2 and producer.epoch != MAX_EPOCH:
         known = leader.log.producers.get(producer.producer_id)
         if (
@@ -76,7 +139,7 @@ def append_marker(
     )
     leader.append(memoryview(bytearray(marker)), now_ms, BatchOrigin.COORDINATOR)
     if leader.topic == GROUP_METADATA_TOPIC:
-        broker.groups.end_transaction(leader.index, producer, committed=commit)
+        host.groups.end_transaction(leader.index, producer, committed=commit)
 
 
 class MarkerJob:
@@ -93,8 +156,8 @@ class MarkerJob:
 class TxnMarkers:
     """Performs `WriteMarkers` and tells the coordinator when they are done."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, host: TxnMarkersHost) -> None:
+        self._host = host
         self._jobs: dict[tuple[int, str], MarkerJob] = {}
         self._outboxes: dict[int, MarkerChannel] = {}
 
@@ -107,18 +170,18 @@ class TxnMarkers:
             self._complete(job)
 
     def _send(self, job: MarkerJob, partitions: Iterable[Partition]) -> None:
-        broker = self._broker
-        if broker.stopping or self.superseded(job):
+        host = self._host
+        if host.stopping or self.superseded(job):
             return
         epoch = self._coordinator_epoch(job.index)
         if epoch is None:
             return  # whoever leads the coordinator's partition now asks again
         away: dict[int, list[Partition]] = {}
         for partition in partitions:
-            known = broker.metadata.image.partition(*partition)
+            known = host.metadata.image.partition(*partition)
             if known is None:
                 self.answered(job, partition, ErrorCode.NONE)  # deleted: it needs no marker
-            elif known.leader == broker.node_id:
+            elif known.leader == host.node_id:
                 self._mark_here(job, partition, epoch)
             elif known.leader == NO_LEADER:
                 self.answered(job, partition, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -130,19 +193,19 @@ class TxnMarkers:
     def _outbox(self, broker_id: int) -> MarkerChannel:
         outbox = self._outboxes.get(broker_id)
         if outbox is None:
-            outbox = self._outboxes[broker_id] = MarkerChannel(self._broker, broker_id, self)
+            outbox = self._outboxes[broker_id] = MarkerChannel(self._host, broker_id, self)
         return outbox
 
     def _mark_here(self, job: MarkerJob, partition: Partition, coordinator_epoch: int) -> None:
-        broker = self._broker
+        host = self._host
         wanted = job.wanted
-        leader = broker.partitions.find(*partition)
+        leader = host.partitions.find(*partition)
         if not isinstance(leader, SoleLeader):
             self.answered(job, partition, leader)
             return
         try:
             append_marker(
-                broker,
+                host,
                 leader,
                 ProducerIdentity(wanted.producer_id, wanted.epoch),
                 commit=wanted.commit,
@@ -154,7 +217,7 @@ class TxnMarkers:
             return
         # A marker that a crash may undo is not written yet.
         end = leader.log.log_end_offset
-        done = when_committed(broker.loop, broker.flusher, leader, end)
+        done = when_committed(host.loop, host.flusher, leader, end)
         if done.done():
             self.answered(job, partition, done.result())
         else:
@@ -172,20 +235,20 @@ class TxnMarkers:
                 extra={"topic": partition[0], "partition": partition[1], "error": code.name},
             )
             if not too_late:
-                self._broker.timers.call_later(RETRY_S, lambda: self._send(job, (partition,)))
+                self._host.timers.call_later(RETRY_S, lambda: self._send(job, (partition,)))
                 return
         job.missing.discard(partition)
         if not job.missing:
             self._complete(job)
 
     def _coordinator_epoch(self, index: int) -> int | None:
-        leader = self._broker.partitions.find(TRANSACTION_STATE_TOPIC, index)
+        leader = self._host.partitions.find(TRANSACTION_STATE_TOPIC, index)
         return leader.epoch if isinstance(leader, SoleLeader) else None
 
     def _complete(self, job: MarkerJob) -> None:
-        if self._broker.stopping or self.superseded(job):
+        if self._host.stopping or self.superseded(job):
             return
-        done = self._broker.transactions.run_partition(
+        done = self._host.transactions.run_partition(
             job.index, lambda shard, now_ms: shard.complete(job.wanted, now_ms)
         )
         if done.done():
@@ -200,10 +263,10 @@ class TxnMarkers:
         if not refused or self._coordinator_epoch(job.index) is None:
             # It knows; or another broker leads it now, where the shard asks again when it loads.
             del self._jobs[job.index, job.wanted.transactional_id]
-        elif not self._broker.stopping:
+        elif not self._host.stopping:
             # Too few replicas in sync, no room on the disk: it is here, and would never ask. One
             # that loads asks, but may be told twice.
-            self._broker.timers.call_later(RETRY_S, lambda: self._complete(job))
+            self._host.timers.call_later(RETRY_S, lambda: self._complete(job))
 
     def superseded(self, job: MarkerJob) -> bool:
         """A shard that was loaded anew has asked for the same, or for a later transaction."""

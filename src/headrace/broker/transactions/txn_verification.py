@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from headrace.client.errors import ClientError, code_of_number
 from headrace.cluster.topology import GROUP_METADATA_TOPIC
@@ -32,7 +32,13 @@ from headrace.storage.errors import StorageError
 from headrace.storage.state.producers import NO_OFFSET
 
 if TYPE_CHECKING:
-    from headrace.broker.node import Broker
+    from headrace.broker.membership.peers import Peers
+    from headrace.broker.network.limits import Limits
+    from headrace.broker.partitions.partition_table import PartitionTable
+    from headrace.coordinator.common.result import CoordinatorResult
+    from headrace.coordinator.transaction.transaction_shard import TransactionShard
+
+R = TypeVar("R")
 
 # Of a batch: attributes, producer id and epoch, base sequence.
 _GLANCE: Final = struct.Struct(">21xH20xqhi")
@@ -51,6 +57,44 @@ _TRY_AGAIN: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+
+
+class TransactionCoordinator(Protocol):
+    """Keeps the transactions: which producer has one open, and in which partitions."""
+
+    def elsewhere(self, key: str) -> int | None: ...
+
+    def answer(
+        self,
+        key: str,
+        decide: Callable[[TransactionShard, int], CoordinatorResult[R]],
+        refuse: Callable[[CoordinatorError], R],
+    ) -> R | asyncio.Future[R]: ...
+
+    def read(self, key: str, query: Callable[[TransactionShard, int], R]) -> R: ...
+
+
+class GroupPartitions(Protocol):
+    """The groups' coordinator, which knows the partition of each."""
+
+    def partition_of(self, key: str) -> int: ...
+
+
+class TxnVerificationHost(Protocol):
+    """What verification needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+    limits: Limits
+    partitions: PartitionTable
+
+    @property
+    def transactions(self) -> TransactionCoordinator: ...
+
+    @property
+    def groups(self) -> GroupPartitions: ...
+
+    @property
+    def peers(self) -> Peers | None: ...
 
 
 class Write(NamedTuple):
@@ -104,7 +148,7 @@ def is_open(leader: SoleLeader, producer: ProducerIdentity) -> bool:
 
 
 def admit(
-    broker: Broker,
+    broker: TxnVerificationHost,
     transactional_id: str,
     producer: ProducerIdentity,
     partitions: Iterable[Partition],
@@ -120,7 +164,7 @@ def admit(
 
 
 async def _admit_soon(
-    broker: Broker,
+    broker: TxnVerificationHost,
     transactional_id: str,
     producer: ProducerIdentity,
     wanted: frozenset[Partition],
@@ -138,7 +182,7 @@ async def _admit_soon(
 
 
 def _admit_now(
-    broker: Broker,
+    broker: TxnVerificationHost,
     transactional_id: str,
     producer: ProducerIdentity,
     wanted: frozenset[Partition],
@@ -162,7 +206,7 @@ def _admit_now(
 
 
 async def _ask(
-    broker: Broker,
+    broker: TxnVerificationHost,
     host: int,
     transactional_id: str,
     producer: ProducerIdentity,
@@ -210,7 +254,7 @@ async def _ask(
 
 
 def verify(
-    broker: Broker,
+    broker: TxnVerificationHost,
     transactional_id: str,
     producer: ProducerIdentity,
     partitions: frozenset[Partition],
@@ -227,7 +271,12 @@ def verify(
 
 
 def admit_group(
-    broker: Broker, transactional_id: str, producer: ProducerIdentity, group_id: str, *, adds: bool
+    broker: TxnVerificationHost,
+    transactional_id: str,
+    producer: ProducerIdentity,
+    group_id: str,
+    *,
+    adds: bool,
 ) -> ErrorCode | asyncio.Future[ErrorCode]:
     """As `admit`, for the offsets of a group; the error is one for TxnOffsetCommit."""
     try:
@@ -242,7 +291,7 @@ def admit_group(
     return admit(broker, transactional_id, producer, [partition], adds=adds)
 
 
-def group_markers(broker: Broker, group_id: str, producer: ProducerIdentity) -> int:
+def group_markers(broker: TxnVerificationHost, group_id: str, producer: ProducerIdentity) -> int:
     """How many ends of the producer's transactions the partition of the group has seen."""
     try:
         leader = _group_leader(broker, group_id)
@@ -252,7 +301,12 @@ def group_markers(broker: Broker, group_id: str, producer: ProducerIdentity) -> 
 
 
 def has_group_ended(
-    broker: Broker, group_id: str, producer: ProducerIdentity, markers: int, *, adds: bool
+    broker: TxnVerificationHost,
+    group_id: str,
+    producer: ProducerIdentity,
+    markers: int,
+    *,
+    adds: bool,
 ) -> bool:
     """As `has_ended`, for the partition of the group."""
     try:
@@ -264,7 +318,7 @@ def has_group_ended(
         return markers != 0
 
 
-def _group_leader(broker: Broker, group_id: str) -> SoleLeader | None:
+def _group_leader(broker: TxnVerificationHost, group_id: str) -> SoleLeader | None:
     leader = broker.partitions.find(GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
     return leader if isinstance(leader, SoleLeader) else None
 

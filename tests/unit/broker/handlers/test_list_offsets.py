@@ -1,11 +1,8 @@
 """An end that a new leader tells is never below what its predecessor told (KIP-207)."""
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
-
 import pytest
 
-from headrace.broker.handlers.list_offsets import LATEST, handle
+from headrace.broker.handlers.list_offsets import LATEST, list_offsets
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -13,10 +10,6 @@ from headrace.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from support.brokers.follower_session import FOLLOWER, LIFE, Led, append
-
-if TYPE_CHECKING:
-    from headrace.broker.network.dispatch import Context
-    from headrace.broker.node import Broker
 
 LATER = 1 << 60
 DEBUGGER = -2  # Kafka's name for who looks at a log and is no consumer
@@ -38,9 +31,7 @@ def test_no_end_is_told_before_the_watermark_is_known(version: int, refusal: Err
         request = ListOffsetsRequest(
             replica_id=replica_id, topics=[ListOffsetsTopic(name="t", partitions=[wanted])]
         )
-        broker = cast("Broker", SimpleNamespace(partitions=led.table))
-        context = cast("Context", SimpleNamespace(version=version))
-        (found,) = handle(broker, context, request).topics[0].partitions
+        (found,) = list_offsets(led.table, version, request).topics[0].partitions
         return found.error_code, found.offset
 
     assert new.log.log_end_offset == end

@@ -29,13 +29,13 @@ SETTINGS = ControllerSettings(node_id=ME)
 
 
 class TroubledStore(EmbeddedStore):
-    """Takes the office away at the first commits; looks at registrations may fail."""
+    """Fences the controller at the first commits; reads of registrations may fail."""
 
-    def __init__(self, cluster: EmbeddedCluster, *, offices_lost: int = 0) -> None:
+    def __init__(self, cluster: EmbeddedCluster, *, elections_lost: int = 0) -> None:
         super().__init__(cluster)
         self.elected_at: list[float] = []
         self.looks_fail = 0  # so many of the next
-        self._offices_lost = offices_lost
+        self._elections_lost = elections_lost
 
     async def elect(
         self, node_id: int, *, instead_of: tuple[int, int] | None = None
@@ -44,8 +44,8 @@ class TroubledStore(EmbeddedStore):
         return await super().elect(node_id, instead_of=instead_of)
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
-        if self._offices_lost:
-            self._offices_lost -= 1
+        if self._elections_lost:
+            self._elections_lost -= 1
             await self.resign(elected)
         await super().commit(records, elected)
 
@@ -69,7 +69,7 @@ async def _answer(_request: Struct) -> Struct:
 def member_of(store: TroubledStore) -> BrokerLifecycle:
     metadata = MemberMetadata(SETTINGS, _unused)
 
-    def make_office(elected: Elected) -> ActiveController:
+    def make_active_controller(elected: Elected) -> ActiveController:
         return ActiveController(
             store, elected, Decisions(metadata.image, SETTINGS, Random(1)), metadata
         )
@@ -78,7 +78,7 @@ def member_of(store: TroubledStore) -> BrokerLifecycle:
         store,
         metadata,
         Peers(ME, lambda _: None),
-        make_office,
+        make_active_controller,
         _answer,
         node_id=ME,
         listener=None,
@@ -105,33 +105,33 @@ def a_cluster() -> EmbeddedCluster:
     return EmbeddedCluster(SqliteStore(IN_MEMORY))
 
 
-async def in_office(
+async def elected_controller(
     membership: BrokerLifecycle, instead_of: ActiveController | None
 ) -> ActiveController:
-    while (office := membership.office) is None or office is instead_of:  # noqa: ASYNC110
+    while (elected := membership.active_controller) is None or elected is instead_of:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
-    return office
+    return elected
 
 
 def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
 
 
-def test_an_office_that_is_lost_before_it_is_taken_is_no_failure(
+def test_an_election_that_is_lost_before_the_term_begins_is_not_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     # Found by the simulator, seed 81465: the session ended in the moment of the first decision.
     caplog.set_level(logging.INFO, "headrace")
 
     async def test() -> None:
-        store = TroubledStore(a_cluster(), offices_lost=1)
+        store = TroubledStore(a_cluster(), elections_lost=1)
         async with started(store) as membership:
             await membership.joined()
             assert len(store.elected_at) == 2
 
     asyncio.run(test())
     assert failures(caplog) == []
-    assert "the office was lost before it was taken" in caplog.messages
+    assert "the controller election was lost before the term began" in caplog.messages
 
 
 def test_a_member_that_fails_again_and_again_stands_for_election_more_and_more_slowly(
@@ -141,7 +141,7 @@ def test_a_member_that_fails_again_and_again_stands_for_election_more_and_more_s
 
     async def test() -> None:
         store = TroubledStore(a_cluster())
-        store.looks_fail = 4  # each ends an attempt to take the office
+        store.looks_fail = 4  # each ends an attempt to begin a term
         async with started(store) as membership:
             await membership.joined()
             times = store.elected_at
@@ -160,11 +160,11 @@ def test_a_controller_that_cannot_look_who_is_there_makes_room_for_another(
     async def test() -> None:
         store = TroubledStore(a_cluster())
         async with started(store) as membership:
-            first = await in_office(membership, instead_of=None)
+            first = await elected_controller(membership, instead_of=None)
             store.looks_fail = 1
             first.look()
             await first.until_over()
-            await in_office(membership, instead_of=first)
+            await elected_controller(membership, instead_of=first)
 
     asyncio.run(test())
     assert failures(caplog) == ["the controller failed"]

@@ -11,15 +11,15 @@ from headrace.controller.result import ControllerResult
 VERSION = 5
 
 
-class EndingOffice:
-    """Commits one last decision; then another broker is in office."""
+class EndingController:
+    """Commits one last decision; then another broker is elected."""
 
     def __init__(self, metadata: MemberMetadata) -> None:
         self._metadata = metadata
         self.told: list[int] = []
 
     async def decide(self, decision: object) -> Decided[str]:
-        self._metadata.office = None
+        self._metadata.active_controller = None
         return Decided(("done",), VERSION)
 
     async def spread(self, version: int) -> None:
@@ -33,7 +33,7 @@ async def _unused(image: object, records: object) -> None:
 def test_a_decision_is_answered_though_the_term_ends_with_it() -> None:
     """It is committed: its client is told what came of it, not that its request failed."""
     metadata = MemberMetadata(cast("ControllerSettings", None), _unused)
-    office = EndingOffice(metadata)
-    metadata.office = cast("ActiveController", office)
+    active_controller = EndingController(metadata)
+    metadata.active_controller = cast("ActiveController", active_controller)
     assert asyncio.run(metadata.decide(lambda _: ControllerResult((), ()))) == ("done",)
-    assert office.told == [VERSION]
+    assert active_controller.told == [VERSION]

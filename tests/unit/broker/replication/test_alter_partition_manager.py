@@ -1,14 +1,18 @@
 """Changes of in-sync sets: each that a leader proposes is asked for until it is settled."""
 
 import asyncio
-from types import SimpleNamespace
-from typing import cast
+from dataclasses import dataclass, field
+from random import Random
 
-from headrace.broker.node import Broker
+from headrace.broker.metadata.standalone_metadata import MetadataView
 from headrace.broker.replication.alter_partition_manager import AlterPartitionManager
+from headrace.broker.replication.catch_up_throttle import CatchUpThrottle
+from headrace.broker.replication.follower_fetch_session import FollowerFetchSessions
 from headrace.broker.runtime.timers import Timers
-from headrace.clock import SystemClock
-from headrace.cluster.topology import Partition
+from headrace.clock import Clock, SystemClock
+from headrace.cluster.image import MetadataImage
+from headrace.cluster.settings import BrokerSettings
+from headrace.cluster.topology import BrokerRegistration, Partition
 from headrace.protocol.messages.alter_partition import (
     AlteredPartition,
     AlteredTopic,
@@ -19,6 +23,37 @@ from headrace.replication.leader import Leader
 from support.storage.memory_log import TOPIC_ID, open_log
 
 LIVE = {1: 11, 2: 12, 3: 13}
+
+
+class Metadata:
+    """Every broker lives."""
+
+    image = MetadataImage(
+        brokers={id_: BrokerRegistration(id_, epoch, ()) for id_, epoch in LIVE.items()}
+    )
+
+
+class NoThrottle:
+    """Nothing is held back."""
+
+    def holds_back(self, leader: Leader, replica_id: int) -> bool:
+        return False
+
+    def sent(self, leader: Leader, replica_id: int, size_bytes: int) -> None: ...
+
+
+@dataclass
+class Host:
+    """What changes of in-sync sets need of their broker."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    timers: Timers
+    partitions: list[Leader]
+    settings: BrokerSettings = field(default_factory=BrokerSettings)
+    metadata: MetadataView = field(default_factory=Metadata)
+    node_id: int = 1
+    broker_epoch: int = LIVE[1]
 
 
 def a_leader() -> Leader:
@@ -71,18 +106,8 @@ def test_a_change_proposed_while_the_last_ones_answer_is_on_its_way_is_asked_for
             leader.fetched(follower, LIVE[follower], 0, 0, clock.monotonic())
             keeper.followers_fetched(follower, [leader])
 
-        live = [SimpleNamespace(broker_id=id_, epoch=LIVE[id_], leaving=False) for id_ in LIVE]
-        broker = SimpleNamespace(
-            settings=SimpleNamespace(integer=lambda _name: 30_000),
-            loop=loop,
-            clock=clock,
-            timers=timers,
-            partitions=[leader],
-            metadata=SimpleNamespace(image=SimpleNamespace(live_brokers=lambda: live)),
-            node_id=1,
-            broker_epoch=LIVE[1],
-        )
-        keeper = AlterPartitionManager(cast("Broker", broker), ask)
+        sessions = FollowerFetchSessions(Random(1), NoThrottle(), lambda: CatchUpThrottle(0))
+        keeper = AlterPartitionManager(Host(loop, clock, timers, [leader]), sessions, ask)
         try:
             fetched(2)
             async with asyncio.timeout(10):

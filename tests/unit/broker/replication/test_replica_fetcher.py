@@ -2,22 +2,23 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from itertools import repeat
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import create_autospec
 
+from headrace.broker.partitions.flusher import Flusher
 from headrace.broker.replication.fetch_backoff import FIRST_BACKOFF_S
 from headrace.broker.replication.replica_fetcher import (
     FETCH_VERSION,
     FetchRules,
-    FetchThrottle,
     LeaderLink,
     ReplicaFetcher,
-    ReplicaFetcherHost,
 )
 from headrace.broker.runtime.timers import Timers
 from headrace.client.errors import ClientError
-from headrace.clock import SystemClock
+from headrace.clock import Clock, SystemClock
 from headrace.protocol.api import APIS
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.header import ResponseHeader
@@ -70,6 +71,27 @@ class Leader:
         self.asked[number][1].set_result(b"".join(parts))
 
 
+@dataclass
+class Host:
+    """What a fetcher needs of its broker."""
+
+    loop: asyncio.AbstractEventLoop
+    clock: Clock
+    timers: Timers
+    flusher: Flusher
+    node_id: int = 2
+    broker_epoch: int = 7
+
+
+class NoThrottle:
+    """Nothing is held back."""
+
+    def fetch_wait_s(self, follower: Follower) -> float:
+        return 0.0
+
+    def fetched(self, follower: Follower, size_bytes: int) -> None: ...
+
+
 def a_follower(index: int) -> Follower:
     follower = SimpleNamespace(
         topic="t",
@@ -94,9 +116,7 @@ def run(
     async def main() -> None:
         loop, clock = asyncio.get_running_loop(), SystemClock()
         timers = Timers(loop, clock)
-        host = SimpleNamespace(
-            loop=loop, clock=clock, timers=timers, flusher=None, node_id=2, broker_epoch=7
-        )
+        host = Host(loop, clock, timers, create_autospec(Flusher, instance=True))
         leader = Leader()
 
         async def connect() -> LeaderLink:
@@ -105,17 +125,7 @@ def run(
                 raise ClientError("connection refused")
             return leader
 
-        throttle = SimpleNamespace(
-            fetch_wait_s=lambda _follower: 0.0, fetched=lambda _follower, _size: None
-        )
-        fetcher = ReplicaFetcher(
-            cast("ReplicaFetcherHost", host),
-            1,
-            connect,
-            out_of_range,
-            RULES,
-            cast("FetchThrottle", throttle),
-        )
+        fetcher = ReplicaFetcher(host, 1, connect, out_of_range, RULES, NoThrottle())
         try:
             await story(fetcher, leader)
         finally:

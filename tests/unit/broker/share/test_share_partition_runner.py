@@ -2,12 +2,15 @@
 
 import asyncio
 import gc
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 from unittest.mock import create_autospec
 
-from headrace.broker.node import Broker
-from headrace.broker.share.share_partition_runner import AcknowledgeOutcome, SharePartitionRunner
+from headrace.broker.share.share_partition_runner import (
+    AcknowledgeOutcome,
+    SharePartitionHost,
+    SharePartitionRunner,
+)
+from headrace.broker.share.share_state_persister import ShareStateCoordinator
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.share_state.share_state_shard import ReadState
 from headrace.coordinator.share_state.stored_state import SharePartitionKey
@@ -33,11 +36,11 @@ def test_a_refusal_that_comes_after_the_end_is_not_reported_as_lost() -> None:
 
 
 def end_while_it_loads(reading: "asyncio.Future[ReadState]") -> None:
-    coordinator = SimpleNamespace(elsewhere=lambda _key: None, run=lambda _key, _decide: reading)
-    broker = cast("Broker", SimpleNamespace(share_state=coordinator))
-    live = SharePartitionRunner(
-        broker, KEY, create_autospec(SoleLeader, epoch=4), lambda _live: None
-    )
+    coordinator = create_autospec(ShareStateCoordinator, instance=True)
+    coordinator.elsewhere.return_value = None
+    coordinator.run.return_value = reading
+    host = create_autospec(SharePartitionHost, instance=True, share_state=coordinator)
+    live = SharePartitionRunner(host, KEY, create_autospec(SoleLeader, epoch=4), lambda _live: None)
     live.load()
     live.end(AcknowledgeOutcome(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     reading.set_exception(CoordinatorError(ErrorCode.FENCED_LEADER_EPOCH))

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
 
-from headrace.broker.node import Broker
-from headrace.broker.transactions.txn_markers import TxnMarkers
+from headrace.broker.metadata.standalone_metadata import MetadataView
+from headrace.broker.partitions.flusher import Flusher
+from headrace.broker.runtime.timers import Timer
+from headrace.broker.transactions.txn_markers import GroupCoordinator, TxnMarkers
+from headrace.clock import Clock, SystemClock
 from headrace.coordinator.common.errors import CoordinatorError
 from headrace.coordinator.transaction.marker_request import WriteMarkers
 from headrace.protocol.errors import ErrorCode
@@ -25,7 +28,7 @@ class Coordinator:
         self._errors = list(errors)
         self.asked = 0
 
-    def run_partition(self, index: int, decide: object) -> "asyncio.Future[None]":
+    def run_partition(self, index: int, decide: object) -> "asyncio.Future[Any]":
         self.asked += 1
         done: asyncio.Future[None] = self._loop.create_future()
         if self._errors:
@@ -38,8 +41,10 @@ class Coordinator:
 class Timers:
     """Everything is due at once."""
 
-    def call_later(self, delay_s: float, callback: Callable[[], None]) -> None:
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         callback()
+        timer: Timer = create_autospec(Timer, instance=True)
+        return timer
 
 
 class Partitions:
@@ -58,8 +63,17 @@ class Host:
     """What the markers need of their broker."""
 
     stopping = False
+    node_id = 1
+    peers = None
 
-    def __init__(self, transactions: Coordinator, *, leads: bool) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, transactions: Coordinator, *, leads: bool
+    ) -> None:
+        self.loop = loop
+        self.clock: Clock = SystemClock()
+        self.flusher: Flusher = create_autospec(Flusher, instance=True)
+        self.groups: GroupCoordinator = create_autospec(GroupCoordinator, instance=True)
+        self.metadata: MetadataView = create_autospec(MetadataView, instance=True)
         self.transactions = transactions
         self.timers = Timers()
         self.partitions = Partitions(led=leads)
@@ -67,9 +81,9 @@ class Host:
 
 def times_asked(*errors: ErrorCode, leads: bool = True) -> int:
     async def told() -> int:
-        coordinator = Coordinator(asyncio.get_running_loop(), *errors)
-        host = Host(coordinator, leads=leads)
-        TxnMarkers(cast("Broker", host)).perform(0, ENDED)
+        loop = asyncio.get_running_loop()
+        coordinator = Coordinator(loop, *errors)
+        TxnMarkers(Host(loop, coordinator, leads=leads)).perform(0, ENDED)
         return coordinator.asked
 
     return asyncio.run(told())

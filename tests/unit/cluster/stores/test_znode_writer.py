@@ -156,7 +156,7 @@ def test_partitions_that_kafka_left_half_created_get_their_first_state() -> None
         assert stored(tree).topics["t"].partitions[halfway] == state
 
 
-def test_a_record_of_another_controllers_office_is_refused() -> None:
+def test_a_record_of_another_controllers_election_is_refused() -> None:
     with pytest.raises(StoreError, match="committed by"):
         writes_of(new_tree(), ControllerElected(2, 9))
 
