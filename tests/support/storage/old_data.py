@@ -3,7 +3,7 @@
 import tarfile
 from pathlib import Path
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 
 
 def unpack(version: str, name: str, target: Path) -> Path:
