@@ -45,9 +45,9 @@ from headrace.records.batch import read_header
 from headrace.records.codec import Codec
 from headrace.records.record import Record
 from headrace.testing import Broker, VirtualClock
-from support.wire import batches
 from support.storage.old_data import unpack
 from support.waiting import wait_for
+from support.wire import batches
 from support.wire.batches import (
     batch,
     fetch,
