@@ -37,11 +37,11 @@ class FollowedMetadata(Protocol):
     def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Makes `image` current; `records` are the difference from the image before."""
 
-    def on_news(self, told: Callable[[], None]) -> None:
-        """Calls `told` for every new image and every published one."""
+    def on_news(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` for every new image and every published one."""
 
-    def forget(self, told: Callable[[], None]) -> None:
-        """Stops calling `told`."""
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Stops calling `callback`."""
 
 
 class PollConnection(Protocol):
