@@ -1,7 +1,7 @@
-"""A broker's settings as it starts: what a person wrote, checked, and the defaults behind it.
+"""A broker's settings at start: the explicitly set values, checked, and the defaults.
 
-Whatever is wrong is refused before anything else happens, by a message with the name, the value
-(never a secret's) and what is allowed.
+An invalid setting is refused before anything else happens. The message has the name, the value
+(never that of a secret) and the allowed values.
 """
 
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ _ORDERED: Final = (
     ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
     ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
 )
-"""Pairs of settings of which the first may not be larger than the second."""
+"""Pairs of settings where the first must not be larger than the second."""
 
 
-_LATER: Final = (
+_NOT_IMPLEMENTED: Final = (
     "allow.everyone.", "alter.log.dirs.", "authorizer.",
     "controller.quota.", "delegation.token.", "follower.",
     "group.coordinator.append.", "group.coordinator.cached.", "group.streams.",
@@ -49,7 +49,7 @@ _LATER: Final = (
     "quota.", "replica.", "replication.quota.", "sasl.", "security.",
     "share.coordinator.", "ssl.", "super.users", "telemetry.", "unclean.leader.election.interval.",
 )  # fmt: skip
-_ALREADY: Final = (
+_IMPLEMENTED: Final = (
     "follower.replication.", "leader.replication.",
     "inter.broker.listener.name", "leader.imbalance.",
     "num.replica.alter.log.dirs.", "num.replica.fetchers", "offsets.commit.timeout.",
@@ -57,12 +57,12 @@ _ALREADY: Final = (
     "replica.selector.", "replica.socket.timeout.",
     "share.coordinator.cold.", "share.coordinator.snapshot.", "share.coordinator.state.topic.",
 )  # fmt: skip
-"""Settings under `_LATER` belong to what no broker does yet, those under `_ALREADY`
-apart. They are checked, and obeyed by nobody."""
+"""Settings with a prefix in `_NOT_IMPLEMENTED`, except those in `_IMPLEMENTED`, belong to features
+that do not exist yet. They are checked and have no effect."""
 
 
 class InvalidSetting(Exception):
-    """A setting that a person must correct: its name, its value and what is allowed."""
+    """An invalid setting: its name, its value and the allowed values."""
 
     def __init__(self, name: str, value: str, reason: str) -> None:
         definition = broker_definition(name)
@@ -75,14 +75,14 @@ class InvalidSetting(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """`static` holds what was set, in canonical texts; `warnings` what has no effect."""
+    """`static` holds the set values in canonical form; `warnings` names those without effect."""
 
     static: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold secrets
     warnings: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> "BrokerSettings":
-        """Checks all values, each alone and against each other; raises `InvalidSetting`."""
+        """Checks every value, alone and against the others; raises `InvalidSetting`."""
         static: dict[str, str] = {}
         warnings: list[str] = []
         for name, value in values.items():
@@ -91,21 +91,23 @@ class BrokerSettings:
                 warnings.append(f"{name} belongs to a Java plugin and has no effect here")
                 continue
             if definition is None:
-                raise InvalidSetting(name, value, _unknown(name))
-            static[name] = _canonical(definition, name, value)
+                raise InvalidSetting(name, value, _unknown_setting_reason(name))
+            static[name] = _canonical_value(definition, name, value)
             if not definition.meaningful_here:
                 warnings.append(f"{name} has no effect here: {definition.documentation}")
-            elif definition.name.startswith(_LATER) and not definition.name.startswith(_ALREADY):
+            elif definition.name.startswith(_NOT_IMPLEMENTED) and not definition.name.startswith(
+                _IMPLEMENTED
+            ):
                 warnings.append(f"{name} has no effect yet: {definition.documentation}")
         _check_identity(static)
         settings = cls(_with_aliases(static), tuple(warnings))
-        settings._check()
+        settings._check_related_settings()
         return settings
 
-    # -- typed values: what was set, else the default ------------------------------------------
+    # -- typed values: the set value, or the default -------------------------------------------
 
     def raw(self, name: str) -> str | None:
-        """The text of a setting; None where it is unset and has no default."""
+        """The text of a setting; None if it is unset and has no default."""
         value = self.static.get(name)
         return BROKER[name].default if value is None else value
 
@@ -143,11 +145,11 @@ class BrokerSettings:
         assert value is None or isinstance(value, tuple)
         return value or ()
 
-    # -- values that several settings make together --------------------------------------------
+    # -- values derived from several settings --------------------------------------------------
 
     @property
     def generates_id(self) -> bool:
-        """Whether the cluster is to choose the id: until then there is none."""
+        """Whether the cluster chooses the broker id; there is none until then."""
         return self.static.get("broker.id") == UNSET_ID
 
     @property
@@ -155,27 +157,27 @@ class BrokerSettings:
         return NO_ID if self.generates_id else self.integer("node.id")
 
     def with_id(self, node_id: int) -> "BrokerSettings":
-        """With the id that was chosen."""
+        """The same settings with the id that the cluster chose."""
         chosen = {"node.id": str(node_id), "broker.id": str(node_id)}
         return BrokerSettings({**self.static, **chosen}, self.warnings)
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        """The data directories; empty where nobody chose one."""
+        """The data directories; empty if none is set."""
         return self.words("log.dirs") or self.words("log.dir")
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        return read_listeners(self.words("listeners"), self._protocols())
+        return read_listeners(self.words("listeners"), self._security_protocols())
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What was advertised by name; empty means: what was bound."""
+        """The explicitly advertised listeners; if empty, the bound ones are advertised."""
         addresses = self.words("advertised.listeners")
-        return read_listeners(addresses, self._protocols()) if addresses else ()
+        return read_listeners(addresses, self._security_protocols()) if addresses else ()
 
     def controller(self) -> ControllerSettings:
-        """What the controller needs to know of them."""
+        """The settings that the controller uses."""
         return ControllerSettings(
             node_id=self.node_id,
             num_partitions=self.integer("num.partitions"),
@@ -184,10 +186,10 @@ class BrokerSettings:
             static=self.static,
         )
 
-    def _protocols(self) -> dict[str, str]:
+    def _security_protocols(self) -> dict[str, str]:
         return read_protocol_map(self.string("listener.security.protocol.map") or "")
 
-    def _check(self) -> None:
+    def _check_related_settings(self) -> None:
         if self.node_id != self.integer("broker.id"):
             raise InvalidSetting(
                 "broker.id", str(self.raw("broker.id")), f"must equal node.id = {self.node_id}"
@@ -202,7 +204,7 @@ class BrokerSettings:
     def _check_listeners(self) -> None:
         name = "listener.security.protocol.map"
         try:
-            self._protocols()
+            self._security_protocols()
             name = "listeners"
             bound = self.listeners
             name = "advertised.listeners"
@@ -211,12 +213,12 @@ class BrokerSettings:
             chosen = self.string(name)
             if chosen and chosen not in {listener.name for listener in bound}:
                 names = ", ".join(listener.name for listener in bound)
-                raise BadListener(f"no listener has this name; there are {names}")
+                raise BadListener(f"no listener has this name; the listeners are {names}")
         except BadListener as error:
             raise InvalidSetting(name, self.raw(name) or "", str(error)) from error
 
 
-def _canonical(definition: ConfigDef, name: str, value: str) -> str:
+def _canonical_value(definition: ConfigDef, name: str, value: str) -> str:
     try:
         return definition.canonical(value)
     except InvalidConfig as error:
@@ -226,25 +228,27 @@ def _canonical(definition: ConfigDef, name: str, value: str) -> str:
 
 
 def _check_identity(static: Mapping[str, str]) -> None:
-    """A broker among others must know which one it is: two of the same id fight for its place."""
+    """Checks the broker id of a cluster member: two brokers must not share one id."""
     if not static.get("zookeeper.connect"):
         return
     identity = static.get("node.id") or static.get("broker.id") or UNSET_ID
     generates = static.get("broker.id.generation.enable", "true") == "true"
     if identity.startswith("-") and not generates:
         reason = (
-            "each broker of a cluster needs an id of its own: set one, or "
+            "each broker of a cluster needs an id of its own: set broker.id, or set "
             "broker.id.generation.enable=true"
         )
         raise InvalidSetting("broker.id", identity, reason)
     highest = static.get("reserved.broker.max.id") or BROKER["reserved.broker.max.id"].default or ""
     if generates and int(identity) > int(highest):
-        reason = f"ids above reserved.broker.max.id = {highest} are given to brokers without one"
+        reason = (
+            f"ids above reserved.broker.max.id = {highest} are reserved for brokers without an id"
+        )
         raise InvalidSetting("broker.id", identity, reason)
 
 
 def _with_aliases(static: dict[str, str]) -> Mapping[str, str]:
-    """Settings that stand for others, so that everything behind this reads one name."""
+    """Resolves alternative names, so that the rest of the code reads one name."""
     identity = static.get("node.id") or static.get("broker.id") or UNSET_ID
     if not identity.startswith("-"):
         static.setdefault("node.id", identity)
@@ -258,11 +262,11 @@ def _with_aliases(static: dict[str, str]) -> Mapping[str, str]:
     return static
 
 
-def _unknown(name: str) -> str:
+def _unknown_setting_reason(name: str) -> str:
     topic = TOPIC.get(name)
     if topic is not None and topic.synonyms:
-        return f"a topic's setting; for all topics set {topic.synonyms[0].name}"
-    # Imported here because only a broker that will not start needs it.
+        return f"this is a topic setting; for all topics set {topic.synonyms[0].name}"
+    # Imported here because only a broker that fails to start needs it.
     from difflib import get_close_matches
 
     close = get_close_matches(name, BROKER, n=1, cutoff=0.8)
