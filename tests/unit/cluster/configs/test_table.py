@@ -66,7 +66,7 @@ def test_a_listeners_override_is_looked_up_by_the_setting_it_overrides() -> None
 
 
 def test_a_bad_table_is_the_programmers_mistake() -> None:
-    with pytest.raises(BadTable, match="means nothing"):
+    with pytest.raises(BadTable, match="unknown attribute"):
         list(read_table("a int 1 nonsense\n    Text."))
     with pytest.raises(BadTable, match="twice"):
         index(read_table("a int 1\n    Text.\na int 2\n    Text."))

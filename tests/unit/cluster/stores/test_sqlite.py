@@ -147,7 +147,7 @@ def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "metadata.db")
     try:
         store._db.execute("PRAGMA max_page_count = 1")  # no less than the file has now
-        with pytest.raises(StoreError, match=r"metadata\.db .* the disk is full; free some of it"):
+        with pytest.raises(StoreError, match=r"metadata\.db .* the disk is full; free some space"):
             store.commit([ClusterNamed("c" * 100_000)], expected_version=0)
     finally:
         store.close()
