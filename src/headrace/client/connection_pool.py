@@ -1,4 +1,4 @@
-"""Open connections, one per address, each with the versions that its broker serves."""
+"""Open connections, one per address, each with the API versions that its broker supports."""
 
 import asyncio
 import ssl
@@ -15,14 +15,14 @@ from headrace.client.versions import VersionRanges, negotiate
 
 @dataclass(frozen=True, slots=True)
 class PooledConnection:
-    """A connection that knows what its broker speaks."""
+    """A connection with the API versions that its broker supports."""
 
     connection: ClientConnection
     versions: VersionRanges
 
 
 class ConnectionPool:
-    """Connects on demand; callers that want the same address at once share one attempt."""
+    """Connects on demand; concurrent callers for one address share one attempt."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class ConnectionPool:
         self._closed = False
 
     def open_addresses(self) -> list[Address]:
-        """Where a request would find a connection ready."""
-        return [address for address, task in self._attempts.items() if _session_of(task)]
+        """The addresses with an open connection."""
+        return [address for address, task in self._attempts.items() if _open_session(task)]
 
     async def session(self, address: Address) -> PooledConnection:
-        """A usable connection to `address`; raises `ClientError` if there is none to be had."""
+        """An open connection to `address`; raises `ClientError` if it cannot be opened."""
         if self._closed:
             raise ClientClosed("the client is closed")
         task = self._attempts.get(address)
-        if task is None or (task.done() and _session_of(task) is None):
-            task = asyncio.get_running_loop().create_task(self._open(address))
+        if task is None or (task.done() and _open_session(task) is None):
+            task = asyncio.get_running_loop().create_task(self._connect(address))
             self._attempts[address] = task
         try:
             # One caller's cancellation must not end the attempt that others wait for.
@@ -72,11 +72,11 @@ class ConnectionPool:
             task.cancel()
         await asyncio.gather(*attempts.values(), return_exceptions=True)
         for task in attempts.values():
-            session = _session_of(task)
+            session = _open_session(task)
             if session is not None:
                 await session.connection.close()
 
-    async def _open(self, address: Address) -> PooledConnection:
+    async def _connect(self, address: Address) -> PooledConnection:
         if self._security.tls is not None and self._tls is None:
             self._tls = tls_context(self._security.tls)
         connection = await connect(
@@ -106,8 +106,8 @@ class ConnectionPool:
         return PooledConnection(connection, versions)
 
 
-def _session_of(task: asyncio.Task[PooledConnection]) -> PooledConnection | None:
-    """The session of a finished attempt while its connection is open."""
+def _open_session(task: asyncio.Task[PooledConnection]) -> PooledConnection | None:
+    """The result of a finished attempt, if its connection is still open."""
     if not task.done() or task.cancelled() or task.exception() is not None:
         return None
     session = task.result()

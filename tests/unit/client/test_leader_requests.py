@@ -8,7 +8,7 @@ import pytest
 
 from headrace.client.client import ClusterClient
 from headrace.client.errors import DeadlineExceeded
-from headrace.client.leader_requests import ask_leaders
+from headrace.client.leader_requests import send_to_leaders
 from headrace.client.offsets import LATEST, FoundOffset, list_offsets
 from headrace.client.results import Refusal, TopicPartition
 from headrace.client.retry import Backoff
@@ -134,7 +134,7 @@ def test_a_partition_without_a_leader_is_refused_when_patience_ends() -> None:
             async def ask(leader: int, of: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
                 raise AssertionError("there is nobody to ask")
 
-            answers = await ask_leaders(client, [AT], ask, timeout_s=TIMEOUT_S, patience_s=0.01)
+            answers = await send_to_leaders(client, [AT], ask, timeout_s=TIMEOUT_S, patience_s=0.01)
             refusal = answers[AT]
             assert isinstance(refusal, Refusal)
             assert refusal.code is ErrorCode.LEADER_NOT_AVAILABLE

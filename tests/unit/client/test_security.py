@@ -185,7 +185,7 @@ def test_a_mechanism_that_is_not_offered_names_those_that_are(make_broker: Make)
     async def run() -> None:
         async with make_broker() as broker:
             with_plain(broker)
-            with pytest.raises(AuthenticationFailed, match="it takes PLAIN"):
+            with pytest.raises(AuthenticationFailed, match="it accepts PLAIN"):
                 await ask(broker, Security(sasl=RFC))
 
     asyncio.run(run())
