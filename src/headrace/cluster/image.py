@@ -221,10 +221,10 @@ class _Delta:
     def _bump_leader_epochs(self, broker_id: int) -> None:
         for topic_id in list(self._changing):
             self._store_changed_partitions(topic_id)
-        anew: dict[Partition, Partition] = {}
+        renewed: dict[Partition, Partition] = {}
         for topic in list(self._mutable_topics().values()):
             partitions = tuple(
-                _in_new_leader_epoch(partition, anew)
+                _in_new_leader_epoch(partition, renewed)
                 if partition.leader == broker_id
                 else partition
                 for partition in topic.partitions
@@ -262,5 +262,5 @@ def _in_new_leader_epoch(partition: Partition, seen: dict[Partition, Partition])
     # Equal partitions share one object: 10,000 of them must not cost 10,000 tuples.
     found = seen.get(partition)
     if found is None:
-        found = seen[partition] = partition.led_anew()
+        found = seen[partition] = partition.with_new_leader_epoch()
     return found

@@ -30,7 +30,7 @@ class Partition(NamedTuple):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
-    def led_anew(self) -> "Partition":
+    def with_new_leader_epoch(self) -> "Partition":
         """The same leader in a new epoch, e.g. after its process restarted."""
         return self._replace(
             leader_epoch=self.leader_epoch + 1, partition_epoch=self.partition_epoch + 1

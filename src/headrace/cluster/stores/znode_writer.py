@@ -220,7 +220,7 @@ class Writer:
         for topic in self.stored.topics.values():
             for index, partition in enumerate(topic.partitions):
                 if partition.leader == broker_id:
-                    self._change_partition(topic, index, partition.led_anew())
+                    self._change_partition(topic, index, partition.with_new_leader_epoch())
 
     def _delete_topic(self, topic_id: bytes) -> None:
         """Marks the topic as deleted, then removes its znodes: a crash leaves a marked topic."""
