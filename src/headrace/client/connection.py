@@ -117,11 +117,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             for frame in self._frames.received(nbytes):
                 self._complete_request(frame)
         except BadResponse as error:
-            self._end(error)
+            self._end_connection(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         detail = f": {exc}" if exc else ""
-        self._end(ConnectionLost(f"{self.address} closed the connection{detail}"))
+        self._end_connection(ConnectionLost(f"{self.address} closed the connection{detail}"))
         self._gone.set()
 
     def pause_writing(self) -> None:
@@ -146,7 +146,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             bad = BadResponse(
                 f"{self.address} sent a malformed response to {spec.name} v{version}: {error}"
             )
-            self._end(bad)
+            self._end_connection(bad)
             raise bad from error
 
     async def exchange(
@@ -163,7 +163,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 f"{self.address} did not answer {spec.name} v{version} in {timeout_s:g} s"
             )
             if self._silence_s() >= self._max_silence_s:
-                self._end(late)
+                self._end_connection(late)
             raise late from None
 
     def start(self, request: Struct, *, version: int) -> asyncio.Future[Frame]:
@@ -180,7 +180,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     async def close(self) -> None:
         """Ends the connection; pending requests fail with `ClientClosed`."""
-        self._end(ClientClosed(f"the connection to {self.address} was closed"), flush=True)
+        self._end_connection(
+            ClientClosed(f"the connection to {self.address} was closed"), flush=True
+        )
         if self._transport is None:
             return
         try:
@@ -191,7 +193,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Ends the connection without waiting for data to be sent."""
-        self._end(ClientClosed(f"the connection to {self.address} was closed"))
+        self._end_connection(ClientClosed(f"the connection to {self.address} was closed"))
 
     def _send_request(self, spec: ApiSpec, version: int, request: Struct) -> asyncio.Future[Frame]:
         # No await between taking the id and writing: responses are matched by the write order.
@@ -245,7 +247,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _silence_s(self) -> float:
         return asyncio.get_running_loop().time() - self._last_received_at
 
-    def _end(self, reason: ClientError, *, flush: bool = False) -> None:
+    def _end_connection(self, reason: ClientError, *, flush: bool = False) -> None:
         """Ends the connection and fails pending requests; only the first reason is kept."""
         if self._ended is not None:
             return

@@ -111,7 +111,7 @@ async def list_transactions(
 async def describe_transaction(
     client: ClusterClient, transactional_id: str, *, timeout_s: float
 ) -> TransactionDescription | Refusal:
-    """Describes one transactional id; the answer is from its coordinator."""
+    """Describes one transactional id, as its coordinator reports it."""
     found = await send_to_coordinator(
         CoordinatorNode(transactional_id, CoordinatorKind.TRANSACTION),
         client,

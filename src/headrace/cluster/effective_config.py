@@ -125,7 +125,7 @@ class EffectiveConfig:
         """Describes a topic with these values of its own, which need not exist yet."""
         source = EffectiveSource.DYNAMIC_TOPIC_CONFIG
         return [
-            self._entry(definition, own.get(definition.name), source)
+            self._resource_entry(definition, own.get(definition.name), source)
             for definition in _described_definitions(TOPIC, names, own)
         ]
 
@@ -135,7 +135,7 @@ class EffectiveConfig:
         own = self._image.config(ConfigResource(ResourceType.GROUP, group))
         source = EffectiveSource.DYNAMIC_GROUP_CONFIG
         return [
-            self._entry(definition, own.get(definition.name), source)
+            self._resource_entry(definition, own.get(definition.name), source)
             for definition in _described_definitions(GROUP, names, own)
         ]
 
@@ -145,7 +145,7 @@ class EffectiveConfig:
         own = self._image.config(ConfigResource(ResourceType.CLIENT_METRICS, subscription))
         source = EffectiveSource.DYNAMIC_CLIENT_METRICS_CONFIG
         return [
-            self._entry(definition, own.get(definition.name), source)
+            self._resource_entry(definition, own.get(definition.name), source)
             for definition in _described_definitions(CLIENT_METRICS, names, own)
         ]
 
@@ -187,7 +187,7 @@ class EffectiveConfig:
             )
         return entries
 
-    def _entry(
+    def _resource_entry(
         self, definition: ConfigDef, own: str | None, source: EffectiveSource
     ) -> EffectiveEntry:
         """The entry of a topic, a group or a subscription: its own value or the inherited one."""

@@ -340,7 +340,7 @@ class ActiveController:
                     controller.image = controller.image.apply(outcome.records)
                     records += outcome.records
             except Exception as error:
-                _fail(pending, error)
+                _fail_decision(pending, error)
                 continue
             answers.append((pending, outcome.results))
         image = before
@@ -360,7 +360,7 @@ class ActiveController:
         """Commits one by one, so that only the decision that is too large for the store fails."""
         await self._load()
         if len(decisions) == 1:
-            _fail(decisions[0], error)
+            _fail_decision(decisions[0], error)
             return
         for pending in decisions:
             try:
@@ -398,10 +398,10 @@ class ActiveController:
 
     def _fail_pending(self, decisions: Sequence[_PendingDecision]) -> None:
         for pending in decisions:
-            _fail(pending, NotController())
+            _fail_decision(pending, NotController())
 
 
-def _fail(pending: _PendingDecision, error: Exception) -> None:
+def _fail_decision(pending: _PendingDecision, error: Exception) -> None:
     if not pending.done.done():
         pending.done.set_exception(error)
         pending.done.exception()  # marks it as retrieved: the caller may be gone

@@ -152,7 +152,7 @@ class ConfigControl:
                 _apply_change(resource.type, wanted, change)
         else:
             wanted = {change.name: change.value or "" for change in item.changes}
-        self._check(resource, wanted)
+        self._check_configs(resource, wanted)
         return list(_changed_values(resource, current, wanted))
 
     def _broker_resource(self, name: str) -> ConfigResource:
@@ -166,7 +166,7 @@ class ConfigControl:
             )
         return broker_resource(id_)
 
-    def _check(self, resource: ConfigResource, configs: Mapping[str, str]) -> None:
+    def _check_configs(self, resource: ConfigResource, configs: Mapping[str, str]) -> None:
         match resource.type:
             case ResourceType.TOPIC:
                 check_topic_name(resource.name)

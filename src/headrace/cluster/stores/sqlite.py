@@ -78,7 +78,7 @@ class SqliteStore:
                 self._path, timeout=0, isolation_level=None, check_same_thread=False
             )
         try:
-            self._open()
+            self._open_database()
         except BaseException:
             self._db.close()
             raise
@@ -115,7 +115,7 @@ class SqliteStore:
 
     # -- opening ----------------------------------------------------------------------------
 
-    def _open(self) -> None:
+    def _open_database(self) -> None:
         with self._translate_errors():
             # Only one process may open the file: no shared-memory file and no second writer.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -334,11 +334,11 @@ class ZooKeeperStore:
         writes = pack(Writer(stored, elected).plan(records)) or [[]]
         self._loaded = False
         for ops in writes:
-            await self._write(ops, stored, elected)
+            await self._write_ops(ops, stored, elected)
         self._stored = stored
         self._loaded = True
 
-    async def _write(self, ops: Sequence[Op], stored: Stored, elected: Elected) -> None:
+    async def _write_ops(self, ops: Sequence[Op], stored: Stored, elected: Elected) -> None:
         before = stored.commits
         count = before.commits + 1 if before.controller_epoch == elected.controller_epoch else 1
         after = znodes.Commits(elected.controller_epoch, count)

@@ -167,4 +167,4 @@ def test_a_controller_that_cannot_look_who_is_there_makes_room_for_another(
             await in_office(membership, instead_of=first)
 
     asyncio.run(test())
-    assert failures(caplog) == ["the controller failed"]
+    assert failures(caplog) == ["the controller failed and resigns"]
