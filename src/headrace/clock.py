@@ -1,14 +1,14 @@
-"""Time, injected: nothing else in Headrace reads a clock, so that tests can own it."""
+"""The injected clock. No other module reads the system clocks, so tests can control time."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """`monotonic` measures waits and intervals; `wall_ms` stamps records and files."""
+    """`monotonic` is for waits and intervals; `wall_ms` for timestamps of records and files."""
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start; never goes back."""
+        """Seconds since an arbitrary start; never decreases."""
         ...
 
     def wall_ms(self) -> int:

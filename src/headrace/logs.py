@@ -1,9 +1,9 @@
-"""Log lines that people and machines can read, on the standard library's logging.
+"""Log formats for people and machines, on the standard library's logging.
 
-A log call is a fixed sentence and fields: `log.warning("refused a connection", extra={...})`.
-Guarantees: one line for each call without a traceback, whatever the fields hold (a peer cannot
-forge a line); a field is never longer than `MAX_VALUE_CHARS`; bytes are never printed, only
-counted; fields whose name speaks of a secret are masked.
+A log call has a fixed sentence and fields: `log.warning("refused a connection", extra={...})`.
+Guarantees: a call without a traceback writes exactly one line, whatever the fields contain (a peer
+cannot forge a line); a field has at most `MAX_VALUE_CHARS`; bytes are counted, never printed; a
+field whose name suggests a secret is masked.
 """
 
 import logging
@@ -14,7 +14,7 @@ from typing import Final, Literal, TextIO
 
 LogFormat = Literal["text", "json"]
 
-MAX_VALUE_CHARS: Final = 512  # an error's text fits; a record's contents would stand out
+MAX_VALUE_CHARS: Final = 512  # enough for an error's text, too little for a record's contents
 SECRET_WORDS: Final = ("password", "secret", "token", "credential", "jaas", "private.key")
 MASK: Final = "***"
 
@@ -27,7 +27,7 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         words = [_time(record), _level(record), _one_line(record.getMessage())]
-        words += (f"{name}={_quoted(value)}" for name, value in _fields(record))
+        words += (f"{name}={_quoted(value)}" for name, value in _log_fields(record))
         line = " ".join(words)
         if record.exc_info:
             line = f"{line}\n{self.formatException(record.exc_info)}"
@@ -35,10 +35,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, then the fields."""
+    """One JSON object per line: time, level, logger, message, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        import json  # only who asks for JSON pays for it at start
+        import json  # imported late: text logs do not need it
 
         entry: dict[str, str | int | float | bool | None] = {
             "time": _time(record),
@@ -46,7 +46,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        entry.update(_fields(record))
+        entry.update(_log_fields(record))
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
         return json.dumps(entry)
@@ -55,7 +55,7 @@ class JsonFormatter(logging.Formatter):
 def configure(
     *, log_format: LogFormat = "text", verbose: bool = False, stream: TextIO | None = None
 ) -> None:
-    """Sends this process's log to `stream` (stderr): warnings, or everything from INFO on."""
+    """Sends this process's log to `stream` (default stderr): warnings, or with `verbose` INFO."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -72,13 +72,13 @@ def _level(record: logging.LogRecord) -> str:
     return _LEVELS.get(record.levelname, record.levelname)
 
 
-def _fields(record: logging.LogRecord) -> Iterator[tuple[str, str | int | float | bool | None]]:
+def _log_fields(record: logging.LogRecord) -> Iterator[tuple[str, str | int | float | bool | None]]:
     for name, value in vars(record).items():
         if name not in _STANDARD:
-            yield name, _shown(name, value)
+            yield name, _field_value(name, value)
 
 
-def _shown(name: str, value: object) -> str | int | float | bool | None:
+def _field_value(name: str, value: object) -> str | int | float | bool | None:
     lower = name.lower().replace("_", ".")
     if any(word in lower for word in SECRET_WORDS):
         return MASK

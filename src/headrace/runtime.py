@@ -1,8 +1,8 @@
 """The process around a broker: its event loop, its allocator and its garbage collector.
 
 glibc gives every block above a threshold its own mapping and returns it to the kernel when it is
-freed: a broker that reads a megabyte for each fetch then pays more for page faults than for
-copying. With higher thresholds the same pages are used again.
+freed. A broker that reads a megabyte for each fetch would then spend more time on page faults than
+on copying. With higher thresholds the same pages are reused.
 """
 
 import asyncio
@@ -13,15 +13,15 @@ from typing import Final
 
 M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
-MMAP_THRESHOLD_BYTES: Final = 32 * 1024 * 1024  # the highest that every glibc takes
-TRIM_THRESHOLD_BYTES: Final = 64 * 1024 * 1024  # free memory on top of the heap that is kept
+MMAP_THRESHOLD_BYTES: Final = 32 * 1024 * 1024  # the highest value that every glibc accepts
+TRIM_THRESHOLD_BYTES: Final = 64 * 1024 * 1024  # free memory that is kept at the top of the heap
 
-# Requests leave next to no reference cycles behind: look for them rarely.
+# Requests create almost no reference cycles, so collections can be rare.
 GC_THRESHOLDS: Final = (50_000, 20, 50)
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it has a wheel; None is asyncio's own loop."""
+    """uvloop's factory if it is installed; None means asyncio's own loop."""
     try:
         import uvloop
     except ImportError:
@@ -31,7 +31,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def keep_freed_memory() -> bool:
-    """Raises glibc's thresholds; False where there is another allocator."""
+    """Raises glibc's thresholds; False with another allocator."""
     if not sys.platform.startswith("linux"):
         return False
     import ctypes
@@ -46,7 +46,7 @@ def keep_freed_memory() -> bool:
 
 
 def collect_rarely() -> None:
-    """What lives now lives as long as the process: the collector need not look at it again."""
+    """Exempts all current objects from garbage collection: they last as long as the process."""
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()

@@ -3,8 +3,8 @@
     with ZooKeeperServer(Path("data/zookeeper")) as zookeeper:
         ... zookeeper.address ...
 
-Data stays in its directory, so a server that is started again there goes on. An ensemble of three
-shows what happens when ZooKeeper itself fails. In production run an ensemble of its own.
+The data stays in the directory, so a server that is restarted there continues with it. An ensemble
+of three shows what happens when ZooKeeper itself fails. In production run a separate ensemble.
 """
 
 import os
@@ -24,8 +24,8 @@ LOOPBACK: Final = "127.0.0.1"
 START_DEADLINE_S: Final = 60.0
 STOP_DEADLINE_S: Final = 10.0
 _PAUSE_S: Final = 0.02
-_ANSWER_S: Final = 2.0
-_EXPLANATION_S: Final = 15.0
+_RESPONSE_S: Final = 2.0
+_EXIT_REASON_S: Final = 15.0
 
 _JARS: Final = ("zookeeper-", "slf4j-api-", "metrics-core-", "snappy-java-")
 _NETTY_JARS: Final = ("netty-",)  # TLS
@@ -33,11 +33,11 @@ _LOG_JARS: Final = ("log4j-api-", "log4j-core-", "log4j-slf4j2-impl-")
 
 _JVM: Final = (
     "-Xms16m",
-    "-Xmx512m",  # at most: thousands of topics need more than 64 MB
+    "-Xmx512m",  # thousands of topics need more than 64 MB
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
-    "-Dzookeeper.preAllocSize=1024",  # kB of log that is allocated ahead; the default is 64 MB
+    "-Dzookeeper.preAllocSize=1024",  # kB of log allocated in advance; the default is 64 MB
 )
 
 _SETTINGS: Final[Mapping[str, object]] = {
@@ -55,25 +55,25 @@ _SETTINGS: Final[Mapping[str, object]] = {
 
 
 class ZooKeeperUnavailable(Exception):
-    """No ZooKeeper can run here; the message says what is missing and how to get it."""
+    """A local ZooKeeper cannot run; the message says what is missing and how to get it."""
 
 
 def java_command() -> str:
-    """The Java to run: JAVA_HOME's, else the one on the path."""
+    """The `java` to run: that of JAVA_HOME, or the one on the PATH."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if java is None or not Path(java).exists():
         where = f" at {java}" if java else ""
         raise ZooKeeperUnavailable(
-            f"there is no Java{where}. A local ZooKeeper needs Java 11 or newer: install it "
-            "(Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME; or name a "
-            "ZooKeeper that runs already"
+            f"Java was not found{where}. A local ZooKeeper needs Java 11 or newer: install it "
+            "(Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME; or use a "
+            "ZooKeeper that is already running"
         )
     return java
 
 
 def jars(prefixes: Sequence[str] = _JARS) -> list[Path]:
-    """ZooKeeper's jars in PySpark's wheel, which is found without importing it."""
+    """ZooKeeper's jars in PySpark's wheel, which is located without importing it."""
     spec = find_spec("pyspark")
     folders = list(spec.submodule_search_locations or ()) if spec else []
     found = [
@@ -85,20 +85,20 @@ def jars(prefixes: Sequence[str] = _JARS) -> list[Path]:
     if not any(jar.name.startswith("zookeeper-") for jar in found):
         raise ZooKeeperUnavailable(
             "a local ZooKeeper comes with PySpark, which is not installed: "
-            "pip install 'headrace[cluster]'; or name a ZooKeeper that runs already"
+            "pip install 'headrace[cluster]'; or use a ZooKeeper that is already running"
         )
     return found
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody uses now."""
+    """An unused port of the loopback interface."""
     with socket.create_server((LOOPBACK, 0)) as listening:
         port: int = listening.getsockname()[1]
         return port
 
 
 class ZooKeeperServer:
-    """One server process. Its port stays the same over restarts."""
+    """One server process. Its port stays the same across restarts."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class ZooKeeperServer:
 
     @property
     def pid(self) -> int | None:
-        """Of the running process, None while there is none."""
+        """The id of the running process, or None."""
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
@@ -140,7 +140,7 @@ class ZooKeeperServer:
         self.stop()
 
     def start(self) -> None:
-        """Returns when it serves requests; `ZooKeeperUnavailable` says why it does not."""
+        """Returns when the server accepts requests; raises `ZooKeeperUnavailable`."""
         self.launch()
         self.wait_until_serving()
 
@@ -150,7 +150,7 @@ class ZooKeeperServer:
         self._check_port()
         self._write_config()
         with self.log.open("wb") as log:
-            # A group of its own: Ctrl-C is for the command that still needs it to end well.
+            # Its own process group: Ctrl-C must not end ZooKeeper before the command that uses it.
             self._process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
             )
@@ -161,39 +161,39 @@ class ZooKeeperServer:
             ended = self._process is None or self._process.poll() is not None
             if ended:
                 raise ZooKeeperUnavailable(
-                    f"ZooKeeper in {self.data_dir} has ended: {self._explanation()}"
+                    f"ZooKeeper in {self.data_dir} exited: {self._exit_reason()}"
                 )
             if time.monotonic() > give_up:
                 self.kill()
                 raise ZooKeeperUnavailable(
-                    f"ZooKeeper in {self.data_dir} did not serve within {deadline_s:g} s; "
+                    f"ZooKeeper in {self.data_dir} did not start within {deadline_s:g} s; "
                     f"its output is in {self.log}"
                 )
             time.sleep(_PAUSE_S)
 
     def mode(self) -> str | None:
-        """standalone, leader or follower; None while it serves nobody."""
-        for line in self._ask("srvr").splitlines():
+        """standalone, leader or follower; None while it does not accept requests."""
+        for line in self._four_letter_command("srvr").splitlines():
             if line.startswith("Mode: "):
                 return line.removeprefix("Mode: ").strip()
         return None
 
     def stop(self) -> None:
         """Ends the process and keeps the data."""
-        self._end(signal.SIGTERM)
+        self._end_process(signal.SIGTERM)
 
     def kill(self) -> None:
         """Ends the process as a crash would."""
-        self._end(signal.SIGKILL)
+        self._end_process(signal.SIGKILL)
 
     def pause(self) -> None:
-        """The process stands still until `resume`."""
+        """Pauses the process until `resume`."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
-    # -- parts ----------------------------------------------------------------------------------
+    # -- helpers --------------------------------------------------------------------------------
 
     def _main_class(self) -> str:
         ensemble = any(name.startswith("server.") for name in self._settings)
@@ -217,23 +217,23 @@ class ZooKeeperServer:
         except OSError as error:
             raise ZooKeeperUnavailable(
                 f"ZooKeeper cannot listen at {self.address}: {os.strerror(error.errno or 0)}. "
-                "Stop what uses that port, or choose another"
+                "Stop the process that uses the port, or choose another one"
             ) from error
 
-    def _ask(self, word: str) -> str:
+    def _four_letter_command(self, word: str) -> str:
         try:
-            with socket.create_connection((LOOPBACK, self.port), _ANSWER_S) as connection:
+            with socket.create_connection((LOOPBACK, self.port), _RESPONSE_S) as connection:
                 connection.sendall(word.encode())
                 return connection.makefile("rb").read().decode("utf-8", "replace")
         except OSError:
             return ""
 
-    def _explanation(self) -> str:
-        """Without a logging library ZooKeeper fails in silence: it is asked again with one."""
+    def _exit_reason(self) -> str:
+        """Runs ZooKeeper again with a logging library: without one it fails silently."""
         command = self._command((*self._prefixes, *_LOG_JARS))
         try:
             again = subprocess.run(  # noqa: S603
-                command, capture_output=True, text=True, timeout=_EXPLANATION_S, check=False
+                command, capture_output=True, text=True, timeout=_EXIT_REASON_S, check=False
             )
         except subprocess.TimeoutExpired:
             return f"see {self.log}"
@@ -245,12 +245,12 @@ class ZooKeeperServer:
         if self._process is not None:
             self._process.send_signal(number)
 
-    def _end(self, number: signal.Signals) -> None:
+    def _end_process(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
         if process is None:
             return
         process.send_signal(number)
-        process.send_signal(signal.SIGCONT)  # a process that was paused hears only this
+        process.send_signal(signal.SIGCONT)  # a paused process receives only this signal
         try:
             process.wait(STOP_DEADLINE_S)
         except subprocess.TimeoutExpired:
@@ -259,7 +259,7 @@ class ZooKeeperServer:
 
 
 class ZooKeeperEnsemble:
-    """Several servers that are one ZooKeeper as long as most of them live."""
+    """Several servers that form one ZooKeeper while a majority of them is running."""
 
     def __init__(
         self, data_dir: Path, size: int = 3, *, settings: Mapping[str, object] | None = None
@@ -307,5 +307,5 @@ class ZooKeeperEnsemble:
             server.stop()
 
     def leader(self) -> ZooKeeperServer | None:
-        """The server that leads the ensemble, None while they elect one."""
+        """The server that leads the ensemble; None during an election."""
         return next((server for server in self.servers if server.mode() == "leader"), None)

@@ -219,7 +219,7 @@ def test_an_id_that_another_live_process_has_is_refused_in_words(world: World) -
     async def test() -> None:
         one, two = await world.store("one"), await world.store("two")
         epoch = await one.register(broker(1), storage_id="disk-a")
-        with pytest.raises(RegistrationRefused, match=r"broker 1 is registered already"):
+        with pytest.raises(RegistrationRefused, match=r"broker 1 is already registered"):
             await two.register(broker(1, life=2), storage_id="disk-b", deadline_s=0.2)
         assert (await two.registered())[1].broker.epoch == epoch
 
@@ -233,7 +233,7 @@ def test_a_copy_of_a_live_brokers_disk_does_not_take_its_place(world: World) -> 
         one, two = await world.store("one"), await world.store("two")
         epoch = await one.register(broker(1), storage_id="disk-a")
         copy = broker(1, life=2, port=9093)
-        with pytest.raises(RegistrationRefused, match=r"broker 1 is registered already"):
+        with pytest.raises(RegistrationRefused, match=r"broker 1 is already registered"):
             await two.register(copy, storage_id="disk-a", deadline_s=0.2)
         assert (await two.registered())[1].broker.epoch == epoch
 

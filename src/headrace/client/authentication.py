@@ -1,4 +1,4 @@
-"""Secures one new connection: the TLS context before it opens, the SASL exchange right after."""
+"""Secures a new connection: the TLS context before it opens, the SASL exchange right after."""
 
 import ssl
 from random import Random
@@ -25,11 +25,11 @@ from headrace.protocol.messages.sasl_handshake import (
 )
 
 _NONCE_BITS = 192
-_FRAMED_HANDSHAKE = 1  # after version 0 the tokens would follow without frames
+_FRAMED_HANDSHAKE = 1  # after a version 0 handshake the tokens would be sent without frames
 
 
 def tls_context(tls: Tls) -> ssl.SSLContext:
-    """What `loop.create_connection` takes; raises `BadSecurityFiles` for files that do not do."""
+    """The context for `loop.create_connection`; raises `BadSecurityFiles` for unusable files."""
     try:
         context = ssl.create_default_context(cafile=tls.ca)
         if tls.certificate is not None:
@@ -37,7 +37,7 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     except (OSError, ssl.SSLError) as error:
         names = [name for name in (tls.ca, tls.certificate, tls.key) if name]
         raise BadSecurityFiles(
-            f"cannot use the TLS files {', '.join(names) or 'of the system'}: {error}"
+            f"cannot load the TLS files ({', '.join(names) or 'system defaults'}): {error}"
         ) from error
     context.check_hostname = tls.check_hostname
     if not tls.verify:
@@ -63,7 +63,8 @@ async def authenticate(
     if handshake.error_code:
         offered = ", ".join(handshake.mechanisms) or "none"
         raise AuthenticationFailed(
-            f"{connection.address} does not take {credentials.mechanism.value} (it takes {offered})"
+            f"{connection.address} does not accept {credentials.mechanism.value} "
+            f"(it accepts {offered})"
         )
     version = versions.pick(APIS[ApiKey.SASL_AUTHENTICATE])
     exchange = start(credentials, f"{random.getrandbits(_NONCE_BITS):x}")
@@ -77,7 +78,7 @@ async def authenticate(
                 timeout_s=timeout_s,
             )
             if answer.error_code:
-                raise _refused(connection, credentials, answer)
+                raise _authentication_failed(connection, credentials, answer)
             token = exchange.send(bytes(answer.auth_bytes))
     except StopIteration:
         return
@@ -85,7 +86,7 @@ async def authenticate(
         raise AuthenticationFailed(f"{connection.address}: {error}") from error
 
 
-def _refused(
+def _authentication_failed(
     connection: ClientConnection, credentials: Credentials, answer: SaslAuthenticateResponse
 ) -> ClientError:
     code = code_of_number(answer.error_code)

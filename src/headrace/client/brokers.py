@@ -1,4 +1,4 @@
-"""Brokers as an administrator sees them: who they are, which one is controller, forget one."""
+"""Broker administration: describe the cluster, unregister a broker."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -15,12 +15,12 @@ from headrace.protocol.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 
-_WITH_FENCED: Final = 2  # the first version of DescribeCluster that can name fenced brokers
+_WITH_FENCED: Final = 2  # the first version of DescribeCluster that can list fenced brokers
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """One broker. A fenced one is known to the cluster, and not in it now."""
+    """One broker. A fenced broker is registered but not active."""
 
     id: int
     host: str
@@ -31,7 +31,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster; the controller is -1 while there is none."""
+    """The cluster; the controller id is -1 while there is none."""
 
     cluster_id: str | None
     controller_id: int
@@ -43,7 +43,10 @@ class ClusterInfo:
 
 
 async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> ClusterInfo:
-    """The brokers by id; those before Kafka 4.0 name no fenced ones, before 2.8 no racks."""
+    """The cluster with its brokers by id.
+
+    Brokers before Kafka 4.0 do not list fenced brokers, and before 2.8 no racks.
+    """
     for fenced in (True, False):
         try:
             answer = await client.send(
@@ -70,7 +73,7 @@ async def describe_cluster(client: ClusterClient, *, timeout_s: float) -> Cluste
 async def unregister_broker(
     client: ClusterClient, broker_id: int, *, timeout_s: float
 ) -> Refusal | None:
-    """Forget a broker that will not come back."""
+    """Unregisters a broker that will not return."""
     answer = await client.send(
         UnregisterBrokerRequest(broker_id=broker_id),
         UnregisterBrokerResponse,

@@ -1,9 +1,9 @@
-"""Requests to a cluster: find the right broker, speak its version, try again until a deadline.
+"""Requests to a cluster: find the right broker, use its version, retry until a deadline.
 
-A request names its receiver by role: any broker, the controller, a broker id, the leader of a
+A request names its target by role: any broker, the controller, a broker id, the leader of a
 partition, or the coordinator of a group or transactional id. When the role has moved, the client
-learns where to and sends it again. A request whose connection broke is sent again too, so it may be
-carried out twice: that is safe for reads, for idempotent writes, and for whoever passes
+finds the new broker and sends the request again. A request whose connection broke is sent again
+too, so it may be executed twice. That is safe for reads and idempotent writes; for others pass
 `retry=False`.
 """
 
@@ -49,7 +49,7 @@ DEFAULT_PORT = 9092
 MAX_STAGGER_S = 0.5
 """How long one address may be silent before the next one is tried beside it."""
 
-# Answers after which the cluster's layout must be asked for again.
+# Errors after which the client must refresh its metadata.
 _MOVED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -107,11 +107,11 @@ ANY = ToAnyBroker()
 
 
 def parse_servers(servers: str | Iterable[str]) -> tuple[Address, ...]:
-    """`host:port,host:port` or several such; the port is 9092 where none is given."""
+    """The addresses in `host:port,host:port` or a list of these; the default port is 9092."""
     texts = servers.split(",") if isinstance(servers, str) else list(servers)
     addresses = tuple(_parse_server(text.strip()) for text in texts if text.strip())
     if not addresses:
-        raise ValueError("no bootstrap server was given, e.g. localhost:9092")
+        raise ValueError("no bootstrap server is set; use for example localhost:9092")
     return addresses
 
 
@@ -125,7 +125,7 @@ def _parse_server(text: str) -> Address:
 
 
 def _error_code(answer: Struct) -> int:
-    """The code of answers that have one for the whole; the default judge of `send`."""
+    """The top-level error code of a response; the default `code_of` of `send`."""
     return int(getattr(answer, "error_code", 0))
 
 
@@ -145,7 +145,7 @@ class ClusterClient:
         security: Security = PLAINTEXT,
         room: Room = bytearray,
     ) -> None:
-        """`room` makes the memory for large answers; theirs to keep."""
+        """`room` allocates the memory for large responses, which keep it."""
         self.metadata = MetadataCache()
         self._coordinators: CoordinatorCache = {}
         self._bootstrap = parse_servers(bootstrap_servers)
@@ -174,7 +174,7 @@ class ClusterClient:
         await self.close()
 
     async def close(self) -> None:
-        """Hang up everywhere; whoever still waits gets an error."""
+        """Closes all connections; pending requests fail with an error."""
         await self._pool.close()
 
     async def send(
@@ -189,12 +189,12 @@ class ClusterClient:
         at_most: int | None = None,
         code_of: Callable[[R], int] = _error_code,
     ) -> R:
-        """The answer to `request`, as an `answer`.
+        """Sends `request` and returns the response, an `answer`.
 
-        `at_least` and `at_most` bound the versions in which the request means what its caller
-        filled in; `UnsupportedByBroker` if the broker has none of them. An answer whose `code_of`
-        is retriable is asked for again until the deadline, and then raised as `DeadlineExceeded`;
-        any other code is the caller's to read.
+        `at_least` and `at_most` limit the versions that can carry the caller's fields; raises
+        `UnsupportedByBroker` if the broker supports none of them. If `code_of` the response is
+        retriable, the request is sent again until the deadline, and then raises `DeadlineExceeded`.
+        The caller handles any other code.
         """
         deadline = Deadline(self._clock, timeout_s)
         last: ClientError | None = None
@@ -203,7 +203,7 @@ class ClusterClient:
             attempts += 1
             failure: ClientError
             try:
-                got = await self._attempt(request, answer, to, deadline, at_least, at_most)
+                got = await self._send_once(request, answer, to, deadline, at_least, at_most)
                 code = code_of_number(code_of(got))
                 if not (retry and code.retriable):
                     return got
@@ -212,8 +212,8 @@ class ClusterClient:
                 if not (retry and error.retriable):
                     raise
                 failure = error
-            self._unlearn(failure, to)
-            # An attempt that the deadline itself cut short says less than the one before it.
+            self._forget_stale(failure, to)
+            # An attempt that ran into the deadline says less than the failure before it.
             if last is None or not isinstance(failure, RequestTimedOut):
                 last = failure
             delay_s = self._backoff.delay_s(attempts, self._random)
@@ -225,12 +225,12 @@ class ClusterClient:
     async def refresh(
         self, topics: Sequence[str] | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> MetadataCache:
-        """Ask about these topics, or about all with None, and return the cache."""
+        """Refreshes the metadata of these topics, or of all with None, and returns the cache."""
         answer = await self.send(metadata_request(topics), MetadataResponse, timeout_s=timeout_s)
         self.metadata.update(answer)
         return self.metadata
 
-    async def _attempt(
+    async def _send_once(
         self,
         request: Struct,
         answer: type[R],
@@ -240,14 +240,14 @@ class ClusterClient:
         at_most: int | None = None,
     ) -> R:
         try:
-            # Leaving early does not end the attempt to connect: others may wait for it too.
+            # This timeout does not end the connection attempt: other callers may wait for it too.
             async with asyncio.timeout(deadline.remaining_s()):
                 session = await self._session_for(to, deadline)
         except TimeoutError:
             raise RequestTimedOut(self._no_session(to, deadline)) from None
         version = session.versions.pick(spec_of(request), at_least=at_least, at_most=at_most)
         return await session.connection.request(
-            request, answer, version=version, timeout_s=self._allowed_s(deadline)
+            request, answer, version=version, timeout_s=self._request_timeout_within(deadline)
         )
 
     async def _session_for(self, to: Target, deadline: Deadline) -> PooledConnection:
@@ -256,14 +256,14 @@ class ClusterClient:
                 return await self._any_session(deadline)
             case ToBroker(id=broker_id):
                 if broker_id not in self.metadata.brokers:
-                    await self._look_up([], deadline)
+                    await self._fetch_metadata([], deadline)
             case ToController():
                 if self.metadata.controller_id == NO_BROKER:
-                    await self._look_up([], deadline)
+                    await self._fetch_metadata([], deadline)
                 broker_id = self.metadata.controller_id
             case ToLeader(topic=topic, partition=partition):
                 if self.metadata.topic(topic) is None:
-                    await self._look_up([topic], deadline)
+                    await self._fetch_metadata([topic], deadline)
                 broker_id = self.metadata.leader_of(topic, partition)
             case CoordinatorNode():
                 if to not in self._coordinators:
@@ -271,10 +271,10 @@ class ClusterClient:
                 return await self._pool.session(self._coordinators[to])
         return await self._pool.session(self.metadata.address_of(broker_id))
 
-    async def _look_up(self, topics: Sequence[str], deadline: Deadline) -> None:
-        """One attempt to learn the layout; the caller's own loop does the retrying."""
+    async def _fetch_metadata(self, topics: Sequence[str], deadline: Deadline) -> None:
+        """Refreshes the metadata in one attempt; the caller's loop retries."""
         request = metadata_request(topics)
-        answer = await self._attempt(request, MetadataResponse, ANY, deadline)
+        answer = await self._send_once(request, MetadataResponse, ANY, deadline)
         self.metadata.update(answer)
 
     async def _find_coordinator(self, wanted: CoordinatorNode, deadline: Deadline) -> Address:
@@ -283,7 +283,10 @@ class ClusterClient:
         request = find_coordinator(wanted, session.versions)
         version = session.versions.pick(spec_of(request))
         answer = await session.connection.request(
-            request, FindCoordinatorResponse, version=version, timeout_s=self._allowed_s(deadline)
+            request,
+            FindCoordinatorResponse,
+            version=version,
+            timeout_s=self._request_timeout_within(deadline),
         )
         return coordinator_of(wanted, answer)
 
@@ -310,14 +313,14 @@ class ClusterClient:
         tried = ", ".join(map(str, self._candidates()))
         return f"no broker answered within {deadline.timeout_s:g} s (tried {tried})"
 
-    def _allowed_s(self, deadline: Deadline) -> float:
+    def _request_timeout_within(self, deadline: Deadline) -> float:
         remaining_s = deadline.remaining_s()
         if not remaining_s:
-            raise RequestTimedOut("the deadline passed before the request was sent")
+            raise RequestTimedOut("the deadline passed before the request could be sent")
         return min(self._request_timeout_s, remaining_s)
 
-    def _unlearn(self, failure: ClientError, to: Target) -> None:
-        """Forget what the failure shows to be out of date, so that the next attempt asks again."""
+    def _forget_stale(self, failure: ClientError, to: Target) -> None:
+        """Drops the metadata that the failure shows to be stale, so the next attempt fetches it."""
         if isinstance(failure, RequestRefused) and failure.code not in _MOVED:
             return
         match to:

@@ -1,4 +1,4 @@
-"""Configuration of topics, brokers, groups and client metrics: read it, change single values."""
+"""Describes and changes configurations of topics, brokers, groups and client metrics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from headrace.protocol.messages.incremental_alter_configs import (
 
 
 class ResourceKind(IntEnum):
-    """What can have a configuration, by Kafka's numbers."""
+    """Kafka's codes for config resource types."""
 
     TOPIC = 2
     BROKER = 4
@@ -30,7 +30,7 @@ class ResourceKind(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by Kafka's numbers."""
+    """Kafka's codes for the source of a value."""
 
     UNKNOWN = 0
     TOPIC = 1
@@ -44,7 +44,7 @@ class ConfigSource(IntEnum):
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does with a value."""
+    """The operations of IncrementalAlterConfigs."""
 
     SET = 0
     DELETE = 1
@@ -54,7 +54,7 @@ class Operation(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One thing that has a configuration; the broker named "" is the default of all brokers."""
+    """One resource with a configuration; the broker named "" is the default of all brokers."""
 
     kind: ResourceKind
     name: str
@@ -62,7 +62,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting; the value of a sensitive one is None."""
+    """One setting; a sensitive value is None."""
 
     name: str
     value: str | None
@@ -91,7 +91,7 @@ async def describe_configs(
     timeout_s: float,
     names: Sequence[str] | None = None,
 ) -> dict[Resource, list[ConfigEntry] | Refusal]:
-    """The settings of each resource, all or the named ones, by name."""
+    """The settings of each resource sorted by name: all of them, or those in `names`."""
     found: dict[Resource, list[ConfigEntry] | Refusal] = {}
     for target, wanted in _by_target(resources).items():
         request = DescribeConfigsRequest(
@@ -110,12 +110,14 @@ async def describe_configs(
             found[resource] = (
                 refused(result.error_code, result.error_message)
                 if result.error_code
-                else sorted((_entry(each) for each in result.configs), key=lambda one: one.name)
+                else sorted(
+                    (_config_entry(each) for each in result.configs), key=lambda one: one.name
+                )
             )
     return found
 
 
-def _entry(result: DescribeConfigsResourceResult) -> ConfigEntry:
+def _config_entry(result: DescribeConfigsResourceResult) -> ConfigEntry:
     known = {int(source): source for source in ConfigSource}
     return ConfigEntry(
         name=result.name,
@@ -133,7 +135,7 @@ async def alter_configs(
     timeout_s: float,
     validate_only: bool = False,
 ) -> dict[Resource, Refusal | None]:
-    """Apply the changes; those of one resource happen together or not at all."""
+    """Applies the changes; those of one resource are applied together or not at all."""
     done: dict[Resource, Refusal | None] = {}
     for target, wanted in _by_target(list(changes), fallback=ToController()).items():
         request = IncrementalAlterConfigsRequest(
@@ -168,7 +170,7 @@ async def alter_configs(
 def _by_target(
     resources: Sequence[Resource], fallback: Target = ANY
 ) -> dict[Target, list[Resource]]:
-    """A broker answers for itself; anyone, or the controller, for everything else."""
+    """Groups resources by target: a broker's own settings go to it, the rest to `fallback`."""
     grouped: dict[Target, list[Resource]] = {}
     for resource in resources:
         own = resource.kind is ResourceKind.BROKER and resource.name.isdecimal()

@@ -1,10 +1,14 @@
-"""One connection to one broker: requests go out at once, answers come back in order.
+"""One connection to one broker: requests are sent at once, responses arrive in order.
 
-Guarantees: any number of callers may have requests under way (up to `max_in_flight`, further ones
-wait); each gets its own answer or one `ClientError`; when the connection ends, whoever waits learns
-why. A caller that gives up leaves the others be, unless the broker has been silent for long. An
-answer that is out of order, or that nobody asked for, ends the connection: nothing that follows it
-could be trusted.
+Guarantees:
+
+- Any number of callers may have requests in flight (at most `max_in_flight`; further ones wait).
+- Each gets its own response or one `ClientError`. When the connection ends, every pending request
+  fails with the reason.
+- A request that times out does not affect the others, unless the broker has been silent for
+  `max_silence_s`.
+- A response that is out of order or was not requested ends the connection, because no later
+  response could be trusted.
 """
 
 import asyncio
@@ -33,10 +37,10 @@ from headrace.protocol.types import Buffer
 
 R = TypeVar("R", bound=Struct)
 
-# The largest answer taken: a fetch of Kafka's default 50 MB, with room for one batch beyond it.
+# The largest accepted response: a fetch of Kafka's default 50 MB, and one batch beyond it.
 MAX_RESPONSE_BYTES = 100 * 1024 * 1024
 MAX_IN_FLIGHT = 64
-# When a request times out, a broker that said nothing for so long is taken for dead.
+# When a request times out, a broker that has been silent this long is considered dead.
 MAX_SILENCE_S = 5.0
 _CLOSE_TIMEOUT_S = 1.0
 _MAX_CORRELATION_ID = 2**31 - 1
@@ -45,7 +49,7 @@ _SPEC_OF = {f"{spec.name}Request": spec for spec in APIS.values()}
 
 
 def spec_of(request: Struct) -> ApiSpec:
-    """The API that a request belongs to."""
+    """The API of a request."""
     spec = _SPEC_OF.get(type(request).__name__)
     if spec is None:
         raise TypeError(f"{type(request).__name__} is not a request")
@@ -53,7 +57,7 @@ def spec_of(request: Struct) -> ApiSpec:
 
 
 class Address(NamedTuple):
-    """Where a broker listens."""
+    """The address of a broker's listener."""
 
     host: str
     port: int
@@ -69,7 +73,7 @@ class _Pending(NamedTuple):
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """Use `connect` to get one that is open."""
+    """A connection to a broker. `connect` returns an open one."""
 
     def __init__(
         self,
@@ -86,20 +90,20 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._pending: deque[_Pending] = deque()
         self._slots = asyncio.Semaphore(max_in_flight)
         self._max_silence_s = max_silence_s
-        self._heard_at = 0.0
+        self._last_received_at = 0.0
         self._next_id = 0
         self._transport: asyncio.Transport | None = None
         self._ended: ClientError | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._gone = asyncio.Event()
-        self.on_end: Callable[[], None] = lambda: None  # told once, whoever ends it
+        self.on_end: Callable[[], None] = lambda: None  # called once, whichever side ends it
 
     @property
     def is_open(self) -> bool:
         return self._ended is None and self._transport is not None
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -108,16 +112,16 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._frames.writable()
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._heard_at = asyncio.get_running_loop().time()
+        self._last_received_at = asyncio.get_running_loop().time()
         try:
             for frame in self._frames.received(nbytes):
-                self._answered(frame)
+                self._complete_request(frame)
         except BadResponse as error:
-            self._end(error)
+            self._end_connection(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         detail = f": {exc}" if exc else ""
-        self._end(ConnectionLost(f"{self.address} closed the connection{detail}"))
+        self._end_connection(ConnectionLost(f"{self.address} closed the connection{detail}"))
         self._gone.set()
 
     def pause_writing(self) -> None:
@@ -126,12 +130,12 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._writable.set()
 
-    # What callers use.
+    # Called by users of the connection.
 
     async def request(
         self, request: Struct, answer: type[R], *, version: int, timeout_s: float
     ) -> R:
-        """Send one request in this version and read its answer."""
+        """Sends one request in this version and decodes its response."""
         spec = spec_of(request)
         frame = await self.exchange(spec, version, request, timeout_s=timeout_s)
         header_version = spec.response_header_version(version)
@@ -139,42 +143,46 @@ class ClientConnection(asyncio.BufferedProtocol):
             _, pos = ResponseHeader.read(frame, 0, len(frame), header_version)
             return answer.decode(memoryview(frame)[pos:], version)
         except MalformedMessage as error:
-            bad = BadResponse(f"{self.address} answered {spec.name} v{version} badly: {error}")
-            self._end(bad)
+            bad = BadResponse(
+                f"{self.address} sent a malformed response to {spec.name} v{version}: {error}"
+            )
+            self._end_connection(bad)
             raise bad from error
 
     async def exchange(
         self, spec: ApiSpec, version: int, request: Struct, *, timeout_s: float
     ) -> Frame:
-        """Send one request and return its whole response frame, header included."""
+        """Sends one request and returns its whole response frame, header included."""
         try:
             async with asyncio.timeout(timeout_s):
                 async with self._slots:
                     await self._writable.wait()
-                    return await self._send(spec, version, request)
+                    return await self._send_request(spec, version, request)
         except TimeoutError:
             late = RequestTimedOut(
                 f"{self.address} did not answer {spec.name} v{version} within {timeout_s:.3g} s"
             )
             if self._silence_s() >= self._max_silence_s:
-                self._end(late)
+                self._end_connection(late)
             raise late from None
 
     def start(self, request: Struct, *, version: int) -> asyncio.Future[Frame]:
-        """Send at once, whatever is under way; the whole response frame, header included.
+        """Sends at once, regardless of `max_in_flight`; the whole response frame with its header.
 
-        For those who keep to a few requests and watch the time themselves.
+        For callers that limit their requests and apply timeouts themselves.
         """
-        return self._send(spec_of(request), version, request)
+        return self._send_request(spec_of(request), version, request)
 
     async def send_only(self, request: Struct, *, version: int) -> None:
-        """Send a request that is never answered (Produce with acks=0)."""
+        """Sends a request that has no response (Produce with acks=0)."""
         await self._writable.wait()
-        self._write(spec_of(request), version, request)
+        self._write_request(spec_of(request), version, request)
 
     async def close(self) -> None:
-        """End the connection; whoever still waits gets `ClientClosed`."""
-        self._end(ClientClosed(f"the connection to {self.address} was closed"), flush=True)
+        """Ends the connection; pending requests fail with `ClientClosed`."""
+        self._end_connection(
+            ClientClosed(f"the connection to {self.address} was closed"), flush=True
+        )
         if self._transport is None:
             return
         try:
@@ -184,22 +192,22 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def abort(self) -> None:
-        """End the connection without waiting for anything to be sent."""
-        self._end(ClientClosed(f"the connection to {self.address} was closed"))
+        """Ends the connection without waiting for data to be sent."""
+        self._end_connection(ClientClosed(f"the connection to {self.address} was closed"))
 
-    def _send(self, spec: ApiSpec, version: int, request: Struct) -> asyncio.Future[Frame]:
-        # No await between taking the id and writing: answers are matched by the order of writing.
-        correlation_id = self._write(spec, version, request)
+    def _send_request(self, spec: ApiSpec, version: int, request: Struct) -> asyncio.Future[Frame]:
+        # No await between taking the id and writing: responses are matched by the write order.
+        correlation_id = self._write_request(spec, version, request)
         loop = asyncio.get_running_loop()
         if not self._pending:
-            self._heard_at = loop.time()
+            self._last_received_at = loop.time()
         answer: asyncio.Future[Frame] = loop.create_future()
         self._pending.append(_Pending(correlation_id, answer))
         return answer
 
-    def _write(self, spec: ApiSpec, version: int, request: Struct) -> int:
+    def _write_request(self, spec: ApiSpec, version: int, request: Struct) -> int:
         if self._ended is not None:
-            raise _lost(self._ended)
+            raise _connection_ended(self._ended)
         assert self._transport is not None, "connect() returns after connection_made"
         correlation_id = self._next_id
         header = RequestHeader(
@@ -220,15 +228,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._next_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
         return correlation_id
 
-    def _answered(self, frame: Frame) -> None:
+    def _complete_request(self, frame: Frame) -> None:
         if not self._pending:
-            raise BadResponse(f"{self.address} sent a response that nobody asked for")
+            raise BadResponse(f"{self.address} sent a response without a request")
         expected, answer = self._pending.popleft()
         correlation_id = int.from_bytes(frame[:4], "big", signed=True)
-        # Done already: its caller was cancelled. The answer still takes its turn.
+        # The future is already done if its caller was cancelled; its response still arrives.
         if correlation_id != expected:
             error = BadResponse(
-                f"{self.address} answered request {correlation_id} where {expected} was due"
+                f"{self.address} answered request {correlation_id} instead of {expected}"
             )
             if not answer.done():
                 answer.set_exception(error)
@@ -237,10 +245,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             answer.set_result(frame)
 
     def _silence_s(self) -> float:
-        return asyncio.get_running_loop().time() - self._heard_at
+        return asyncio.get_running_loop().time() - self._last_received_at
 
-    def _end(self, reason: ClientError, *, flush: bool = False) -> None:
-        """Remember why, tell everyone who waits, and hang up; only the first reason counts."""
+    def _end_connection(self, reason: ClientError, *, flush: bool = False) -> None:
+        """Ends the connection and fails pending requests; only the first reason is kept."""
         if self._ended is not None:
             return
         self._ended = reason
@@ -248,7 +256,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         while self._pending:
             _, answer = self._pending.popleft()
             if not answer.done():
-                answer.set_exception(_lost(reason))
+                answer.set_exception(_connection_ended(reason))
         if self._transport is not None and flush:
             self._transport.close()
         elif self._transport is not None:
@@ -256,8 +264,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.on_end()
 
 
-def _lost(reason: ClientError) -> ClientError:
-    """What everyone else on the connection is told; each needs an exception of its own."""
+def _connection_ended(reason: ClientError) -> ClientError:
+    """A new exception for one pending request; each request needs its own."""
     kind = ClientClosed if isinstance(reason, ClientClosed) else ConnectionLost
     return kind(f"connection ended: {reason}")
 
@@ -267,14 +275,14 @@ def _framed(parts: Sequence[Buffer]) -> list[Buffer]:
     return [size.to_bytes(4, "big"), *parts]
 
 
-def _words(error: OSError) -> str:
-    """What the system calls it: asyncio's own text names the call and repeats the address."""
+def _system_error_text(error: OSError) -> str:
+    """The system's text; asyncio's own names the call and repeats the address."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)
 
 
-def _reason(error: ssl.SSLError) -> str:
+def _tls_error_text(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
     return f"{error.reason or error} (is this a TLS listener?)"
@@ -290,7 +298,7 @@ async def connect(
     max_silence_s: float = MAX_SILENCE_S,
     room: Room = bytearray,
 ) -> ClientConnection:
-    """An open connection, encrypted with `tls`; or `ConnectionFailed`, or `TlsFailed`."""
+    """Opens a connection, encrypted with `tls`; raises `ConnectionFailed` or `TlsFailed`."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(timeout_s):
@@ -307,18 +315,26 @@ async def connect(
                 ssl=tls,
             )
     except TimeoutError:
-        raise ConnectionFailed(f"{address} did not accept within {timeout_s:g} s") from None
+        raise ConnectionFailed(
+            f"cannot connect to {address}: no response within {timeout_s:g} s"
+        ) from None
     except ssl.SSLError as error:
-        raise TlsFailed(f"no TLS with {address}: {_reason(error)}") from error
+        raise TlsFailed(f"TLS handshake with {address} failed: {_tls_error_text(error)}") from error
     except ConnectionError as error:
-        if tls is not None and error.errno is None:  # TCP was there; the handshake was cut off
-            raise TlsFailed(f"no TLS with {address}: is this a TLS listener?") from error
-        raise ConnectionFailed(f"cannot connect to {address}: {_words(error)}") from error
+        if tls is not None and error.errno is None:  # TCP connected; the handshake was interrupted
+            raise TlsFailed(
+                f"TLS handshake with {address} failed: is this a TLS listener?"
+            ) from error
+        raise ConnectionFailed(
+            f"cannot connect to {address}: {_system_error_text(error)}"
+        ) from error
     except OSError as error:
-        raise ConnectionFailed(f"cannot connect to {address}: {_words(error)}") from error
-    # While nobody listens on a port of the ephemeral range, TCP may connect a socket to itself; it
-    # would hear its own request, and keep the broker from binding.
+        raise ConnectionFailed(
+            f"cannot connect to {address}: {_system_error_text(error)}"
+        ) from error
+    # If no process listens on an ephemeral port, TCP may connect a socket to itself. The client
+    # would read its own requests, and the broker could not bind the port.
     if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):
         transport.abort()
-        raise ConnectionFailed(f"cannot connect to {address}: nobody listens there")
+        raise ConnectionFailed(f"cannot connect to {address}: no process listens there")
     return connection

@@ -1,4 +1,4 @@
-"""Requests about many things that are asked about one: its coordinator, and one item of answer."""
+"""Requests for one group or transactional id, sent to its coordinator."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -10,7 +10,7 @@ from headrace.protocol.struct import Struct
 
 
 class Item(Protocol):
-    """What the answer says of one thing."""
+    """One item of the response."""
 
     error_code: int
 
@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Struct)
 T = TypeVar("T", bound=Item)
 
 
-async def ask_about(
+async def send_to_coordinator(
     one: CoordinatorNode,
     client: ClusterClient,
     request: Struct,
@@ -28,8 +28,11 @@ async def ask_about(
     *,
     timeout_s: float,
 ) -> T:
-    """What its coordinator says of `one`, which the request must name alone. The code is the
-    caller's to read, unless it only says that the coordinator is elsewhere."""
+    """Sends the request to the coordinator of `one` and returns the only item of the response.
+
+    The request must name `one` alone. The caller handles the item's error code; a code that says
+    that the coordinator has moved is retried.
+    """
     got = await client.send(
         request,
         answer,

@@ -1,4 +1,4 @@
-"""Which broker coordinates a group or a transactional id, as FindCoordinator says. Pure."""
+"""FindCoordinator: which broker coordinates a group or a transactional id. Pure."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -39,7 +39,7 @@ CoordinatorCache: TypeAlias = dict[CoordinatorNode, Address]
 
 
 def find_coordinator(wanted: CoordinatorNode, versions: VersionRanges) -> FindCoordinatorRequest:
-    """The question in the form of the version that this broker will get."""
+    """The request in the form that this broker's version needs."""
     version = versions.pick(APIS[ApiKey.FIND_COORDINATOR])
     if version >= _FIRST_VERSION_WITH_MANY_KEYS:
         return FindCoordinatorRequest(key_type=wanted.kind, coordinator_keys=[wanted.key])
@@ -47,7 +47,7 @@ def find_coordinator(wanted: CoordinatorNode, versions: VersionRanges) -> FindCo
 
 
 def coordinator_of(wanted: CoordinatorNode, answer: FindCoordinatorResponse) -> Address:
-    """Where it is; raises `RequestRefused`, retriable while the broker is making one ready."""
+    """The coordinator's address; raises `RequestRefused`, retriable while it is being set up."""
     code, host, port = answer.error_code, answer.host, answer.port
     for found in answer.coordinators:
         if found.key == wanted.key:
@@ -55,5 +55,5 @@ def coordinator_of(wanted: CoordinatorNode, answer: FindCoordinatorResponse) -> 
     if code:
         raise RequestRefused(code_of_number(code), f"FindCoordinator of {wanted.key!r}")
     if not host:
-        raise BadResponse(f"FindCoordinator did not answer for {wanted.key!r}")
+        raise BadResponse(f"the FindCoordinator response does not contain {wanted.key!r}")
     return Address(host, port)

@@ -1,4 +1,4 @@
-"""Elections of partition leaders on an administrator's word."""
+"""Leader elections that an administrator requests."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -14,12 +14,12 @@ from headrace.protocol.messages.elect_leaders import (
 
 
 class Election(IntEnum):
-    """Whom to elect, by Kafka's numbers."""
+    """Kafka's codes for election types."""
 
     PREFERRED = 0
     """The first replica, if it is in sync."""
     UNCLEAN = 1
-    """Any live replica, where no one in sync is left: what only those had is lost."""
+    """Any live replica, if no in-sync one is left. Records that only those had are lost."""
 
 
 async def elect_leaders(
@@ -29,8 +29,10 @@ async def elect_leaders(
     *,
     timeout_s: float,
 ) -> dict[TopicPartition, Refusal | None]:
-    """What became of each partition; of all with None, where only those that changed, or could
-    not, are named. ELECTION_NOT_NEEDED is a refusal too."""
+    """Elects leaders and returns a result for each partition; a refusal can be ELECTION_NOT_NEEDED.
+
+    `partitions` of None means all; then only partitions that changed or failed are in the result.
+    """
     topics: dict[str, list[int]] = {}
     for topic, index in partitions or ():
         topics.setdefault(topic, []).append(index)
@@ -49,7 +51,7 @@ async def elect_leaders(
         ElectLeadersResponse,
         to=ToController(),
         timeout_s=timeout_s,
-        # An unclean election by a broker that knows only preferred ones would be another one.
+        # A broker that supports only version 0 would run a preferred election instead.
         at_least=0 if election is Election.PREFERRED else 1,
         code_of=lambda got: moved([got.error_code]),
     )

@@ -1,7 +1,7 @@
-"""What can go wrong between this client and a cluster: one family.
+"""The errors of this client, with one base class.
 
-`retriable` says whether the same request may succeed later, perhaps at another broker; the retry
-loop asks nothing else.
+`retriable` says whether the same request may succeed later, perhaps at another broker. The retry
+loop uses only this attribute.
 """
 
 from headrace.protocol.errors import ErrorCode
@@ -10,48 +10,48 @@ _CODES = {int(code): code for code in ErrorCode}
 
 
 def code_of_number(number: int) -> ErrorCode:
-    """The code with this number; brokers newer than this client have some that it cannot know."""
+    """The code with this number; UNKNOWN_SERVER_ERROR for a code that only newer brokers have."""
     return _CODES.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class ClientError(Exception):
-    """Base of every error that the client raises."""
+    """The base class of every error that the client raises."""
 
     retriable = False
 
 
 class ConnectionFailed(ClientError):
-    """A broker's address could not be connected to."""
+    """The client could not connect to a broker's address."""
 
     retriable = True
 
 
 class ConnectionLost(ClientError):
-    """The connection ended before the answer came; the request may have been carried out."""
+    """The connection ended before the response arrived; the request may have been executed."""
 
     retriable = True
 
 
 class RequestTimedOut(ClientError):
-    """A broker did not answer in time; the request may still be carried out."""
+    """A broker did not respond in time; the request may still be executed."""
 
     retriable = True
 
 
 class BadResponse(ClientError):
-    """The peer's bytes are no answer to what was asked: not a Kafka broker, or a broken one."""
+    """The received bytes are not a valid response: the peer may not be a Kafka broker."""
 
 
 class UnsupportedByBroker(ClientError):
-    """The broker serves no version of an API that this client can speak."""
+    """The broker supports no version of the API that this client supports."""
 
 
 class AuthenticationFailed(ClientError):
-    """The broker did not accept the credentials, or could not prove that it knows them."""
+    """The broker rejected the credentials, or could not prove that it knows them."""
 
 
 class TlsFailed(ClientError):
-    """The TLS handshake failed: an untrusted certificate, a wrong name, no TLS at all."""
+    """The TLS handshake failed: untrusted certificate, wrong host name, or not a TLS listener."""
 
 
 class BadSecurityFiles(ClientError):
@@ -59,13 +59,13 @@ class BadSecurityFiles(ClientError):
 
 
 class UnknownBroker(ClientError):
-    """The cluster's metadata lists no broker with this id (now)."""
+    """The cluster's current metadata lists no broker with this id."""
 
     retriable = True
 
 
 class LeaderUnknown(ClientError):
-    """The partition has no leader, or does not exist, as far as the cluster says now."""
+    """According to the cluster's metadata the partition has no leader or does not exist."""
 
     retriable = True
 
@@ -80,7 +80,7 @@ class RequestRefused(ClientError):
 
 
 class DeadlineExceeded(ClientError):
-    """No attempt succeeded within the time allowed; `last` is how the latest one failed."""
+    """No attempt succeeded before the deadline; `last` is the latest failure."""
 
     def __init__(self, what: str, timeout_s: float, attempts: int, last: Exception | None) -> None:
         reason = f": {last}" if last is not None else ""

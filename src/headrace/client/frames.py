@@ -1,7 +1,7 @@
 """Length-prefixed frames: bytes in, whole responses out. Pure.
 
-Guarantees: a size outside the limits is refused before its bytes are kept, and memory follows the
-bytes that arrived, never the size a frame claims, beyond `ROOM_BYTES`.
+Guarantees: a size outside the limits is refused before its bytes are stored. Beyond `ROOM_BYTES`,
+memory grows with the bytes received, not with the size that a frame claims.
 """
 
 from collections.abc import Callable
@@ -10,58 +10,66 @@ from typing import Final, TypeAlias
 from headrace.client.errors import BadResponse
 
 Frame: TypeAlias = bytes | memoryview
-"""Read-only in both forms."""
+"""A whole response without its size; read-only in both forms."""
 
 Room: TypeAlias = Callable[[int], bytearray | memoryview]
-"""Makes room for so many bytes, whatever is in it."""
+"""Allocates this many bytes, which need not be cleared."""
 
 READ_BYTES: Final = 64 * 1024
-"""What is read at a time while no frame has begun; frames that fit are copied out of it."""
+"""The size of one read between frames; frames that fit are copied out of it."""
 ROOM_BYTES: Final = 8 * 1024 * 1024
-"""What a frame that has begun gets at once if it claims to be so large; doubled as it fills."""
+"""The first allocation for a partial frame, at most its claimed size; doubled as it fills."""
 _SIZE_BYTES: Final = 4
 _CORRELATION_BYTES: Final = 4
 
 
 class FrameReader:
-    """Gives one connection room for its bytes and cuts them into frames.
+    """Provides the receive buffer of a connection and splits the bytes into frames.
 
-    The bytes of a large frame are received into the memory that is handed out: the megabytes of a
-    fetch are not copied. `room` is for whoever has memory that need not be cleared first.
+    The bytes of a large frame are received directly into the returned memory: the megabytes of a
+    fetch are not copied. `room` can allocate memory that is not cleared first.
     """
 
-    __slots__ = ("_begun", "_filled", "_held", "_max_frame_bytes", "_room", "_shared", "_size")
+    __slots__ = (
+        "_filled",
+        "_leftover",
+        "_max_frame_bytes",
+        "_partial",
+        "_room",
+        "_shared",
+        "_size",
+    )
 
     def __init__(self, max_frame_bytes: int, room: Room = bytearray) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._room = room
         self._shared = memoryview(bytearray(READ_BYTES))
-        self._held = 0  # bytes at its beginning that are not even a size
-        self._begun: memoryview | None = None  # where the frame goes that has begun
+        self._leftover = 0  # bytes at its start that are less than a whole size field
+        self._partial: memoryview | None = None  # the memory of a partial frame
         self._filled = 0
         self._size = 0
 
     def writable(self) -> memoryview:
-        """Where the next bytes are to go; never empty."""
-        if self._begun is None:
-            return self._shared[self._held :]
-        if self._filled == len(self._begun):
-            old, self._begun = self._begun, self._room_for(2 * self._filled)
-            self._begun[: self._filled] = old
-        return self._begun[self._filled :]
+        """The buffer for the next bytes; never empty."""
+        if self._partial is None:
+            return self._shared[self._leftover :]
+        if self._filled == len(self._partial):
+            old, self._partial = self._partial, self._allocate(2 * self._filled)
+            self._partial[: self._filled] = old
+        return self._partial[self._filled :]
 
     def received(self, count: int) -> list[Frame]:
-        """The frames that are whole now, without their size; raises `BadResponse`."""
-        if self._begun is None:
-            return self._cut(self._held + count)
+        """The frames that are now complete, without their size; raises `BadResponse`."""
+        if self._partial is None:
+            return self._split_frames(self._leftover + count)
         self._filled += count
         if self._filled < self._size:
             return []
-        frame, self._begun = self._begun.toreadonly(), None
+        frame, self._partial = self._partial.toreadonly(), None
         return [frame]
 
-    def _cut(self, end: int) -> list[Frame]:
-        """Takes apart what was read before any frame had begun."""
+    def _split_frames(self, end: int) -> list[Frame]:
+        """Splits the bytes of a read that started between frames."""
         frames: list[Frame] = []
         read, pos = self._shared, 0
         while end - pos >= _SIZE_BYTES:
@@ -73,20 +81,20 @@ class FrameReader:
                 )
             pos += _SIZE_BYTES
             if end - pos < size:
-                self._begin(size, read[pos:end])
-                self._held = 0
+                self._begin_frame(size, read[pos:end])
+                self._leftover = 0
                 return frames
             frames.append(bytes(read[pos : pos + size]))
             pos += size
-        self._held = end - pos
-        if pos and self._held:
-            read[: self._held] = bytes(read[pos:end])
+        self._leftover = end - pos
+        if pos and self._leftover:
+            read[: self._leftover] = bytes(read[pos:end])
         return frames
 
-    def _begin(self, size: int, first: memoryview) -> None:
+    def _begin_frame(self, size: int, first: memoryview) -> None:
         self._size, self._filled = size, len(first)
-        self._begun = self._room_for(ROOM_BYTES)
-        self._begun[: self._filled] = first
+        self._partial = self._allocate(ROOM_BYTES)
+        self._partial[: self._filled] = first
 
-    def _room_for(self, count: int) -> memoryview:
+    def _allocate(self, count: int) -> memoryview:
         return memoryview(self._room(min(self._size, count)))

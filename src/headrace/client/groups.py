@@ -1,11 +1,11 @@
-"""Groups of every kind: list them, describe classic and KIP-848 groups, delete them."""
+"""Groups of every type: list, describe classic and KIP-848 groups, delete."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.client.client import ClusterClient, ToBroker
-from headrace.client.coordinator_request import ask_about
+from headrace.client.coordinator_request import send_to_coordinator
 from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import UnsupportedByBroker
 from headrace.client.results import Refusal, TopicPartition, refusal, refused
@@ -33,13 +33,13 @@ SHARE = "share"
 DEAD = "Dead"
 _CONSUMER_PROTOCOL = "consumer"
 _VERSION_BYTES = 2
-_NEWEST_ASSIGNMENT = 3  # later ones append fields, which reading up to this version leaves aside
+_NEWEST_ASSIGNMENT = 3  # later versions append fields, which a reader of this version ignores
 _ELSEWHERE = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
 
 
 @dataclass(frozen=True, slots=True)
 class ListedGroup:
-    """One line of the list; state and type are empty from brokers that do not say."""
+    """One listed group; state and type are empty if the broker does not send them."""
 
     group_id: str
     kind: str
@@ -96,20 +96,20 @@ async def list_groups(client: ClusterClient, *, timeout_s: float) -> list[Listed
 async def describe_group(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> GroupDescription | Refusal:
-    """What the group looks like, whichever protocol its members speak."""
+    """Describes a group, whichever protocol its members use."""
     try:
-        modern = await _describe_modern(client, group, timeout_s)
+        modern = await _describe_consumer_group(client, group, timeout_s)
     except UnsupportedByBroker:
-        return await _describe_classic(client, group, timeout_s)
+        return await _describe_classic_group(client, group, timeout_s)
     if isinstance(modern, Refusal) and modern.code in _ELSEWHERE:
-        return await _describe_classic(client, group, timeout_s)
+        return await _describe_classic_group(client, group, timeout_s)
     return modern
 
 
-async def _describe_modern(
+async def _describe_consumer_group(
     client: ClusterClient, group: str, timeout_s: float
 ) -> GroupDescription | Refusal:
-    found = await ask_about(
+    found = await send_to_coordinator(
         CoordinatorNode(group),
         client,
         ConsumerGroupDescribeRequest(group_ids=[group]),
@@ -119,10 +119,10 @@ async def _describe_modern(
     )
     if found.error_code:
         return refused(found.error_code, found.error_message)
-    return _modern(found)
+    return _consumer_group(found)
 
 
-def _modern(found: ConsumerGroupDescribeDescribedGroup) -> GroupDescription:
+def _consumer_group(found: ConsumerGroupDescribeDescribedGroup) -> GroupDescription:
     members = tuple(
         GroupMember(
             each.member_id,
@@ -141,7 +141,7 @@ def _modern(found: ConsumerGroupDescribeDescribedGroup) -> GroupDescription:
 def partitions_of(
     assignment: ConsumerGroupDescribeAssignment | ShareGroupDescribeAssignment,
 ) -> tuple[TopicPartition, ...]:
-    """What a member has, as the answer lists it."""
+    """The partitions of a member's assignment."""
     return tuple(
         TopicPartition(topic.topic_name, index)
         for topic in assignment.topic_partitions
@@ -149,10 +149,10 @@ def partitions_of(
     )
 
 
-async def _describe_classic(
+async def _describe_classic_group(
     client: ClusterClient, group: str, timeout_s: float
 ) -> GroupDescription | Refusal:
-    found = await ask_about(
+    found = await send_to_coordinator(
         CoordinatorNode(group),
         client,
         DescribeGroupsRequest(groups=[group]),
@@ -162,12 +162,12 @@ async def _describe_classic(
     )
     if found.error_code:
         return refused(found.error_code, found.error_message)
-    if found.group_state == DEAD and not found.members:  # how older brokers say: no such group
+    if found.group_state == DEAD and not found.members:  # older brokers report a missing group so
         return refused(ErrorCode.GROUP_ID_NOT_FOUND)
-    return _classic(found)
+    return _classic_group(found)
 
 
-def _classic(found: DescribeGroupsDescribedGroup) -> GroupDescription:
+def _classic_group(found: DescribeGroupsDescribedGroup) -> GroupDescription:
     consumers = found.protocol_type in {_CONSUMER_PROTOCOL, ""}
     members = tuple(
         GroupMember(
@@ -185,7 +185,7 @@ def _classic(found: DescribeGroupsDescribedGroup) -> GroupDescription:
 
 
 def assigned_partitions(member: DescribedGroupMember) -> tuple[TopicPartition, ...]:
-    """What a consumer's opaque bytes say; nothing where they are no consumer's."""
+    """The partitions in a consumer's assignment bytes; none if the bytes are not a consumer's."""
     data = bytes(member.member_assignment)
     version = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
     if len(data) < _VERSION_BYTES or version < 0:
@@ -208,7 +208,7 @@ async def delete_groups(
     """Deletes groups without members, with their offsets."""
 
     async def delete(group: str) -> Refusal | None:
-        result = await ask_about(
+        result = await send_to_coordinator(
             CoordinatorNode(group),
             client,
             DeleteGroupsRequest(groups_names=[group]),

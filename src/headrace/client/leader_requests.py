@@ -1,4 +1,4 @@
-"""Requests about many partitions: split by leader, asked at once, and again for what moved."""
+"""Requests about many partitions: split by leader, sent in parallel, retried for moved leaders."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,28 +11,28 @@ from headrace.protocol.errors import ErrorCode
 
 V = TypeVar("V")
 Answers: TypeAlias = dict[TopicPartition, V | Refusal]
-Ask: TypeAlias = Callable[[int, Sequence[TopicPartition]], Awaitable[Answers[V]]]
-"""Asks one broker, once, about the partitions that it leads. To ask a broker again that cannot be
-reached would be in vain: another leads its partitions by then."""
+SendToLeader: TypeAlias = Callable[[int, Sequence[TopicPartition]], Awaitable[Answers[V]]]
+"""Sends one request to a broker about partitions that it leads, without retries: if the broker is
+unreachable, another one soon leads its partitions."""
 
 PATIENCE_S = 3.0
-"""A leader that moves is found by the second round; one that is being elected needs a few more."""
+"""A moved leader is found in the second round; an election takes a few more."""
 PAUSE_S = 0.2
 LONGEST_PAUSE_S = 1.0
 
 
-async def ask_leaders(
+async def send_to_leaders(
     client: ClusterClient,
     partitions: Sequence[TopicPartition],
-    ask: Ask[V],
+    send: SendToLeader[V],
     *,
     timeout_s: float,
     patience_s: float = PATIENCE_S,
 ) -> Answers[V]:
-    """One answer for each partition; what has no leader, or does not exist, gets a refusal.
+    """One answer for each partition; a partition without a leader, or unknown, gets a refusal.
 
-    A partition without a leader is waited for as long as `patience_s` says, a leader that cannot
-    be reached until the cluster names another, or `timeout_s` is over: `DeadlineExceeded`.
+    The call waits up to `patience_s` for a partition without a leader. It waits for the successor
+    of an unreachable leader until `timeout_s`, and then raises `DeadlineExceeded`.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -47,26 +47,27 @@ async def ask_leaders(
         led, leaderless = _by_leader(client, left)
         answers.update(leaderless)
         lost: ClientError | None = None
-        for asked in await asyncio.gather(*(_try(ask, leader, of) for leader, of in led.items())):
-            answers.update(asked[0])
-            lost = asked[1] or lost
+        requests = (_send_to_leader(send, leader, of_leader) for leader, of_leader in led.items())
+        for answered, error in await asyncio.gather(*requests):
+            answers.update(answered)
+            lost = error or lost
         left = [each for each in left if _has_moved(answers.get(each))]
         waited_s = loop.time() - began
         if not left or waited_s >= (timeout_s if lost else patience_s):
             break
         await asyncio.sleep(min(PAUSE_S * attempt, LONGEST_PAUSE_S))
     if lost is not None:
-        what = f"a question to the leader of {left[0]}"
+        what = f"a request to the leader of {left[0]}"
         raise DeadlineExceeded(what, timeout_s, attempt, lost) from lost
     return answers
 
 
-async def _try(
-    ask: Ask[V], leader: int, partitions: Sequence[TopicPartition]
+async def _send_to_leader(
+    send: SendToLeader[V], leader: int, partitions: Sequence[TopicPartition]
 ) -> tuple[Answers[V], ClientError | None]:
-    """The answers; for a broker that cannot be reached, refusals and the reason."""
+    """The answers; for an unreachable broker, refusals and the error."""
     try:
-        return await ask(leader, partitions), None
+        return await send(leader, partitions), None
     except ClientError as error:
         if not error.retriable:
             raise

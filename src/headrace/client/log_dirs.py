@@ -1,4 +1,4 @@
-"""Where brokers keep their replicas, and how large these are."""
+"""DescribeLogDirs: the log directories of brokers, and the sizes of their replicas."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,17 @@ from headrace.protocol.messages.describe_log_dirs import (
 
 @dataclass(frozen=True, slots=True)
 class ReplicaSize:
-    """One replica's log; `lag` is how far it is behind the partition's end."""
+    """One replica's log; `lag` is its distance from the end of the partition."""
 
     bytes: int
     lag: int
     is_future: bool
-    """It is being copied into this directory from another one of the same broker."""
+    """Whether it is being copied into this directory from another one of the same broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirInfo:
-    """One directory of a broker; the volume's bytes are -1 where the broker does not say."""
+    """One directory of a broker; the volume's sizes are -1 if the broker does not send them."""
 
     path: str
     problem: Refusal | None
@@ -43,7 +43,7 @@ async def describe_log_dirs(
     *,
     timeout_s: float,
 ) -> dict[int, list[LogDirInfo]]:
-    """The directories of each broker, with these partitions or with all."""
+    """The directories of each broker, with these partitions or with all of them."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions or ():
         topics.setdefault(topic, []).append(index)

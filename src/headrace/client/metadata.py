@@ -1,8 +1,8 @@
-"""What the cluster looks like, as its last Metadata answers said. Pure.
+"""The client's cache of cluster metadata, built from Metadata responses. Pure.
 
-The cache merges answers about some topics into what it knows. A partition's leader is replaced only
-by one of the same or a later epoch, so that an answer from a broker that lags behind cannot send
-requests back to a leader that has gone (KIP-320).
+A response about some topics is merged into the cache. A partition's leader is replaced only by one
+of the same or a later epoch, so that a response from a lagging broker cannot send requests back to
+a former leader (KIP-320).
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ class PartitionInfo:
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """One topic; `topic_id` is 16 zero bytes from brokers that have no topic ids."""
+    """One topic; `topic_id` is 16 zero bytes if the broker does not support topic ids."""
 
     name: str
     topic_id: bytes
@@ -42,7 +42,7 @@ class TopicInfo:
 
 @dataclass(slots=True)
 class MetadataCache:
-    """The brokers, the controller and the topics that were asked about so far."""
+    """The brokers, the controller and the topics requested so far."""
 
     cluster_id: str | None = None
     controller_id: int = NO_BROKER
@@ -72,9 +72,9 @@ class MetadataCache:
         info = self._topics.get(topic)
         found = None if info is None else info.partitions.get(partition)
         if found is None:
-            raise LeaderUnknown(f"nothing is known about {topic}-{partition}: does it exist?")
+            raise LeaderUnknown(f"no metadata for {topic}-{partition}: does it exist?")
         if found.leader == NO_BROKER:
-            raise LeaderUnknown(f"{topic}-{partition} has no leader now")
+            raise LeaderUnknown(f"{topic}-{partition} currently has no leader")
         return found.leader
 
     def forget(self, topic: str) -> None:
@@ -83,9 +83,9 @@ class MetadataCache:
             self._names.pop(info.topic_id, None)
 
     def update(self, answer: MetadataResponse) -> None:
-        """Take in an answer about all topics or some."""
+        """Merges a response about all or some topics."""
         if answer.error_code:
-            # The broker asks us to begin anew with the bootstrap servers (KIP-1102).
+            # The broker asks the client to start over with the bootstrap servers (KIP-1102).
             self._clear()
             return
         self.cluster_id = answer.cluster_id
@@ -99,7 +99,7 @@ class MetadataCache:
             if topic.error_code:
                 self.forget(topic.name)
             else:
-                self._learn(topic.name, topic)
+                self._update_topic(topic.name, topic)
 
     def _clear(self) -> None:
         self.controller_id = NO_BROKER
@@ -107,30 +107,32 @@ class MetadataCache:
         self._topics.clear()
         self._names.clear()
 
-    def _learn(self, name: str, topic: MetadataResponseTopic) -> None:
+    def _update_topic(self, name: str, topic: MetadataResponseTopic) -> None:
         known = self._topics.get(name)
         topic_id = bytes(topic.topic_id)
-        # Epochs of a topic that was deleted and created again start over.
+        # A topic that was deleted and created again starts with new epochs.
         older = known.partitions if known is not None and known.topic_id == topic_id else {}
         self.forget(name)
         partitions = {}
         for partition in topic.partitions:
-            told = PartitionInfo(
+            received = PartitionInfo(
                 leader=partition.leader_id,
                 leader_epoch=partition.leader_epoch,
                 replicas=tuple(partition.replica_nodes),
                 isr=tuple(partition.isr_nodes),
             )
-            held = older.get(partition.partition_index)
-            stale = held is not None and -1 < told.leader_epoch < held.leader_epoch
-            partitions[partition.partition_index] = held if held is not None and stale else told
+            cached = older.get(partition.partition_index)
+            stale = cached is not None and -1 < received.leader_epoch < cached.leader_epoch
+            partitions[partition.partition_index] = (
+                cached if cached is not None and stale else received
+            )
         self._topics[name] = TopicInfo(name, topic_id, topic.is_internal, partitions)
         if any(topic_id):
             self._names[topic_id] = name
 
 
 def metadata_request(topics: Iterable[str] | None) -> MetadataRequest:
-    """Ask about these topics, or about all with None; never create any."""
+    """A request for these topics, or for all with None; it never creates topics."""
     wanted = None
     if topics is not None:
         wanted = [MetadataRequestTopic(name=name) for name in topics]

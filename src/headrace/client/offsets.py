@@ -1,4 +1,4 @@
-"""Offsets: where partitions start and end, what is at a time, what groups have committed."""
+"""Offsets: of partitions (start, end, by time), and those that groups have committed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 from headrace.client.client import ClusterClient, ToBroker
 from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.leader_requests import PATIENCE_S, Answers, ask_leaders
+from headrace.client.leader_requests import PATIENCE_S, Answers, send_to_leaders
 from headrace.client.results import Refusal, TopicPartition, moved, refusal, refused
 from headrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -32,14 +32,14 @@ from headrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFe
 LATEST: Final = -1
 EARLIEST: Final = -2
 NO_OFFSET: Final = -1
-_CONSUMER: Final = -1  # the replica id of whoever is no replica
-_ONE_GROUP: Final = 7  # OffsetFetch asks for one group, by topic names, up to this version
-_BY_NAME: Final = 9  # OffsetCommit names topics by their names up to this version
+_CONSUMER: Final = -1  # the replica id of a client that is not a replica
+_ONE_GROUP: Final = 7  # the last version of OffsetFetch for one group, with topic names
+_BY_NAME: Final = 9  # the last version of OffsetCommit with topic names instead of ids
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOffset:
-    """The first record at or after a time; offset -1 where there is none."""
+    """The first record at or after a time; the offset is -1 if there is none."""
 
     offset: int
     timestamp: int
@@ -62,13 +62,13 @@ async def list_offsets(
     read_committed: bool = False,
     patience_s: float = PATIENCE_S,
 ) -> dict[TopicPartition, FoundOffset | Refusal]:
-    """For each partition what is at its timestamp, `EARLIEST` or `LATEST`.
+    """The offset of each partition at its timestamp, `EARLIEST` or `LATEST`.
 
-    With `read_committed` the end is before the first transaction that is still open. A leader that
-    is being elected is waited for as long as `patience_s` says.
+    With `read_committed` the end is before the first open transaction. The call waits up to
+    `patience_s` for leaders that are being elected.
     """
 
-    async def ask(leader: int, partitions: Sequence[TopicPartition]) -> Answers[FoundOffset]:
+    async def send(leader: int, partitions: Sequence[TopicPartition]) -> Answers[FoundOffset]:
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for topic, index in partitions:
             at = timestamps[TopicPartition(topic, index)]
@@ -93,15 +93,15 @@ async def list_offsets(
             for each in topic.partitions
         }
 
-    return await ask_leaders(
-        client, list(timestamps), ask, timeout_s=timeout_s, patience_s=patience_s
+    return await send_to_leaders(
+        client, list(timestamps), send, timeout_s=timeout_s, patience_s=patience_s
     )
 
 
 async def list_bounds(
     client: ClusterClient, partitions: Sequence[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, tuple[int, int] | Refusal]:
-    """The first offset of each partition and the one after its last readable record."""
+    """For each partition, the first offset and the one after the last readable record."""
     first = await list_offsets(client, dict.fromkeys(partitions, EARLIEST), timeout_s=timeout_s)
     last = await list_offsets(client, dict.fromkeys(partitions, LATEST), timeout_s=timeout_s)
     bounds: dict[TopicPartition, tuple[int, int] | Refusal] = {}
@@ -119,7 +119,7 @@ async def list_bounds(
 async def committed_offsets(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> dict[TopicPartition, CommittedOffset]:
-    """Everything that the group has committed; raises `RequestRefused`."""
+    """All offsets that the group has committed; raises `RequestRefused`."""
     answer = await client.send(
         OffsetFetchRequest(group_id=group, topics=None),
         OffsetFetchResponse,
@@ -142,7 +142,7 @@ async def committed_offsets(
 async def commit_offsets(
     client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float
 ) -> dict[TopicPartition, Refusal | None]:
-    """Commit from outside the group; the broker refuses while it has members."""
+    """Commits offsets from outside the group; the broker refuses while it has members."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for (topic, index), offset in offsets.items():
         each = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset)
@@ -170,7 +170,7 @@ async def commit_offsets(
 async def delete_offsets(
     client: ClusterClient, group: str, partitions: Sequence[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, Refusal | None]:
-    """Forget the group's positions in these partitions; raises `RequestRefused`."""
+    """Deletes the group's offsets of these partitions; raises `RequestRefused`."""
     topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))

@@ -1,4 +1,4 @@
-"""Moves of partitions to other brokers: begin, watch, cancel."""
+"""Partition reassignments: start, list, cancel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from headrace.protocol.messages.list_partition_reassignments import (
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A partition on its way: all who hold it now, and who of them come and go."""
+    """A reassignment in progress: all current replicas, those being added and those removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -29,7 +29,7 @@ class Move:
 
     @property
     def target(self) -> tuple[int, ...]:
-        """Where it will be."""
+        """The replicas after the reassignment."""
         return tuple(each for each in self.replicas if each not in self.removing)
 
 
@@ -39,7 +39,7 @@ async def alter_reassignments(
     *,
     timeout_s: float,
 ) -> dict[TopicPartition, Refusal | None]:
-    """Begin to move each partition to these replicas; None cancels a move that is under way."""
+    """Starts moving each partition to these replicas; None cancels its reassignment."""
     topics: dict[str, list[ReassignablePartition]] = {}
     for (topic, index), replicas in targets.items():
         wanted = ReassignablePartition(
@@ -72,7 +72,7 @@ async def list_reassignments(
     *,
     timeout_s: float,
 ) -> dict[TopicPartition, Move]:
-    """The moves that are under way, of these partitions or of all."""
+    """The reassignments in progress, of these partitions or of all."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions or ():
         topics.setdefault(topic, []).append(index)

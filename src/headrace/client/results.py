@@ -1,4 +1,4 @@
-"""What became of one item of a request that named many: its value, or why not. Pure."""
+"""The result for one item of a request about many: a value or a `Refusal`. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from headrace.client.errors import code_of_number
 from headrace.protocol.errors import ErrorCode
 
-# The receiver has changed its role; the same request may succeed elsewhere.
+# The broker no longer has the role; the same request may succeed at another broker.
 MOVED: Final = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
@@ -35,7 +35,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the broker did not do it."""
+    """The broker's error for one item."""
 
     code: ErrorCode
     message: str
@@ -45,7 +45,7 @@ class Refusal:
 
 
 def refusal(number: int, message: str | None = None) -> Refusal | None:
-    """What the code of an item means; None is success."""
+    """The refusal for an item's error code; None means success."""
     if not number:
         return None
     code = code_of_number(number)
@@ -53,13 +53,13 @@ def refusal(number: int, message: str | None = None) -> Refusal | None:
 
 
 def refused(number: int, message: str | None = None) -> Refusal:
-    """As `refusal`, where the caller knows that there is an error."""
+    """The refusal for an error code that the caller knows not to be 0."""
     return refusal(number, message) or Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "no reason given")
 
 
 def moved(codes: Iterable[int]) -> int:
-    """The first code that sends the whole request elsewhere; 0 if there is none.
+    """The first code that requires sending the whole request to another broker; 0 if none does.
 
-    Other retriable codes stay with their item: an unknown topic is worth an answer, not a wait.
+    Other retriable codes stay with their item: an unknown topic is a result, not a reason to wait.
     """
     return next((code for code in codes if code in MOVED), 0)

@@ -1,4 +1,4 @@
-"""When to try again: exponential backoff with jitter, bounded by a deadline. Pure."""
+"""Retry delays: exponential backoff with jitter, limited by a deadline. Pure."""
 
 from dataclasses import dataclass
 from random import Random
@@ -8,7 +8,7 @@ from headrace.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits that double up to a limit; the jitter keeps clients from returning in step."""
+    """Delays that double up to a limit; the jitter keeps clients from retrying in step."""
 
     initial_s: float = 0.05
     max_s: float = 1.0
@@ -22,11 +22,11 @@ class Backoff:
             raise ValueError("backoff needs multiplier >= 1 and 0 <= jitter < 1")
 
     def delay_s(self, failures: int, random: Random) -> float:
-        """How long to wait after this many failures in a row, at least one."""
+        """The delay after this many consecutive failures (at least one)."""
         delay = self.initial_s
         for _ in range(failures - 1):
             delay *= self.multiplier
-            # Stop here: a power of a large number of failures would overflow.
+            # Stop here: the power for a large number of failures would overflow.
             if delay >= self.max_s:
                 delay = self.max_s
                 break

@@ -1,7 +1,7 @@
 """The client's side of a SASL exchange: tokens in, tokens out. Pure.
 
-SCRAM (RFC 5802) proves the password without sending it, and checks that the server knows it too:
-an exchange that ends without the server's proof is refused.
+SCRAM (RFC 5802) proves the password without sending it, and checks that the server knows it too.
+An exchange that ends without the server's proof fails.
 """
 
 import base64
@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from headrace.client.security import Credentials, Mechanism
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
-"""Yields what to send and is sent what came back; it ends when the client is satisfied."""
+"""Yields the next token to send and is sent the server's reply; returns when authenticated."""
 
 MIN_ITERATIONS: Final = 4096  # RFC 7677; Kafka refuses fewer as well
 MAX_ITERATIONS: Final = 1_000_000  # a hostile server must not keep this client busy for minutes
@@ -23,11 +23,11 @@ _HEADER: Final = "n,,"  # no channel binding, no other identity
 
 
 class SaslRefused(Exception):
-    """The server did not keep to the exchange, or did not prove that it knows the password."""
+    """The server broke the protocol, or did not prove that it knows the password."""
 
 
 def start(credentials: Credentials, nonce: str) -> Exchange:
-    """The exchange of these credentials; `nonce` must be new and hard to guess."""
+    """Starts the exchange for these credentials; `nonce` must be fresh and unpredictable."""
     if credentials.mechanism is Mechanism.PLAIN:
         return _plain(credentials)
     algorithm = "sha256" if credentials.mechanism is Mechanism.SCRAM_SHA_256 else "sha512"
@@ -39,13 +39,13 @@ def _plain(credentials: Credentials) -> Exchange:
 
 
 def _scram(credentials: Credentials, nonce: str, algorithm: str) -> Exchange:
-    name = _normal(credentials.username).replace("=", "=3D").replace(",", "=2C")
+    name = _normalized(credentials.username).replace("=", "=3D").replace(",", "=2C")
     first = f"n={name},r={nonce}"
     challenge = (yield (_HEADER + first).encode()).decode("utf-8", "replace")
     server_nonce, salt, iterations = _read_challenge(challenge, nonce)
     final = f"c={base64.b64encode(_HEADER.encode()).decode()},r={server_nonce}"
     signed = ",".join((first, challenge, final)).encode()
-    password = _normal(credentials.password).encode()
+    password = _normalized(credentials.password).encode()
     salted = hashlib.pbkdf2_hmac(algorithm, password, salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", algorithm)
     stored_key = hashlib.new(algorithm, client_key).digest()
@@ -69,7 +69,7 @@ def _read_challenge(text: str, nonce: str) -> tuple[str, bytes, int]:
         iterations = int(fields["i"])
         server_nonce = fields["r"]
     except (KeyError, ValueError, binascii.Error) as error:
-        raise SaslRefused("the server's challenge cannot be read") from error
+        raise SaslRefused("the server's challenge is malformed") from error
     if not server_nonce.startswith(nonce) or server_nonce == nonce:
         raise SaslRefused("the server did not extend the client's nonce")
     if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
@@ -80,6 +80,6 @@ def _read_challenge(text: str, nonce: str) -> tuple[str, bytes, int]:
     return server_nonce, salt, iterations
 
 
-def _normal(text: str) -> str:
-    """SASLprep's normal form; without its tables of forbidden characters, as in Kafka."""
+def _normalized(text: str) -> str:
+    """SASLprep's normalization without its tables of prohibited characters, as in Kafka."""
     return unicodedata.normalize("NFKC", text)

@@ -1,7 +1,7 @@
-"""How a client proves who it is and checks whom it talks to: TLS and SASL, as settings. Pure.
+"""The TLS and SASL settings of a client. Pure.
 
-The names are librdkafka's and Java's (`security.protocol`, `sasl.mechanism`, `ssl.ca.location`), so
-that one set of settings serves every client.
+The names are those of librdkafka and Java (`security.protocol`, `sasl.mechanism`,
+`ssl.ca.location`), so that one set of settings works for every client.
 """
 
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ OFF: Final = frozenset({"false", "0", "no", "off", "none", ""})
 
 
 class InvalidSecurity(ValueError):
-    """The settings contradict each other or lack something; the message says what to set."""
+    """The settings are incomplete or contradict each other; the message says what to set."""
 
 
 class Mechanism(StrEnum):
-    """The SASL mechanisms that this client speaks."""
+    """The SASL mechanisms that this client supports."""
 
     PLAIN = "PLAIN"
     SCRAM_SHA_256 = "SCRAM-SHA-256"
@@ -26,7 +26,7 @@ class Mechanism(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM form; without `ca` the system's certificates are trusted."""
+    """Files in PEM format; without `ca` the system's certificates are trusted."""
 
     ca: str | None = None
     certificate: str | None = None
@@ -38,7 +38,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What SASL sends, or proves to know."""
+    """The mechanism, user name and password for SASL."""
 
     mechanism: Mechanism
     username: str
@@ -47,7 +47,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """Neither TLS nor SASL is Kafka's PLAINTEXT."""
+    """TLS and SASL settings. Neither of them means Kafka's PLAINTEXT."""
 
     tls: Tls | None = None
     sasl: Credentials | None = None
@@ -61,7 +61,8 @@ def security_of(settings: Mapping[str, str]) -> Security:
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
         raise InvalidSecurity(
-            f"security.protocol is PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, not {protocol!r}"
+            f"security.protocol must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL, "
+            f"not {protocol!r}"
         )
     return Security(
         tls=_tls(settings) if protocol.endswith("SSL") else None,
@@ -87,8 +88,8 @@ def _credentials(settings: Mapping[str, str]) -> Credentials:
     known = {mechanism.value: mechanism for mechanism in Mechanism}
     mechanism = known.get(named.upper())
     if mechanism is None:
-        said = f"not {named!r}" if named else "and is not set"
-        raise InvalidSecurity(f"sasl.mechanism is {', '.join(known)}, {said}")
+        found = f"not {named!r}" if named else "but it is not set"
+        raise InvalidSecurity(f"sasl.mechanism must be one of {', '.join(known)}, {found}")
     missing = [name for name in ("sasl.username", "sasl.password") if not settings.get(name)]
     if missing:
         raise InvalidSecurity(f"{mechanism.value} needs {' and '.join(missing)}")

@@ -1,10 +1,10 @@
-"""Share groups (KIP-932): their members, and the offsets from which they deliver."""
+"""Share groups (KIP-932): their members and their start offsets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.client.client import ClusterClient
-from headrace.client.coordinator_request import ask_about
+from headrace.client.coordinator_request import send_to_coordinator
 from headrace.client.coordinators import CoordinatorNode
 from headrace.client.errors import RequestRefused, code_of_number
 from headrace.client.groups import SHARE, GroupDescription, GroupMember, partitions_of
@@ -33,7 +33,7 @@ from headrace.protocol.messages.share_group_describe import (
 
 @dataclass(frozen=True, slots=True)
 class SharePosition:
-    """Where a share group's deliveries of a partition start; the lag is -1 where unknown."""
+    """The first offset of a partition that a share group delivers; the lag is -1 if unknown."""
 
     start_offset: int
     lag: int
@@ -42,8 +42,8 @@ class SharePosition:
 async def describe_share_group(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> GroupDescription | Refusal:
-    """State and members of one share group."""
-    found = await ask_about(
+    """Describes the state and members of one share group."""
+    found = await send_to_coordinator(
         CoordinatorNode(group),
         client,
         ShareGroupDescribeRequest(group_ids=[group]),
@@ -71,8 +71,8 @@ async def describe_share_group(
 async def share_offsets(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> dict[TopicPartition, SharePosition]:
-    """Every partition that the group has a start offset for; raises `RequestRefused`."""
-    found = await ask_about(
+    """Every partition for which the group has a start offset; raises `RequestRefused`."""
+    found = await send_to_coordinator(
         CoordinatorNode(group),
         client,
         DescribeShareGroupOffsetsRequest(
@@ -82,7 +82,7 @@ async def share_offsets(
         lambda got: got.groups,
         timeout_s=timeout_s,
     )
-    _check(group, found.error_code)
+    _check_code(group, found.error_code)
     return {
         TopicPartition(topic.topic_name, each.partition_index): SharePosition(
             each.start_offset, each.lag
@@ -96,7 +96,7 @@ async def share_offsets(
 async def alter_share_offsets(
     client: ClusterClient, group: str, offsets: Mapping[TopicPartition, int], *, timeout_s: float
 ) -> dict[TopicPartition, Refusal | None]:
-    """Deliver from these offsets on; refused as a whole (raised) while the group has members."""
+    """Sets the start offsets; raises `RequestRefused` for the group while it has members."""
     topics: dict[str, list[AlterShareGroupOffsetsRequestPartition]] = {}
     for (topic, index), offset in offsets.items():
         each = AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=offset)
@@ -113,7 +113,7 @@ async def alter_share_offsets(
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
-    _check(group, answer.error_code)
+    _check_code(group, answer.error_code)
     return {
         TopicPartition(topic.topic_name, each.partition_index): refusal(
             each.error_code, each.error_message
@@ -126,7 +126,7 @@ async def alter_share_offsets(
 async def delete_share_offsets(
     client: ClusterClient, group: str, topics: Sequence[str], *, timeout_s: float
 ) -> dict[str, Refusal | None]:
-    """Forget the group's state in these topics; raises `RequestRefused`."""
+    """Deletes the group's state for these topics; raises `RequestRefused`."""
     answer = await client.send(
         DeleteShareGroupOffsetsRequest(
             group_id=group,
@@ -136,13 +136,13 @@ async def delete_share_offsets(
         to=CoordinatorNode(group),
         timeout_s=timeout_s,
     )
-    _check(group, answer.error_code)
+    _check_code(group, answer.error_code)
     return {
         topic.topic_name: refusal(topic.error_code, topic.error_message)
         for topic in answer.responses
     }
 
 
-def _check(group: str, number: int) -> None:
+def _check_code(group: str, number: int) -> None:
     if number:
         raise RequestRefused(code_of_number(number), f"the offsets of share group {group!r}")

@@ -1,7 +1,7 @@
-"""Limits for the copying that reassignments cause: the settings that Kafka's own tool uses.
+"""Throttles the replication of reassignments, with the settings that Kafka's own tool uses.
 
-A rate for each broker that takes part (`leader.replication.throttled.rate` and the follower's), and
-for each topic the replicas that the rate is for. Ordinary replication is not slowed down.
+Each participating broker gets a rate (`leader.replication.throttled.rate` and the follower's), and
+each topic the list of replicas to which the rate applies. Other replication is not slowed down.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ LEADERS: Final = "leader.replication.throttled.replicas"
 FOLLOWERS: Final = "follower.replication.throttled.replicas"
 
 Moves = Mapping[TopicPartition, tuple[Sequence[int], Sequence[int]]]
-"""For each partition that moves, where it is and where it will be."""
+"""The current and the future replicas of each partition that moves."""
 
 
 async def set_throttle(
     client: ClusterClient, moves: Moves, bytes_per_s: int, *, timeout_s: float
 ) -> dict[Resource, Refusal | None]:
-    """Holds the copying that `moves` cause to this rate, on each broker."""
+    """Limits the replication that `moves` cause to this rate, on each broker."""
     brokers = {broker for before, after in moves.values() for broker in (*before, *after)}
     changes: dict[Resource, Sequence[ConfigChange]] = {
         Resource(ResourceKind.BROKER, str(broker)): [
@@ -38,7 +38,7 @@ async def set_throttle(
         ]
         for broker in sorted(brokers)
     }
-    for topic, (leaders, followers) in _throttled(moves).items():
+    for topic, (leaders, followers) in _throttled_replicas(moves).items():
         changes[Resource(ResourceKind.TOPIC, topic)] = [
             ConfigChange(LEADERS, Operation.SET, ",".join(leaders)),
             ConfigChange(FOLLOWERS, Operation.SET, ",".join(followers)),
@@ -49,7 +49,7 @@ async def set_throttle(
 async def clear_throttle(
     client: ClusterClient, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
 ) -> dict[Resource, Refusal | None]:
-    """Takes the limits of these brokers and topics away."""
+    """Removes the limits of these brokers and topics."""
     changes: dict[Resource, Sequence[ConfigChange]] = {
         Resource(ResourceKind.BROKER, str(broker)): [
             ConfigChange(name, Operation.DELETE) for name in RATES
@@ -66,7 +66,7 @@ async def clear_throttle(
 async def find_throttled(
     client: ClusterClient, brokers: Sequence[int], topics: Sequence[str], *, timeout_s: float
 ) -> tuple[list[int], list[str]]:
-    """Those of the brokers and topics that have a limit of their own."""
+    """The brokers and topics among these that have a limit."""
     resources = [Resource(ResourceKind.BROKER, str(broker)) for broker in brokers]
     resources += [Resource(ResourceKind.TOPIC, topic) for topic in topics]
     names = (*RATES, LEADERS, FOLLOWERS)
@@ -84,8 +84,8 @@ async def find_throttled(
     )
 
 
-def _throttled(moves: Moves) -> dict[str, tuple[list[str], list[str]]]:
-    """`partition:broker` of the replicas that are copied from, and of those copied to."""
+def _throttled_replicas(moves: Moves) -> dict[str, tuple[list[str], list[str]]]:
+    """By topic, `partition:broker` of the source replicas and of the destination replicas."""
     topics: dict[str, tuple[list[str], list[str]]] = {}
     for (topic, index), (before, after) in moves.items():
         leaders, followers = topics.setdefault(topic, ([], []))

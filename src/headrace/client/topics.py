@@ -1,10 +1,10 @@
-"""Topics as an administrator sees them: list, create, grow, trim, delete."""
+"""Topic administration: list, create, add partitions, delete records, delete topics."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.client.client import ClusterClient, ToBroker, ToController
-from headrace.client.leader_requests import Answers, ask_leaders
+from headrace.client.leader_requests import Answers, send_to_leaders
 from headrace.client.metadata import TopicInfo, metadata_request
 from headrace.client.results import Refusal, TopicPartition, moved, refusal, refused
 from headrace.protocol.messages.create_partitions import (
@@ -33,23 +33,23 @@ from headrace.protocol.messages.delete_topics import (
 from headrace.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 BROKER_DEFAULT = -1
-_BY_NAME = 5  # DeleteTopics names topics by their names up to this version
+_BY_NAME = 5  # the last version of DeleteTopics with topic names only
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be; the broker chooses where nothing is said."""
+    """A topic to create; the broker chooses the values that are not set."""
 
     name: str
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = field(default_factory=dict)
     assignment: Sequence[Sequence[int]] = ()
-    """The replicas of each partition, in place of the two numbers."""
+    """The replicas of each partition, instead of the two numbers."""
 
 
 async def list_topics(client: ClusterClient, *, timeout_s: float) -> list[TopicInfo]:
-    """All topics, internal ones too, by name."""
+    """All topics sorted by name, including internal ones."""
     answer = await client.send(metadata_request(None), MetadataResponse, timeout_s=timeout_s)
     client.metadata.update(answer)
     named = {topic.name for topic in answer.topics if not topic.error_code}
@@ -58,7 +58,7 @@ async def list_topics(client: ClusterClient, *, timeout_s: float) -> list[TopicI
 
 
 async def ask_for_topic(client: ClusterClient, name: str, *, timeout_s: float) -> Refusal | None:
-    """Ask about a topic as a producer does: a broker that creates topics on demand creates it."""
+    """Requests a topic's metadata as a producer does, so that the broker may auto-create it."""
     request = metadata_request([name])
     request = MetadataRequest(topics=request.topics, allow_auto_topic_creation=True)
     answer = await client.send(request, MetadataResponse, timeout_s=timeout_s)
@@ -73,7 +73,7 @@ async def create_topics(
     timeout_s: float,
     validate_only: bool = False,
 ) -> dict[str, Refusal | None]:
-    """Creates them all at once; a refused one leaves the others be."""
+    """Creates the topics in one request; a refused topic does not affect the others."""
     request = CreateTopicsRequest(
         topics=[_creatable(topic) for topic in topics],
         timeout_ms=int(timeout_s * 1000),
@@ -113,7 +113,7 @@ async def add_partitions(
     assignment: Sequence[Sequence[int]] = (),
     validate_only: bool = False,
 ) -> dict[str, Refusal | None]:
-    """Grow each topic to its new total; `assignment` places the added partitions."""
+    """Adds partitions up to each topic's new total; `assignment` places the added ones."""
     placed = [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignment]
     request = CreatePartitionsRequest(
         topics=[
@@ -156,9 +156,9 @@ async def delete_topics(
 async def delete_records(
     client: ClusterClient, before: Mapping[TopicPartition, int], *, timeout_s: float
 ) -> dict[TopicPartition, int | Refusal]:
-    """Delete what is before these offsets (-1: everything); the new log starts."""
+    """Deletes the records before these offsets (-1: all); returns the new log start offsets."""
 
-    async def ask(leader: int, partitions: Sequence[TopicPartition]) -> Answers[int]:
+    async def send(leader: int, partitions: Sequence[TopicPartition]) -> Answers[int]:
         topics: dict[str, list[DeleteRecordsPartition]] = {}
         for topic, index in partitions:
             offset = before[TopicPartition(topic, index)]
@@ -179,4 +179,4 @@ async def delete_records(
             for each in topic.partitions
         }
 
-    return await ask_leaders(client, list(before), ask, timeout_s=timeout_s)
+    return await send_to_leaders(client, list(before), send, timeout_s=timeout_s)

@@ -1,14 +1,14 @@
-"""Transactions as an administrator sees them: list, describe, find producers, abort."""
+"""Transaction administration: list, describe, find producers, abort."""
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.client.client import ClusterClient, ToBroker, ToLeader
-from headrace.client.coordinator_request import ask_about
+from headrace.client.coordinator_request import send_to_coordinator
 from headrace.client.coordinators import CoordinatorKind, CoordinatorNode
 from headrace.client.errors import RequestRefused, code_of_number
-from headrace.client.leader_requests import Answers, ask_leaders
+from headrace.client.leader_requests import Answers, send_to_leaders
 from headrace.client.results import Refusal, TopicPartition, refusal, refused
 from headrace.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -35,12 +35,12 @@ from headrace.protocol.messages.write_txn_markers import (
 )
 
 NO_TRANSACTION = -1
-_FENCING_TIMEOUT_MS = 1  # the transaction that fencing begins is never used
+_FENCING_TIMEOUT_MS = 1  # fencing does not start a transaction, so any timeout will do
 
 
 @dataclass(frozen=True, slots=True)
 class ListedTransaction:
-    """One line of the list."""
+    """One listed transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -63,7 +63,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """What a partition remembers of a producer; the start is -1 outside a transaction."""
+    """A partition's state of a producer; the start is -1 outside a transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -81,7 +81,7 @@ async def list_transactions(
     producer_ids: Sequence[int] = (),
     longer_than_ms: int = -1,
 ) -> list[ListedTransaction]:
-    """The transactional ids of all coordinators, by id."""
+    """The transactional ids of all coordinators, sorted."""
     await client.refresh([], timeout_s=timeout_s)
     request = ListTransactionsRequest(
         state_filters=list(states),
@@ -111,8 +111,8 @@ async def list_transactions(
 async def describe_transaction(
     client: ClusterClient, transactional_id: str, *, timeout_s: float
 ) -> TransactionDescription | Refusal:
-    """State of one transactional id, as its coordinator knows it."""
-    found = await ask_about(
+    """Describes one transactional id, as its coordinator reports it."""
+    found = await send_to_coordinator(
         CoordinatorNode(transactional_id, CoordinatorKind.TRANSACTION),
         client,
         DescribeTransactionsRequest(transactional_ids=[transactional_id]),
@@ -138,7 +138,10 @@ async def describe_transaction(
 
 
 async def fence(client: ClusterClient, transactional_id: str, *, timeout_s: float) -> None:
-    """Aborts what is open and shuts out the producer, by taking its place; raises if refused."""
+    """Fences the producer with InitProducerId, which aborts its open transaction.
+
+    Raises `RequestRefused`.
+    """
     answer = await client.send(
         InitProducerIdRequest(
             transactional_id=transactional_id, transaction_timeout_ms=_FENCING_TIMEOUT_MS
@@ -154,9 +157,9 @@ async def fence(client: ClusterClient, transactional_id: str, *, timeout_s: floa
 async def describe_producers(
     client: ClusterClient, partitions: Sequence[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, list[ActiveProducer] | Refusal]:
-    """The producers that the leaders of these partitions remember."""
+    """The producers known to the leaders of these partitions."""
 
-    async def ask(leader: int, of: Sequence[TopicPartition]) -> Answers[list[ActiveProducer]]:
+    async def send(leader: int, of: Sequence[TopicPartition]) -> Answers[list[ActiveProducer]]:
         topics: dict[str, list[int]] = {}
         for topic, index in of:
             topics.setdefault(topic, []).append(index)
@@ -193,13 +196,13 @@ async def describe_producers(
             for each in topic.partitions
         }
 
-    return await ask_leaders(client, partitions, ask, timeout_s=timeout_s)
+    return await send_to_leaders(client, partitions, send, timeout_s=timeout_s)
 
 
 async def write_abort_marker(
     client: ClusterClient, partition: TopicPartition, producer: ActiveProducer, *, timeout_s: float
 ) -> Refusal | None:
-    """Ends a transaction in one partition, past its coordinator: for hanging ones only."""
+    """Aborts a transaction in one partition without its coordinator; only for hanging ones."""
     marker = WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """What the controller takes from its broker's settings. `static` is what a person set."""
+    """The broker settings that the controller uses. `static` holds the explicitly set ones."""
 
     node_id: int
     num_partitions: int = 1

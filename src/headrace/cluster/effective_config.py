@@ -1,8 +1,8 @@
-"""What a setting is worth, and why: the layers that a value can come from, as clients see them.
+"""Effective settings: the value of each setting and the layer it comes from, as clients see them.
 
-A topic's own value wins, then this broker's dynamic value, the cluster's dynamic default, what
-the broker was started with, and the default. `EffectiveConfig` is a view of one image: build a
-new one for each; it costs nothing until it is asked.
+A topic's own value wins, then this broker's dynamic value, the cluster's dynamic default, the
+broker's static value, and the default. `EffectiveConfig` is a view of one image: build a new one
+for each image. It computes nothing until it is used.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -29,7 +29,7 @@ from headrace.cluster.resources import (
 
 
 class EffectiveSource(IntEnum):
-    """Kafka's codes of where a value comes from."""
+    """Kafka's codes for the source of a value."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -43,7 +43,7 @@ class EffectiveSource(IntEnum):
 
 
 class SynonymEntry(NamedTuple):
-    """One of the values a setting could have, by the name under which it was given."""
+    """One of the values that a setting could have, with the name under which it was set."""
 
     name: str
     value: str | None
@@ -51,7 +51,7 @@ class SynonymEntry(NamedTuple):
 
 
 class EffectiveEntry(NamedTuple):
-    """A setting as DescribeConfigs shows it; a sensitive value is None everywhere."""
+    """A setting as DescribeConfigs shows it; a sensitive value is always None."""
 
     name: str
     value: str | None
@@ -74,11 +74,11 @@ _ALTERNATIVES: Final[Mapping[str, tuple[str, ...]]] = {
     )
     for name in names
 } | {"log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms")}
-"""Broker settings that say the same thing, the stronger first."""
+"""Broker settings with the same meaning, highest precedence first."""
 
 
 class EffectiveConfig:
-    """The settings of one broker's view: its static ones and those in the image."""
+    """The settings as one broker sees them: its static ones and those in the image."""
 
     def __init__(self, static: Mapping[str, str], node_id: int, image: MetadataImage) -> None:
         self._node_id = node_id
@@ -92,7 +92,7 @@ class EffectiveConfig:
     # -- values ---------------------------------------------------------------------------------
 
     def broker_value(self, name: str) -> ConfigValue | None:
-        """The value that counts on this broker, dynamic changes included."""
+        """The effective value on this broker, dynamic changes included."""
         for _, values in self._layers:
             if name in values:
                 return BROKER[name].parse(values[name])
@@ -100,7 +100,7 @@ class EffectiveConfig:
         return None if default is None else BROKER[name].parse(default)
 
     def topic_values(self, topic: str) -> Mapping[str, ConfigValue]:
-        """Every topic setting that has a value. Topics without their own share one mapping."""
+        """Every topic setting that has a value. Topics without own values share one mapping."""
         own = self._image.config(topic_resource(topic))
         if not own:
             return self.topic_defaults
@@ -108,13 +108,13 @@ class EffectiveConfig:
 
     @cached_property
     def topic_defaults(self) -> Mapping[str, ConfigValue]:
-        """What a topic without values of its own has."""
-        texts = {name: self._inherited(definition) for name, definition in TOPIC.items()}
+        """The settings of a topic without values of its own."""
+        texts = {name: self._inherited_value(definition) for name, definition in TOPIC.items()}
         return {name: TOPIC[name].parse(text) for name, text in texts.items() if text is not None}
 
-    def _inherited(self, definition: ConfigDef) -> str | None:
+    def _inherited_value(self, definition: ConfigDef) -> str | None:
         for synonym in self._inherited_synonyms(definition):
-            return _converted(definition, synonym)
+            return _in_topic_unit(definition, synonym)
         return definition.default
 
     # -- descriptions ---------------------------------------------------------------------------
@@ -122,11 +122,11 @@ class EffectiveConfig:
     def describe_topic(
         self, own: Mapping[str, str], names: Collection[str] | None = None
     ) -> list[EffectiveEntry]:
-        """A topic that has these values of its own (also one that is still to be created)."""
+        """Describes a topic with these values of its own, which need not exist yet."""
         source = EffectiveSource.DYNAMIC_TOPIC_CONFIG
         return [
-            self._entry(definition, own.get(definition.name), source)
-            for definition in _listed(TOPIC, names, own)
+            self._resource_entry(definition, own.get(definition.name), source)
+            for definition in _described_definitions(TOPIC, names, own)
         ]
 
     def describe_group(
@@ -135,8 +135,8 @@ class EffectiveConfig:
         own = self._image.config(ConfigResource(ResourceType.GROUP, group))
         source = EffectiveSource.DYNAMIC_GROUP_CONFIG
         return [
-            self._entry(definition, own.get(definition.name), source)
-            for definition in _listed(GROUP, names, own)
+            self._resource_entry(definition, own.get(definition.name), source)
+            for definition in _described_definitions(GROUP, names, own)
         ]
 
     def describe_client_metrics(
@@ -145,16 +145,18 @@ class EffectiveConfig:
         own = self._image.config(ConfigResource(ResourceType.CLIENT_METRICS, subscription))
         source = EffectiveSource.DYNAMIC_CLIENT_METRICS_CONFIG
         return [
-            self._entry(definition, own.get(definition.name), source)
-            for definition in _listed(CLIENT_METRICS, names, own)
+            self._resource_entry(definition, own.get(definition.name), source)
+            for definition in _described_definitions(CLIENT_METRICS, names, own)
         ]
 
     def describe_broker(self, names: Collection[str] | None = None) -> list[EffectiveEntry]:
-        """All settings of this broker, and those that people set under other names."""
+        """Describes all settings of this broker, including names that are not in the catalog."""
         set_names = {name for _, values in self._layers for name in values}
-        known = [self._broker_entry(item) for item in _listed(BROKER, names, set_names)]
+        known = [
+            self._broker_entry(item) for item in _described_definitions(BROKER, names, set_names)
+        ]
         return known + [
-            self._foreign_entry(name)
+            self._uncatalogued_entry(name)
             for name in sorted(set_names)
             if name not in BROKER and (names is None or name in names)
         ]
@@ -162,7 +164,7 @@ class EffectiveConfig:
     def describe_cluster_default(
         self, names: Collection[str] | None = None
     ) -> list[EffectiveEntry]:
-        """Only what was set for the whole cluster."""
+        """Describes only the settings that were set for the whole cluster."""
         source, own = self._layers[1]
         entries = []
         for name in sorted(own):
@@ -185,14 +187,14 @@ class EffectiveConfig:
             )
         return entries
 
-    def _entry(
+    def _resource_entry(
         self, definition: ConfigDef, own: str | None, source: EffectiveSource
     ) -> EffectiveEntry:
-        """An entry of a topic, a group or a subscription: its own value, else what it inherits."""
+        """The entry of a topic, a group or a subscription: its own value or the inherited one."""
         inherited = tuple(self._inherited_synonyms(definition))
         synonyms = inherited
         if source is EffectiveSource.DYNAMIC_GROUP_CONFIG and not inherited:
-            # As Kafka: of groups' settings that no broker has, the default is listed as well.
+            # As in Kafka: if no broker setting matches a group setting, its default is listed too.
             default = definition.default
             synonyms = (SynonymEntry(definition.name, default, EffectiveSource.DEFAULT_CONFIG),)
         if own is not None:
@@ -200,7 +202,7 @@ class EffectiveConfig:
             synonyms = (SynonymEntry(definition.name, own, source), *synonyms)
             value: str | None = own
         elif inherited:
-            value, source = _converted(definition, inherited[0]), inherited[0].source
+            value, source = _in_topic_unit(definition, inherited[0]), inherited[0].source
         else:
             value, source = definition.default, EffectiveSource.DEFAULT_CONFIG
         return EffectiveEntry(
@@ -216,11 +218,11 @@ class EffectiveConfig:
 
     def _broker_entry(self, definition: ConfigDef) -> EffectiveEntry:
         name, hide = definition.name, definition.sensitive
-        every = list(self._synonyms(_ALTERNATIVES.get(name, (name,))))
-        # A stronger name that is unset must not lend its weaker sisters' value to itself.
-        while every and every[0].name != name:
-            every.pop(0)
-        synonyms = tuple(item._replace(value=None) if hide else item for item in every)
+        candidates = list(self._synonyms(_ALTERNATIVES.get(name, (name,))))
+        # An unset name must not show the value of an alternative with lower precedence.
+        while candidates and candidates[0].name != name:
+            candidates.pop(0)
+        synonyms = tuple(item._replace(value=None) if hide else item for item in candidates)
         return EffectiveEntry(
             name,
             synonyms[0].value if synonyms else None,
@@ -232,8 +234,8 @@ class EffectiveConfig:
             definition.documentation,
         )
 
-    def _foreign_entry(self, name: str) -> EffectiveEntry:
-        """A listener's override, or a name that nobody knows: the latter may be a secret."""
+    def _uncatalogued_entry(self, name: str) -> EffectiveEntry:
+        """A listener's override or an unknown name. An unknown name may hold a secret."""
         definition = broker_definition(name)
         hide = definition is None or definition.sensitive
         synonyms = tuple(
@@ -251,7 +253,7 @@ class EffectiveConfig:
         )
 
     def _synonyms(self, names: Collection[str]) -> Iterator[SynonymEntry]:
-        """Each value that one of the names has, the one that counts first."""
+        """Each value that one of the names has, the effective one first."""
         for source, values in self._layers:
             for name in names:
                 if name in values:
@@ -265,8 +267,8 @@ class EffectiveConfig:
         return self._synonyms([synonym.name for synonym in definition.synonyms])
 
 
-def _converted(definition: ConfigDef, entry: SynonymEntry) -> str | None:
-    """A broker's value in the unit of the topic's setting; any negative time is unlimited."""
+def _in_topic_unit(definition: ConfigDef, entry: SynonymEntry) -> str | None:
+    """A broker's value in the unit of the topic's setting; any negative time means unlimited."""
     factor = next(item.factor for item in definition.synonyms if item.name == entry.name)
     if factor == 1 or entry.value is None:
         return entry.value
@@ -274,10 +276,10 @@ def _converted(definition: ConfigDef, entry: SynonymEntry) -> str | None:
     return str(number * factor if number >= 0 else _UNLIMITED)
 
 
-def _listed(
+def _described_definitions(
     table: Mapping[str, ConfigDef], names: Collection[str] | None, own: Collection[str]
 ) -> Iterator[ConfigDef]:
-    """Definitions to describe: those asked for, else all but what is hidden and unset."""
+    """The definitions to describe: the named ones, or all except those hidden and unset."""
     for name, definition in table.items():
         if names is not None:
             if name in names:

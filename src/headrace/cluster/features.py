@@ -1,7 +1,7 @@
 """Features: the levels that this release supports, and those of a new cluster. Pure.
 
-The names and levels are those of Kafka 4.3, because clients decide by them: Java producers use
-the second transaction protocol only where `transaction.version` is finalized at 2.
+The names and levels are those of Kafka 4.3, because clients depend on them: Java producers use
+the second transaction protocol only if `transaction.version` is finalized at 2.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ METADATA_VERSION: Final = "metadata.version"
 
 
 class Feature(NamedTuple):
-    """The levels this release supports. Level 0 means: not in use."""
+    """A feature and the levels that this release supports. Level 0 means not in use."""
 
     name: str
     min_level: int
@@ -36,9 +36,9 @@ DEFAULT_LEVELS: Final[Mapping[str, int]] = {
     "streams.version": 1,
     "transaction.version": 2,
 }
-"""What a new cluster starts with, as Kafka 4.3 does, but for eligible leader replicas: with those
-finalized a broker's own `min.insync.replicas` could no longer be changed, and one node has no use
-for them."""
+"""The levels of a new cluster: Kafka 4.3's, except that eligible leader replicas are off. With
+that feature a broker's own `min.insync.replicas` could no longer be changed, and a single node
+does not need it."""
 
 FEATURES_BY_NAME: Final = {feature.name: feature for feature in SUPPORTED_FEATURES}
 

@@ -1,8 +1,8 @@
-"""Reads `server.properties`: Java's format of properties, as text. Pure.
+"""Reads `server.properties`, which is in Java's properties format. Pure.
 
-Comments start with # or !, a name ends at the first =, : or blank, a line that ends with a
-backslash goes on, and backslash escapes (\\t \\n \\uXXXX) mean characters. The last of several
-lines with one name counts, as in Java.
+A comment starts with # or !. A name ends at the first =, : or blank. A line that ends with a
+backslash continues on the next one. Backslash escapes (\\t \\n \\uXXXX) are decoded. If a
+name appears more than once, the last value wins, as in Java.
 """
 
 from collections.abc import Iterator
@@ -17,19 +17,19 @@ class BadProperties(Exception):
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """Names and values in the order of their first lines."""
+    """The values by name, in the order in which the names first appear."""
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):
-        name, value = _split(line)
+        name, value = _split_name_and_value(line)
         found[_unescaped(name, number)] = _unescaped(value, number)
     return found
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments, each joined with those that go on; with its first number."""
+    """Lines without comments, joined with their continuations, each with its first line number."""
     pending: str | None = None
     first = 0
-    # Not splitlines(): it would also cut at characters that Java takes for part of a value.
+    # Not splitlines(): it also splits at characters that are part of a value in Java.
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, line in enumerate(lines, 1):
         line = line.lstrip(_BLANKS)
@@ -51,7 +51,7 @@ def _ends_with_open_backslash(line: str) -> bool:
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
-def _split(line: str) -> tuple[str, str]:
+def _split_name_and_value(line: str) -> tuple[str, str]:
     position = 0
     while position < len(line) and line[position] not in "=:" + _BLANKS:
         position += 2 if line[position] == "\\" else 1
@@ -75,7 +75,7 @@ def _unescaped(text: str, line: int) -> str:
         escape = text[position]
         position += 1
         if escape == "u":
-            characters.append(_unicode(text[position : position + 4], line))
+            characters.append(_unicode_character(text[position : position + 4], line))
             position += 4
         else:
             characters.append(_ESCAPES.get(escape, escape))
@@ -87,7 +87,7 @@ def _with_pairs_joined(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
-def _unicode(digits: str, line: int) -> str:
+def _unicode_character(digits: str, line: int) -> str:
     if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
         raise BadProperties(f"line {line}: \\u needs four hexadecimal digits")
     return chr(int(digits, 16))

@@ -31,12 +31,13 @@ def name_of(address: str) -> str:
 
 
 def read_protocol_map(text: str) -> dict[str, str]:
-    """`NAME:PROTOCOL,...` by listener name."""
+    """The protocols of `NAME:PROTOCOL,...` by listener name."""
     protocols: dict[str, str] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         name, _, protocol = pair.partition(":")
         if protocol not in SECURITY_PROTOCOLS:
-            raise BadListener(f"{pair}: the protocol is one of {', '.join(SECURITY_PROTOCOLS)}")
+            names = ", ".join(SECURITY_PROTOCOLS)
+            raise BadListener(f"{pair}: the protocol must be one of {names}")
         if name.upper() in protocols:
             raise BadListener(f"{name} is mapped twice")
         protocols[name.upper()] = protocol
@@ -44,18 +45,18 @@ def read_protocol_map(text: str) -> dict[str, str]:
 
 
 def read_listeners(addresses: Sequence[str], protocols: dict[str, str]) -> tuple[Listener, ...]:
-    """Listeners with distinct names and, unless 0, distinct addresses."""
+    """The listeners. Names are distinct, and so are addresses unless the port is 0."""
     listeners = tuple(_listener(address, protocols) for address in addresses)
     if not listeners:
         raise BadListener("at least one listener is needed, e.g. PLAINTEXT://:9092")
-    _refuse_twice([listener.name for listener in listeners], "the name")
+    _refuse_duplicates([listener.name for listener in listeners], "the name")
     bound = [f"{item.host}:{item.port}" for item in listeners if item.port]
-    _refuse_twice(bound, "the address")
+    _refuse_duplicates(bound, "the address")
     return listeners
 
 
 def check_advertised(advertised: Sequence[Listener], bound: Sequence[Listener]) -> None:
-    """Advertised addresses belong to bound listeners and can be connected to."""
+    """Checks that advertised addresses belong to bound listeners and are connectable."""
     names = {listener.name for listener in bound}
     for listener in advertised:
         if listener.name not in names:
@@ -73,7 +74,7 @@ def _listener(address: str, protocols: dict[str, str]) -> Listener:
         raise BadListener(f"{address} is not of the form NAME://host:port")
     name, host, port = match[1].upper(), match[2], int(match[3])
     if not 0 <= port <= MAX_PORT:
-        raise BadListener(f"{address}: the port is from 0 to {MAX_PORT}")
+        raise BadListener(f"{address}: the port must be from 0 to {MAX_PORT}")
     protocol = protocols.get(name)
     if protocol is None:
         raise BadListener(
@@ -82,7 +83,7 @@ def _listener(address: str, protocols: dict[str, str]) -> Listener:
     return Listener(name, host, port, protocol)
 
 
-def _refuse_twice(values: Sequence[str], what: str) -> None:
+def _refuse_duplicates(values: Sequence[str], what: str) -> None:
     for value in values:
         if values.count(value) > 1:
             raise BadListener(f"{what} {value} is used by more than one listener")

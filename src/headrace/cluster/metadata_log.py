@@ -1,7 +1,7 @@
-"""The last changes of the metadata, for brokers that ask what is new. Pure.
+"""The latest metadata changes, for brokers that poll for updates. Pure.
 
-A version names one state of the cluster, whoever was controller then. A broker keeps the journal
-of what it hears, so that it can go on telling others should it be elected.
+A version identifies one state of the cluster, independently of the controller that wrote it. Every
+broker keeps this log of the changes it received, so that it can serve polls if it is elected.
 """
 
 from collections import deque
@@ -13,12 +13,12 @@ from headrace.cluster.record_format import encode
 from headrace.cluster.records import MetadataRecord
 
 MAX_RECORDS: Final = 50_000
-"""Who is further behind gets a snapshot, which is smaller than so many changes by then."""
+"""A broker that is further behind gets a snapshot, which is smaller than that many changes."""
 
 
 @dataclass(slots=True)
 class MetadataChange:
-    """From one version to the next; `encoded` is what is sent, made once for all brokers."""
+    """From one version to the next; `encoded` is the wire form, encoded once for all brokers."""
 
     before: int
     after: int
@@ -46,7 +46,7 @@ class MetadataLog:
         return self._version
 
     def add(self, change: MetadataChange) -> None:
-        """A change of another version than the newest one makes all before it useless."""
+        """Adds a change. One that does not start at the newest version drops all earlier ones."""
         if change.before != self._version:
             self._changes.clear()
             self._records = 0
@@ -57,7 +57,7 @@ class MetadataLog:
             self._records -= len(self._changes.popleft().records)
 
     def since(self, version: int) -> list[MetadataChange] | None:
-        """What happened after that version; None if that is not known (any more)."""
+        """The changes after that version; None if the log does not reach back to it."""
         if version == self._version:
             return []
         found: list[MetadataChange] = []

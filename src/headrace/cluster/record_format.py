@@ -1,7 +1,7 @@
-"""Metadata records as bytes, for the way from the controller to the other brokers.
+"""Metadata records as bytes, as the controller sends them to the other brokers.
 
-A record is one byte that names its type, and a `Struct`. Unknown types are refused: a broker that
-does not understand its controller must not guess.
+A record is one type byte followed by a `Struct`. Unknown types are refused: a broker that does not
+understand its controller must not guess.
 """
 
 from collections.abc import Callable
@@ -108,7 +108,7 @@ class _Deletion(Struct, versions=(0, 0), flexible_since=0):
     inferred: boolean = field(tag=0, default=False)
 
 
-def _of_partition(partition: Partition) -> _Partition:
+def _pack_partition(partition: Partition) -> _Partition:
     return _Partition(
         replicas=list(partition.replicas),
         isr=list(partition.isr),
@@ -121,7 +121,7 @@ def _of_partition(partition: Partition) -> _Partition:
     )
 
 
-def _to_partition(stored: _Partition) -> Partition:
+def _unpack_partition(stored: _Partition) -> Partition:
     return Partition(
         tuple(stored.replicas),
         tuple(stored.isr),
@@ -134,7 +134,7 @@ def _to_partition(stored: _Partition) -> Partition:
     )
 
 
-def _of_broker(broker: BrokerRegistration) -> _Broker:
+def _pack_broker(broker: BrokerRegistration) -> _Broker:
     return _Broker(
         broker_id=broker.broker_id,
         epoch=broker.epoch,
@@ -155,7 +155,7 @@ def _of_broker(broker: BrokerRegistration) -> _Broker:
     )
 
 
-def _to_broker(stored: _Broker) -> BrokerRegistration:
+def _unpack_broker(stored: _Broker) -> BrokerRegistration:
     endpoints = tuple(
         Endpoint(each.listener, each.host, each.port, each.security_protocol)
         for each in stored.endpoints
@@ -172,17 +172,17 @@ def _to_broker(stored: _Broker) -> BrokerRegistration:
     )
 
 
-def _of_topic(record: TopicCreated) -> _Topic:
-    # Most partitions of a topic differ; those that do not are one object here, too.
+def _pack_topic(record: TopicCreated) -> _Topic:
+    # Equal partitions of a topic share one object here too.
     seen: dict[Partition, _Partition] = {}
     return _Topic(
         name=record.name,
         topic_id=record.topic_id,
-        partitions=[seen.setdefault(each, _of_partition(each)) for each in record.partitions],
+        partitions=[seen.setdefault(each, _pack_partition(each)) for each in record.partitions],
     )
 
 
-def _of_config(record: ConfigChanged) -> _Config:
+def _pack_config(record: ConfigChanged) -> _Config:
     return _Config(
         resource_type=int(record.resource.type),
         resource_name=record.resource.name,
@@ -191,14 +191,14 @@ def _of_config(record: ConfigChanged) -> _Config:
     )
 
 
-def _to_config(stored: _Config) -> ConfigChanged:
+def _unpack_config(stored: _Config) -> ConfigChanged:
     resource = ConfigResource(ResourceType(stored.resource_type), stored.resource_name)
     return ConfigChanged(resource, stored.name, stored.value)
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """How one type of record is written and read."""
+class _RecordCodec:
+    """The codec of one record type."""
 
     number: int
     record: type
@@ -207,56 +207,113 @@ class _Form:
     unpack: Callable[[Any], MetadataRecord]
 
 
-def _numbered(kind: Callable[[int], MetadataRecord]) -> Callable[[_Named], MetadataRecord]:
+def _unpack_number(kind: Callable[[int], MetadataRecord]) -> Callable[[_Named], MetadataRecord]:
     return lambda stored: kind(stored.number)
 
 
-_FORMS: Final = (
-    _Form(0, ClusterNamed, _Named, lambda r: _Named(name=r.cluster_id),
-          lambda s: ClusterNamed(s.name)),
-    _Form(1, ControllerElected, _Elected,
-          lambda r: _Elected(controller_id=r.controller_id, controller_epoch=r.controller_epoch),
-          lambda s: ControllerElected(s.controller_id, s.controller_epoch)),
-    _Form(2, BrokerRegistered, _Broker, lambda r: _of_broker(r.broker),
-          lambda s: BrokerRegistered(_to_broker(s))),
-    _Form(3, BrokerFenced, _Named, lambda r: _Named(number=r.broker_id), _numbered(BrokerFenced)),
-    _Form(4, BrokerLeaving, _Named, lambda r: _Named(number=r.broker_id),
-          _numbered(BrokerLeaving)),
-    _Form(5, BrokerUnregistered, _Named, lambda r: _Named(number=r.broker_id),
-          _numbered(BrokerUnregistered)),
-    _Form(6, TopicCreated, _Topic, _of_topic,
-          lambda s: TopicCreated(s.name, s.topic_id, tuple(map(_to_partition, s.partitions)))),
-    _Form(7, PartitionsAdded, _Topic,
-          lambda r: _Topic(topic_id=r.topic_id, partitions=list(map(_of_partition, r.partitions))),
-          lambda s: PartitionsAdded(s.topic_id, tuple(map(_to_partition, s.partitions)))),
-    _Form(8, PartitionChanged, _Change,
-          lambda r: _Change(
-              topic_id=r.topic_id, index=r.index, partition=_of_partition(r.partition)
-          ),
-          lambda s: PartitionChanged(s.topic_id, s.index, _to_partition(s.partition))),
-    _Form(9, LeaderReturned, _Named, lambda r: _Named(number=r.broker_id),
-          _numbered(LeaderReturned)),
-    _Form(10, TopicDeleted, _Deletion,
-          lambda r: _Deletion(topic_id=r.topic_id, inferred=r.inferred),
-          lambda s: TopicDeleted(s.topic_id, s.inferred)),
-    _Form(11, ConfigChanged, _Config, _of_config, _to_config),
-    _Form(12, FeatureSet, _Named, lambda r: _Named(name=r.name, number=r.level),
-          lambda s: FeatureSet(s.name, s.number)),
-    _Form(13, ProducerIdsReserved, _Named, lambda r: _Named(number=r.next_producer_id),
-          _numbered(ProducerIdsReserved)),
-)  # fmt: skip
-_BY_RECORD: Final = {form.record: form for form in _FORMS}
-_BY_NUMBER: Final = {form.number: form for form in _FORMS}
+_CODECS: Final = (
+    _RecordCodec(
+        0, ClusterNamed, _Named, lambda r: _Named(name=r.cluster_id), lambda s: ClusterNamed(s.name)
+    ),
+    _RecordCodec(
+        1,
+        ControllerElected,
+        _Elected,
+        lambda r: _Elected(controller_id=r.controller_id, controller_epoch=r.controller_epoch),
+        lambda s: ControllerElected(s.controller_id, s.controller_epoch),
+    ),
+    _RecordCodec(
+        2,
+        BrokerRegistered,
+        _Broker,
+        lambda r: _pack_broker(r.broker),
+        lambda s: BrokerRegistered(_unpack_broker(s)),
+    ),
+    _RecordCodec(
+        3, BrokerFenced, _Named, lambda r: _Named(number=r.broker_id), _unpack_number(BrokerFenced)
+    ),
+    _RecordCodec(
+        4,
+        BrokerLeaving,
+        _Named,
+        lambda r: _Named(number=r.broker_id),
+        _unpack_number(BrokerLeaving),
+    ),
+    _RecordCodec(
+        5,
+        BrokerUnregistered,
+        _Named,
+        lambda r: _Named(number=r.broker_id),
+        _unpack_number(BrokerUnregistered),
+    ),
+    _RecordCodec(
+        6,
+        TopicCreated,
+        _Topic,
+        _pack_topic,
+        lambda s: TopicCreated(s.name, s.topic_id, tuple(map(_unpack_partition, s.partitions))),
+    ),
+    _RecordCodec(
+        7,
+        PartitionsAdded,
+        _Topic,
+        lambda r: _Topic(topic_id=r.topic_id, partitions=list(map(_pack_partition, r.partitions))),
+        lambda s: PartitionsAdded(s.topic_id, tuple(map(_unpack_partition, s.partitions))),
+    ),
+    _RecordCodec(
+        8,
+        PartitionChanged,
+        _Change,
+        lambda r: _Change(
+            topic_id=r.topic_id, index=r.index, partition=_pack_partition(r.partition)
+        ),
+        lambda s: PartitionChanged(s.topic_id, s.index, _unpack_partition(s.partition)),
+    ),
+    _RecordCodec(
+        9,
+        LeaderReturned,
+        _Named,
+        lambda r: _Named(number=r.broker_id),
+        _unpack_number(LeaderReturned),
+    ),
+    _RecordCodec(
+        10,
+        TopicDeleted,
+        _Deletion,
+        lambda r: _Deletion(topic_id=r.topic_id, inferred=r.inferred),
+        lambda s: TopicDeleted(s.topic_id, s.inferred),
+    ),
+    _RecordCodec(11, ConfigChanged, _Config, _pack_config, _unpack_config),
+    _RecordCodec(
+        12,
+        FeatureSet,
+        _Named,
+        lambda r: _Named(name=r.name, number=r.level),
+        lambda s: FeatureSet(s.name, s.number),
+    ),
+    _RecordCodec(
+        13,
+        ProducerIdsReserved,
+        _Named,
+        lambda r: _Named(number=r.next_producer_id),
+        _unpack_number(ProducerIdsReserved),
+    ),
+)
+_BY_RECORD: Final = {codec.record: codec for codec in _CODECS}
+_BY_NUMBER: Final = {codec.number: codec for codec in _CODECS}
 
 
 def encode(record: MetadataRecord) -> bytes:
-    form = _BY_RECORD[type(record)]
-    return bytes((form.number,)) + form.pack(record).encode(VERSION)
+    codec = _BY_RECORD[type(record)]
+    return bytes((codec.number,)) + codec.pack(record).encode(VERSION)
 
 
 def decode(data: bytes) -> MetadataRecord:
-    """Raises `UnknownRecord`, or `ProtocolError` for bytes that are none."""
-    form = _BY_NUMBER.get(data[0]) if data else None
-    if form is None:
-        raise UnknownRecord(f"a metadata record of type {data[:1].hex() or 'none'}")
-    return form.unpack(form.struct.decode(data[1:], VERSION))
+    """The record; raises `UnknownRecord`, or `ProtocolError` for malformed bytes."""
+    codec = _BY_NUMBER.get(data[0]) if data else None
+    if codec is None:
+        raise UnknownRecord(
+            f"unknown metadata record type {data[:1].hex() or '(empty record)'}: the controller "
+            "is newer than this broker; upgrade the broker"
+        )
+    return codec.unpack(codec.struct.decode(data[1:], VERSION))

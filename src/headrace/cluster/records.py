@@ -1,8 +1,8 @@
-"""Changes of the cluster's metadata. The image changes only by applying these.
+"""Changes of the cluster's metadata. The image changes only by applying these records.
 
-A record says what is now true, never how it was decided, so that a store, an image and a second
-broker that apply the same records agree. Most are named tuples, because these cost a start a
-fifth of what data classes cost it.
+A record states the new fact, never how it was decided. So a store, an image and another broker that
+apply the same records agree. Most are named tuples: defining one at start takes a fifth of the time
+of a data class.
 """
 
 from dataclasses import dataclass
@@ -13,38 +13,38 @@ from headrace.cluster.topology import BrokerRegistration, Partition
 
 
 class ClusterNamed(NamedTuple):
-    """The cluster got its id: the first record of every store."""
+    """The cluster has this id: the first record of every store."""
 
     cluster_id: str
 
 
 class ControllerElected(NamedTuple):
-    """This broker is the controller from now on; the epoch fences every earlier one."""
+    """This broker is now the controller; the epoch fences every earlier controller."""
 
     controller_id: int
     controller_epoch: int
 
 
 class BrokerRegistered(NamedTuple):
-    """A broker joined, or came back, or changed its addresses."""
+    """A broker joined, returned, or changed its addresses."""
 
     broker: BrokerRegistration
 
 
 class BrokerFenced(NamedTuple):
-    """A broker's session ended: it is known, and neither leads nor takes new replicas."""
+    """A broker's session ended: it stays known but gets no leadership and no new replicas."""
 
     broker_id: int
 
 
 class BrokerLeaving(NamedTuple):
-    """A broker has begun its controlled shutdown: it leads nothing new."""
+    """A broker has begun its controlled shutdown: it gets no further leadership."""
 
     broker_id: int
 
 
 class BrokerUnregistered(NamedTuple):
-    """A broker was removed for good."""
+    """A broker was removed permanently."""
 
     broker_id: int
 
@@ -74,18 +74,18 @@ class PartitionChanged:
 
 
 class LeaderReturned(NamedTuple):
-    """A leader's process came back: each partition it leads enters a new leader epoch.
+    """A leader's process restarted: each partition that it leads enters a new leader epoch.
 
-    One record for thousands of partitions, so that a restart costs one statement.
+    One record covers thousands of partitions, so a restart costs one SQL statement.
     """
 
     broker_id: int
 
 
 class TopicDeleted(NamedTuple):
-    """A topic is gone, with its partitions and its configuration.
+    """A topic was deleted, with its partitions and its configuration.
 
-    `inferred` if nobody was heard to delete it: it is missing from what is stored.
+    `inferred` means that no deletion was seen: the topic is missing from the stored metadata.
     """
 
     topic_id: bytes
@@ -108,7 +108,7 @@ class FeatureSet(NamedTuple):
 
 
 class ProducerIdsReserved(NamedTuple):
-    """All producer ids below this one are taken."""
+    """All producer ids below this one are allocated."""
 
     next_producer_id: int
 

@@ -1,9 +1,9 @@
-"""Where partitions should be, so that a set of brokers carries them evenly. Pure.
+"""Plans an even placement of partitions on a set of brokers. Pure.
 
-As little as possible moves: what is on a wanted broker stays there unless that broker has too many
-of the topic. The replicas of each topic are spread evenly, then its leaders, by the order of the
-replicas alone; what does not divide evenly goes to whoever has least of everything else. A
-partition never ends up in fewer racks than it was in.
+As few replicas as possible move: a replica on a target broker stays there unless that broker has
+too many of the topic. The replicas of each topic are spread evenly. Its leaders are spread by
+changing only the order of replicas. A remainder goes to the broker with the smallest load from
+other topics. A partition never ends up in fewer racks than before.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ Replicas = tuple[int, ...]
 
 
 class PlacedPartition(NamedTuple):
-    """A partition by its place in a topic."""
+    """A partition of a topic."""
 
     topic: str
     partition: int
@@ -24,12 +24,12 @@ Placement = Mapping[PlacedPartition, Replicas]
 
 
 class CannotBalance(ValueError):
-    """The brokers do not suffice; the message says for what."""
+    """There are too few brokers; the message says for which partition."""
 
 
 def balance(placed: Placement, racks: Mapping[int, str | None]) -> dict[PlacedPartition, Replicas]:
-    """A placement of the same partitions on the brokers in `racks`, in the order of `placed`."""
-    _check(placed, racks)
+    """Places the same partitions on the brokers in `racks`, in the order of `placed`."""
+    _check_broker_count(placed, racks)
     total = dict.fromkeys(racks, 0)
     leads = dict(total)
     planned: dict[PlacedPartition, Replicas] = {}
@@ -48,18 +48,18 @@ def balance(placed: Placement, racks: Mapping[int, str | None]) -> dict[PlacedPa
 
 
 def changed(before: Placement, after: Placement) -> dict[PlacedPartition, Replicas]:
-    """What a plan has to name: the partitions whose replicas, or their order, differ."""
+    """The partitions whose replicas, or the order of the replicas, differ."""
     return {each: after[each] for each in after if after[each] != before.get(each)}
 
 
-def _check(placed: Placement, racks: Mapping[int, str | None]) -> None:
+def _check_broker_count(placed: Placement, racks: Mapping[int, str | None]) -> None:
     if not racks:
         raise CannotBalance("no broker to place partitions on")
     for each, replicas in placed.items():
         if len(replicas) > len(racks):
             raise CannotBalance(
-                f"{each.topic}-{each.partition} has {len(replicas)} replicas, "
-                f"more than there are brokers to hold them ({len(racks)})"
+                f"{each.topic}-{each.partition} has {len(replicas)} replicas, but there are only "
+                f"{len(racks)} target brokers"
             )
 
 
@@ -71,15 +71,18 @@ def _by_topic(placed: Iterable[PlacedPartition]) -> dict[str, list[PlacedPartiti
 
 
 def _shares(size: int, loads: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
-    """How many of `size` things each broker should have; one more for those with least load,
-    and among them for those who have most already."""
+    """How many of `size` items each broker should have.
+
+    The remainder goes to the brokers with the least load, and among those to the brokers that have
+    the most items already.
+    """
     each, extra = divmod(size, len(loads))
     order = sorted(loads, key=lambda broker: (loads[broker], -now[broker], broker))
     return {broker: each + (place < extra) for place, broker in enumerate(order)}
 
 
 class _Spread:
-    """The replicas of one topic while they are moved about."""
+    """The replicas of one topic while they are being moved."""
 
     def __init__(
         self, placed: Mapping[PlacedPartition, Replicas], racks: Mapping[int, str | None]
@@ -97,7 +100,7 @@ class _Spread:
         return {broker: first[broker] for broker in self._racks}
 
     def replace_unwanted(self, shares: Mapping[int, int]) -> None:
-        """Every replica on a broker that is not wanted goes to one that is."""
+        """Moves every replica off the brokers that are not targets."""
         counts = self.counts()
         for each, replicas in self.replicas.items():
             for leaving in [broker for broker in replicas if broker not in self._racks]:
@@ -105,7 +108,7 @@ class _Spread:
                 coming = max(
                     candidates,
                     key=lambda broker: (
-                        self._racks_of(_swapped(self.replicas[each], leaving, broker)),
+                        self._count_racks(_swapped(self.replicas[each], leaving, broker)),
                         shares[broker] - counts[broker],
                         -broker,
                     ),
@@ -120,13 +123,13 @@ class _Spread:
             for leaving in self.replicas[each]:
                 if counts[leaving] <= shares[leaving]:
                     continue
-                coming = self._taker(each, leaving, shares, counts)
+                coming = self._receiving_broker(each, leaving, shares, counts)
                 if coming is not None:
                     self.replicas[each] = _swapped(self.replicas[each], leaving, coming)
                     counts[leaving] -= 1
                     counts[coming] += 1
 
-    def _taker(
+    def _receiving_broker(
         self,
         each: PlacedPartition,
         leaving: int,
@@ -134,21 +137,21 @@ class _Spread:
         counts: Mapping[int, int],
     ) -> int | None:
         replicas = self.replicas[each]
-        racks = self._racks_of(replicas)
+        racks = self._count_racks(replicas)
         best: tuple[int, int, int] | None = None
         for broker in self._racks:
             if broker in replicas or counts[broker] >= shares[broker]:
                 continue
-            after = self._racks_of(_swapped(replicas, leaving, broker))
+            after = self._count_racks(_swapped(replicas, leaving, broker))
             if after >= racks:
                 best = max(best or (-1, 0, 0), (after, shares[broker] - counts[broker], -broker))
         return None if best is None else -best[2]
 
     def even_leaders(self, shares: Mapping[int, int]) -> None:
-        """Reorders replicas: who leads too many hands on, over others where need be."""
+        """Reorders replicas: brokers with too many leaders hand over, through others if needed."""
         leads = self.leaders()
         while True:
-            path = self._way_down(leads, shares)
+            path = self._handover_chain(leads, shares)
             if path is None:
                 return
             for each, leader in path:
@@ -157,10 +160,10 @@ class _Spread:
                 rest = tuple(broker for broker in self.replicas[each] if broker != leader)
                 self.replicas[each] = (leader, *rest)
 
-    def _way_down(
+    def _handover_chain(
         self, leads: Mapping[int, int], shares: Mapping[int, int]
     ) -> list[tuple[PlacedPartition, int]] | None:
-        """The shortest chain of hand-overs from a broker above its share to one below."""
+        """The shortest chain of hand-overs from a broker above its share to one below it."""
         led: dict[int, list[PlacedPartition]] = {broker: [] for broker in self._racks}
         for each, replicas in self.replicas.items():
             led[replicas[0]].append(each)
@@ -170,7 +173,7 @@ class _Spread:
         queue = list(came)
         for broker in queue:
             if leads[broker] < shares[broker]:
-                return _walked(came, broker)
+                return _chain_to(came, broker)
             for each in led[broker]:
                 for follower in self.replicas[each][1:]:
                     if follower not in came:
@@ -178,8 +181,8 @@ class _Spread:
                         queue.append(follower)
         return None
 
-    def _racks_of(self, replicas: Sequence[int]) -> int:
-        """How many racks hold one of these; brokers that are not wanted do not count."""
+    def _count_racks(self, replicas: Sequence[int]) -> int:
+        """The number of racks with one of these replicas, counting only target brokers."""
         return len({self._racks[broker] for broker in replicas if broker in self._racks})
 
 
@@ -187,7 +190,7 @@ def _swapped(replicas: Replicas, leaving: int, coming: int) -> Replicas:
     return tuple(coming if broker == leaving else broker for broker in replicas)
 
 
-def _walked(
+def _chain_to(
     came: Mapping[int, tuple[PlacedPartition, int] | None], end: int
 ) -> list[tuple[PlacedPartition, int]]:
     """The hand-overs that lead to `end`, the last one first."""

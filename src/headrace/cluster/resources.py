@@ -1,11 +1,11 @@
-"""The things that carry a configuration of their own, as the wire numbers them."""
+"""The resources that have a configuration, with their wire codes."""
 
 from enum import IntEnum
 from typing import NamedTuple
 
 
 class ResourceType(IntEnum):
-    """Kafka's codes of config resource types."""
+    """Kafka's codes for config resource types."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -16,7 +16,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """One configured thing. A BROKER with the name "" is the default of the whole cluster."""
+    """One resource. A BROKER with the name "" is the default of the whole cluster."""
 
     type: ResourceType
     name: str

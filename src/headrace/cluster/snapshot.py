@@ -1,4 +1,4 @@
-"""An image as the records that build it: for a broker that knows nothing yet. Pure."""
+"""An image as the records that build it, for a broker without any metadata. Pure."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from headrace.cluster.records import (
 
 
 def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
-    """`MetadataImage().apply(records_of(image))` is the image, but for its version."""
+    """Records that build the image from an empty one, except for its version."""
     yield ClusterNamed(image.cluster_id)
     yield ControllerElected(image.controller_id, image.controller_epoch)
     yield ProducerIdsReserved(image.next_producer_id)

@@ -1,11 +1,11 @@
-"""The metadata store: where the cluster's records are kept, and its errors.
+"""The metadata store, which keeps the cluster's records, and its errors.
 
-`MetadataStore` serves one process. It guarantees that a batch whose `commit` returned is there
-after a crash or a power loss, that a batch is stored whole or not at all, and that a commit against
-another version than the stored one changes nothing.
+`MetadataStore` serves one process. It guarantees that a batch whose `commit` returned survives a
+crash or a power loss, that a batch is stored whole or not at all, and that a commit against a
+version other than the stored one changes nothing.
 
-`ClusterStore` serves the brokers of a cluster: they register in it, elect a controller through it,
-and only the one in office can commit.
+`ClusterStore` serves the brokers of a cluster. They register in it and elect a controller through
+it; only the current controller can commit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,22 +17,22 @@ from headrace.cluster.topology import BrokerRegistration
 
 
 class StoreError(Exception):
-    """The store cannot be used as asked. The message says where and what to do."""
+    """A store operation failed. The message says where, and what to do."""
 
 
 class StaleVersion(StoreError):
-    """Somebody else committed since the image was loaded: load again and decide anew."""
+    """Another process committed since the image was loaded: load again and decide again."""
 
     def __init__(self, expected: int, found: int) -> None:
         super().__init__(
-            f"metadata is at version {found}, not {expected}: it was changed meanwhile"
+            f"the stored metadata is at version {found}, not {expected}: another process changed it"
         )
         self.expected = expected
         self.found = found
 
 
 class CorruptStore(StoreError):
-    """What is stored does not hold together."""
+    """The stored metadata is damaged or inconsistent."""
 
 
 class NewerStore(StoreError):
@@ -44,54 +44,55 @@ class StoreInUse(StoreError):
 
 
 class Fenced(StoreError):
-    """Another controller is in office: resign, drop what was decided, look who it is."""
+    """Another broker is the controller: resign, drop pending decisions, find the new one."""
 
 
 class RegistrationRefused(StoreError):
-    """Another live process has this broker's id. The message says at which address."""
+    """Another live process has this broker's id. The message names its address."""
 
 
 class ConnectionSuspended(StoreError):
-    """The store is out of reach. What was asked may have happened, or may still happen."""
+    """The store is unreachable. The request may have been executed, or may still be."""
 
 
 class SessionExpired(StoreError):
-    """The store has given this process up: its registration and its office are gone."""
+    """The store ended this session: the registration and the controller role are lost."""
 
 
 class StoreAuthenticationFailed(StoreError):
-    """The store does not accept who we are, or does not let us do this."""
+    """The store rejects this broker's credentials, or does not permit the request."""
 
 
 class TooLarge(StoreError):
-    """One thing does not fit into the store. Nothing of its batch was stored."""
+    """One item is too large for the store. Nothing of its batch was stored."""
 
 
 class MetadataStore(Protocol):
-    """Calls block; the caller decides on which thread."""
+    """A store for one process. Calls block; the caller chooses the thread."""
 
     def load(self) -> MetadataImage:
         """The image at the stored version."""
         ...
 
     def commit(self, records: Sequence[MetadataRecord], *, expected_version: int) -> int:
-        """Store the batch durably and return the new version; `StaleVersion` if it moved."""
+        """Stores the batch durably and returns the new version; raises `StaleVersion`."""
         ...
 
     def close(self) -> None:
-        """Release the store. Nothing is lost without it."""
+        """Releases the store. Nothing is lost if this is not called."""
         ...
 
 
 class AnotherCluster(StoreError):
-    """What is stored is not, or not any more, of the cluster that this broker belongs to."""
+    """The store does not belong, or no longer belongs, to this broker's cluster."""
 
 
 class Registration(NamedTuple):
-    """A live process of a broker, as it registered itself.
+    """A live broker process, as it registered itself.
 
-    `broker.epoch` fences its earlier lives. `clean_shutdown_epoch` is the epoch of its last life if
-    that one stopped cleanly with everything on disk; None after a crash or on an empty disk.
+    `broker.epoch` fences its earlier incarnations. `clean_shutdown_epoch` is the epoch of the last
+    incarnation if it stopped cleanly with everything on disk; None after a crash or on an empty
+    disk.
     """
 
     broker: BrokerRegistration
@@ -99,7 +100,7 @@ class Registration(NamedTuple):
 
 
 class Elected(NamedTuple):
-    """An office of controller. `fence` is what the store compares at each commit."""
+    """One term of a controller. The store checks `fence` at each commit."""
 
     controller_id: int
     controller_epoch: int
@@ -107,36 +108,36 @@ class Elected(NamedTuple):
 
 
 class ClusterStore(Protocol):
-    """The store of a cluster, as one broker sees it. One object for each process and session.
+    """The store of a cluster, as one broker sees it. One object for each process.
 
-    A `changed` callback is called once, on the loop, when what was returned may be out of date: it
-    is set before the state is read, so no change is missed; after a lost connection it may be
-    called without a change. Any call may raise `ConnectionSuspended`, `SessionExpired` or
+    A `changed` callback is called once, on the event loop, when the returned state may be out of
+    date. It is set before the state is read, so no change is missed. After a lost connection it may
+    be called without a change. Any call may raise `ConnectionSuspended`, `SessionExpired` or
     `StoreAuthenticationFailed`.
     """
 
     async def open(self) -> None:
-        """Connects, and creates what every cluster has. `StoreError` says who was not reached."""
+        """Connects and creates the base structure. `StoreError` names unreachable servers."""
         ...
 
     async def close(self) -> None:
-        """Ends the session: the registration and the office go with it, at once."""
+        """Ends the session. This removes the registration and the controller role at once."""
         ...
 
     async def cluster_id(self, proposed: str) -> str:
-        """The cluster's id: the first one that was ever proposed."""
+        """The cluster's id: the first one that any broker proposed."""
         ...
 
     async def stored_cluster_id(self) -> str:
-        """The cluster's id; "" where nobody has proposed one to what is stored now."""
+        """The stored cluster id; "" if no broker has proposed one yet."""
         ...
 
     async def stored_version(self) -> int:
-        """The version of the metadata that is stored now; it only ever grows."""
+        """The version of the stored metadata; it never decreases."""
         ...
 
     async def next_broker_id(self, above: int) -> int:
-        """An id for a broker that has none: larger than `above`, and no other's."""
+        """An unused id for a broker without one, larger than `above`."""
         ...
 
     async def register(
@@ -147,64 +148,70 @@ class ClusterStore(Protocol):
         storage_id: str = "",
         deadline_s: float | None = None,
     ) -> int:
-        """Announces this process and returns its broker epoch, larger than any before it.
+        """Registers this process and returns its broker epoch, larger than any before it.
 
-        An earlier life of the same process, or one with the same `storage_id` (whoever has the
-        data directory locked knows that nobody else uses it), is replaced at once. Another one
-        is waited for until its session ends; past the deadline (None: twice the session's
-        timeout) `RegistrationRefused` says who it is.
+        An earlier registration of the same process, or one with the same `storage_id`, is replaced
+        at once: the lock on the data directory proves that no other process uses it. For any other
+        registration of this id the call waits until its session ends. After the deadline (None:
+        twice the session timeout) it raises `RegistrationRefused`, which names the other process.
         """
         ...
 
     async def registered(
         self, changed: Callable[[], None] | None = None
     ) -> Mapping[int, Registration]:
-        """The processes that are alive as far as the store knows."""
+        """The registered processes: those with a live session, as far as the store knows."""
         ...
 
     async def fence(self, elected: Elected, broker_id: int, broker_epoch: int) -> bool:
-        """Removes the registration of a dead process; False if that one is gone already.
+        """Removes the registration of a dead process; False if it is already removed.
 
-        `Fenced` if another controller is in office. A live process notices and registers again.
+        Raises `Fenced` if another broker is the controller. A process that is still alive notices
+        and registers again.
         """
         ...
 
     async def controller(self, changed: Callable[[], None] | None = None) -> tuple[int, int] | None:
-        """(id, epoch) of the controller in office, None while there is none."""
+        """(id, epoch) of the current controller, or None."""
         ...
 
     async def elect(
         self, node_id: int, *, instead_of: tuple[int, int] | None = None
     ) -> Elected | None:
-        """Tries to become controller; None if somebody else is, or was faster.
+        """Tries to become the controller; None if another broker is, or was faster.
 
-        `instead_of` removes that (id, epoch) from office in the same step, if it is still in it.
+        `instead_of` is the (id, epoch) of a controller to replace in the same step, if it is still
+        the controller.
         """
         ...
 
     async def resign(self, elected: Elected) -> None:
-        """Leaves the office, so that others are elected at once. No error if it is lost already."""
+        """Gives up the controller role, so that another broker is elected at once.
+
+        Not an error if the role is already lost.
+        """
         ...
 
     async def load(self) -> MetadataImage:
-        """What is stored, at a version above every one that was ever published.
+        """The stored metadata, at a version above every published one.
 
-        `image.brokers` is what controllers have recorded by `BrokerRegistered` and the like, not
-        who is registered: comparing it with `registered()` shows a new controller which crashes
-        and bounces its predecessor has not dealt with. A partition whose creation was cut short
-        has no leader, an empty ISR, and epochs of -1: the controller gives it its first state.
+        `image.brokers` holds the brokers that controllers recorded (`BrokerRegistered` and the
+        like), not the live registrations. By comparing it with `registered()` a new controller
+        finds the crashes and restarts that its predecessor has not handled. A partition whose
+        creation was interrupted has no leader, an empty ISR and epochs of -1; the controller gives
+        it its first state.
         """
         ...
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
-        """Stores the records for good; each prefix that a crash may leave is a valid state.
+        """Stores the records durably. If a crash leaves a prefix of them, it is a valid state.
 
-        Needs a `load` after the election, and after every error. `Fenced`: another controller is
-        in office, nothing more was stored. `ConnectionSuspended`, `SessionExpired`: unknown; the
-        batch is stored whole, up to some record, or not at all.
+        Requires a `load` after the election and after every error. After `Fenced`, another broker
+        is the controller and nothing more was stored. After `ConnectionSuspended` or
+        `SessionExpired` the batch may be stored whole, up to some record, or not at all.
         """
         ...
 
     def on_lost(self, lost: Callable[[], None]) -> None:
-        """`lost` is called when this process' session or registration is gone: register again."""
+        """Calls `lost` when the session or registration is lost; the broker must re-register."""
         ...

@@ -1,4 +1,4 @@
-"""What a topic may be called. Pure rules, with Kafka's words for what is wrong."""
+"""The rules for topic names, with Kafka's error texts. Pure."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ _LEGAL: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 def name_problem(name: str) -> str | None:
-    """Why the name is refused, as a sentence for the client, or None if it is good."""
+    """Why the name is invalid, as a sentence for the client, or None if it is valid."""
     reason: str | None = None
     if not name:
         reason = "the empty string is not allowed"
@@ -26,7 +26,7 @@ def name_problem(name: str) -> str | None:
 
 
 def collision_key(name: str) -> str | None:
-    """Names with equal keys would share metric names; None where no other name can collide."""
+    """Topics with equal keys would share metric names; None if no other name can collide."""
     if "." in name or "_" in name:
         return name.replace(".", "_")
     return None

@@ -1,7 +1,7 @@
-"""What a cluster is made of: brokers, topics, partitions. Immutable values, shared freely.
+"""The parts of a cluster: brokers, topics, partitions. Immutable values, shared freely.
 
-A `Partition` does not carry its index, so the thousands of partitions that are in the same state
-on one node can be one object.
+A `Partition` does not contain its index, so that thousands of partitions in the same state on one
+node can share one object.
 """
 
 from typing import Final, NamedTuple
@@ -19,7 +19,7 @@ INTERNAL_TOPICS: Final = frozenset(
 
 
 class Partition(NamedTuple):
-    """Who holds a partition and who leads it. The first replica is the preferred leader."""
+    """The replicas of a partition and its leader. The first replica is the preferred leader."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -30,8 +30,8 @@ class Partition(NamedTuple):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
 
-    def led_anew(self) -> "Partition":
-        """The same leader in a new epoch, e.g. after its process came back."""
+    def with_new_leader_epoch(self) -> "Partition":
+        """The same leader in a new epoch, e.g. after its process restarted."""
         return self._replace(
             leader_epoch=self.leader_epoch + 1, partition_epoch=self.partition_epoch + 1
         )
@@ -53,7 +53,7 @@ class Topic(NamedTuple):
         return len(self.partitions[0].replicas)
 
     def partition(self, index: int) -> Partition | None:
-        """The partition with this index, or None where the topic has none (also for -1)."""
+        """The partition with this index, or None if the topic has none (also for -1)."""
         if 0 <= index < len(self.partitions):
             return self.partitions[index]
         return None
@@ -77,12 +77,12 @@ class BrokerRegistration(NamedTuple):
     rack: str | None = None
     incarnation_id: bytes = ZERO_UUID
     fenced: bool = False
-    leaving: bool = False  # in a controlled shutdown: it leads nothing new
-    directories: tuple[str, ...] = ()  # ids of its log directories; none where it did not say
+    leaving: bool = False  # in a controlled shutdown: gets no further leadership
+    directories: tuple[str, ...] = ()  # ids of its log directories; empty if it did not send them
 
     @property
     def is_available(self) -> bool:
-        """Whether it may lead and take new replicas."""
+        """Whether the broker may lead partitions and get new replicas."""
         return not (self.fenced or self.leaving)
 
     def endpoint(self, listener: str) -> Endpoint | None:

@@ -292,12 +292,12 @@ class ActiveController:
         """Decides and commits; raises `NotController` if the term ends before the commit."""
         if self.is_over:
             raise NotController
-        turn = _PendingDecision(decision, self._loop.create_future())
-        self._pending.append(turn)
+        pending = _PendingDecision(decision, self._loop.create_future())
+        self._pending.append(pending)
         if self._working is None:
             self._working = self._loop.create_task(self._commit_pending())
         # A caller that is cancelled does not cancel its decision.
-        decided: Decided[T] = await asyncio.shield(turn.done)
+        decided: Decided[T] = await asyncio.shield(pending.done)
         return decided
 
     async def spread(self, version: int) -> None:
@@ -333,16 +333,16 @@ class ActiveController:
         before = controller.image = self._metadata.image
         records: list[MetadataRecord] = []
         answers: list[tuple[_PendingDecision, Sequence[Any]]] = []
-        for turn in decisions:
+        for pending in decisions:
             try:
-                outcome = turn.decision(controller)
+                outcome = pending.decision(controller)
                 if outcome.records:
                     controller.image = controller.image.apply(outcome.records)
                     records += outcome.records
             except Exception as error:
-                _fail(turn, error)
+                _fail_decision(pending, error)
                 continue
-            answers.append((turn, outcome.results))
+            answers.append((pending, outcome.results))
         image = before
         if records:
             await self._store.commit(records, self.elected)
@@ -350,9 +350,9 @@ class ActiveController:
             image = controller.image.at_version(before.version + 1)
             self._publish(image, records)
             self._follow_up(records)
-        for turn, results in answers:
-            if not turn.done.done():
-                turn.done.set_result(Decided(results, image.version))
+        for pending, results in answers:
+            if not pending.done.done():
+                pending.done.set_result(Decided(results, image.version))
 
     async def _commit_separately(
         self, decisions: Sequence[_PendingDecision], error: TooLarge
@@ -360,13 +360,13 @@ class ActiveController:
         """Commits one by one, so that only the decision that is too large for the store fails."""
         await self._load()
         if len(decisions) == 1:
-            _fail(decisions[0], error)
+            _fail_decision(decisions[0], error)
             return
-        for turn in decisions:
+        for pending in decisions:
             try:
-                await self._commit_together([turn])
+                await self._commit_together([pending])
             except TooLarge as its_own:
-                await self._commit_separately([turn], its_own)
+                await self._commit_separately([pending], its_own)
 
     async def _recover(self) -> None:
         """Waits until the store is reachable again, and loads it."""
@@ -397,14 +397,14 @@ class ActiveController:
         )
 
     def _fail_pending(self, decisions: Sequence[_PendingDecision]) -> None:
-        for turn in decisions:
-            _fail(turn, NotController())
+        for pending in decisions:
+            _fail_decision(pending, NotController())
 
 
-def _fail(turn: _PendingDecision, error: Exception) -> None:
-    if not turn.done.done():
-        turn.done.set_exception(error)
-        turn.done.exception()  # marks it as retrieved: the caller may be gone
+def _fail_decision(pending: _PendingDecision, error: Exception) -> None:
+    if not pending.done.done():
+        pending.done.set_exception(error)
+        pending.done.exception()  # marks it as retrieved: the caller may be gone
 
 
 def _arrival(image: MetadataImage, now: Registration) -> Arrival:

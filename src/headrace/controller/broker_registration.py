@@ -1,4 +1,4 @@
-"""Brokers join and leave, and take blocks of producer ids. Pure."""
+"""Broker registration, unregistration, and blocks of producer ids. Pure."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -20,20 +20,20 @@ from headrace.controller.result import NO_ERROR, ApiError, ControllerResult
 from headrace.protocol.errors import ErrorCode
 
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
-"""Ids a broker takes at once: one durable write for each 1,000 producers."""
+"""Ids allocated to a broker at once: one durable write for each 1,000 producers."""
 
 MAX_PRODUCER_ID: Final = 2**63 - 1
 
 
 class RegistrationResult(NamedTuple):
-    """The answer to a broker that registers: its epoch, which fences its earlier lives."""
+    """The result of a registration: the broker's epoch, which fences earlier incarnations."""
 
     broker_epoch: int = -1
     error: ApiError = NO_ERROR
 
 
 class ProducerIdBlock(NamedTuple):
-    """Producer ids from `first` up to, not including, `first + size`: this broker's alone."""
+    """Producer ids from `first` up to but not including `first + size`, for one broker only."""
 
     first: int = -1
     size: int = 0
@@ -49,9 +49,9 @@ def register_broker(
     incarnation_id: bytes = ZERO_UUID,
     clean_restart: bool = False,
 ) -> ControllerResult[RegistrationResult]:
-    """Registers a broker. After an unclean stop what it leads enters a new leader epoch.
+    """Registers a broker. After an unclean stop its partitions enter a new leader epoch.
 
-    The new epoch lets readers notice if the restart lost a tail that was never flushed.
+    The new epoch lets consumers detect that the restart lost an unflushed tail.
     """
     before = image.brokers.get(broker_id)
     if before is not None and not before.fenced and before.incarnation_id != incarnation_id:
@@ -69,10 +69,10 @@ def register_broker(
 
 
 def fence_standalone_broker(image: MetadataImage, broker_id: int) -> ControllerResult[ApiError]:
-    """A broker stopped. On one node its partitions keep their leader: nobody else could lead."""
+    """Fences the only broker. Its partitions keep their leader: no other broker could lead."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        return ControllerResult((), [_unknown(broker_id)])
+        return ControllerResult((), [_not_registered(broker_id)])
     records = () if broker.fenced else (BrokerFenced(broker_id),)
     return ControllerResult(records, [NO_ERROR])
 
@@ -80,11 +80,11 @@ def fence_standalone_broker(image: MetadataImage, broker_id: int) -> ControllerR
 def allocate_producer_ids(
     image: MetadataImage, broker_id: int, broker_epoch: int
 ) -> ControllerResult[ProducerIdBlock]:
-    """The next block. Ids are never handed out twice, also not after a crash."""
+    """Allocates the next block. No id is allocated twice, not even after a crash."""
     broker = image.brokers.get(broker_id)
     error = NO_ERROR
     if broker is None:
-        error = _unknown(broker_id)
+        error = _not_registered(broker_id)
     elif broker.epoch != broker_epoch:
         error = ApiError(
             ErrorCode.STALE_BROKER_EPOCH,
@@ -103,7 +103,7 @@ def allocate_producer_ids(
     return ControllerResult((record,), [ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)])
 
 
-def _unknown(broker_id: int) -> ApiError:
+def _not_registered(broker_id: int) -> ApiError:
     return ApiError(
         ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not currently registered."
     )
@@ -112,13 +112,13 @@ def _unknown(broker_id: int) -> ApiError:
 def unregister_broker(
     image: MetadataImage, rules: Rules, broker_id: int
 ) -> ControllerResult[ApiError]:
-    """A person says that this broker never comes back. One that is live is refused."""
+    """Removes a broker that will not return. A live broker is refused."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        return ControllerResult((), [_unknown(broker_id)])
+        return ControllerResult((), [_not_registered(broker_id)])
     if not broker.fenced:
         error = ApiError(
-            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running: stop it first."
+            ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is running. Stop it first."
         )
         return ControllerResult((), [error])
     steps = RecordSteps(image)
@@ -130,9 +130,9 @@ def unregister_broker(
 def check_broker_epoch(
     broker: BrokerRegistration | None, broker_id: int, broker_epoch: int
 ) -> ApiError:
-    """Whether a request comes from the broker's present life."""
+    """The error for a request that is not from the broker's current incarnation."""
     if broker is None or broker.fenced:
-        return _unknown(broker_id)
+        return _not_registered(broker_id)
     if broker.epoch != broker_epoch:
         return ApiError(
             ErrorCode.STALE_BROKER_EPOCH,

@@ -1,6 +1,6 @@
 """Changing and describing configurations: Kafka's checks in Kafka's order. Pure.
 
-One resource succeeds or fails as a whole, whatever happens to the others of the request.
+Each resource of a request succeeds or fails as a whole, independently of the others.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ from headrace.protocol.errors import ErrorCode
 
 
 class AlterOperation(IntEnum):
-    """What an incremental change does to a value, by the wire's codes."""
+    """The operations of IncrementalAlterConfigs, by their wire codes."""
 
     SET = 0
     DELETE = 1
@@ -43,7 +43,7 @@ class AlterOperation(IntEnum):
 
 
 class ConfigOp(NamedTuple):
-    """One change of one value; `operation` is the code as it came."""
+    """One change of one value; `operation` is the unchecked code of the request."""
 
     name: str
     value: str | None
@@ -51,7 +51,7 @@ class ConfigOp(NamedTuple):
 
 
 class ConfigAlteration(NamedTuple):
-    """All changes of one resource; `resource_type` is the code as it came."""
+    """All changes of one resource; `resource_type` is the unchecked code of the request."""
 
     resource_type: int
     resource_name: str
@@ -59,7 +59,7 @@ class ConfigAlteration(NamedTuple):
 
 
 class AlteredConfig(NamedTuple):
-    """The answer for one resource."""
+    """The result for one resource."""
 
     resource_type: int
     resource_name: str
@@ -67,18 +67,18 @@ class AlteredConfig(NamedTuple):
 
 
 class DescribedConfig(NamedTuple):
-    """A resource's settings, or why they are not shown."""
+    """The settings of a resource, or an error."""
 
     entries: Sequence[EffectiveEntry] = ()
     error: ApiError = NO_ERROR
 
 
-_STORED: Final = frozenset(BY_RESOURCE)
+_ALTERABLE: Final = frozenset(BY_RESOURCE)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigControl:
-    """The rules of one broker's view: which broker it is, and what it was started with."""
+    """Changes and describes configurations as one broker: its id and its static settings."""
 
     image: MetadataImage
     node_id: int
@@ -95,20 +95,20 @@ class ConfigControl:
         return self._alter(alterations, incremental=True)
 
     def alter(self, alterations: Sequence[ConfigAlteration]) -> ControllerResult[AlteredConfig]:
-        """AlterConfigs: what is not named goes back to its default."""
+        """AlterConfigs: a setting that the request does not name returns to its default."""
         return self._alter(alterations, incremental=False)
 
     def describe(
         self, resource_type: int, name: str, names: Collection[str] | None = None
     ) -> DescribedConfig:
-        """DescribeConfigs of one resource; names that nobody knows are left out."""
+        """DescribeConfigs of one resource; unknown names are left out."""
         try:
             return DescribedConfig(self._describe(resource_type, name, names))
         except Refused as refused:
             return DescribedConfig(error=refused.error)
 
     def resources(self, types: Collection[int]) -> list[ConfigResource]:
-        """ListConfigResources: what can be described or has a configuration of its own."""
+        """ListConfigResources: topics, brokers, and what has a configuration of its own."""
         wanted = set(types) or {int(type_) for type_ in ResourceType}
         found: list[ConfigResource] = []
         if ResourceType.TOPIC in wanted:
@@ -132,30 +132,30 @@ class ConfigControl:
             try:
                 if times[item.resource_type, item.resource_name] > 1:
                     raise _bad_request("Each resource must appear at most once.")
-                records += self._alter_one(item, incremental)
+                records += self._alter_resource(item, incremental)
             except Refused as refused:
                 error = refused.error
             results.append(AlteredConfig(item.resource_type, item.resource_name, error))
         return ControllerResult(tuple(records), results)
 
-    def _alter_one(self, item: ConfigAlteration, incremental: bool) -> list[MetadataRecord]:
-        _check_shape(item.changes, incremental)
-        if item.resource_type not in _STORED:
+    def _alter_resource(self, item: ConfigAlteration, incremental: bool) -> list[MetadataRecord]:
+        _check_changes(item.changes, incremental)
+        if item.resource_type not in _ALTERABLE:
             raise _bad_request(f"Unknown resource type {item.resource_type}")
         resource = ConfigResource(ResourceType(item.resource_type), item.resource_name)
         if resource.type is ResourceType.BROKER and resource != CLUSTER_DEFAULT:
-            resource = self._own_broker(resource.name)
+            resource = self._broker_resource(resource.name)
         current = self.image.config(resource)
         if incremental:
             wanted = dict(current)
             for change in item.changes:
-                _apply(resource.type, wanted, change)
+                _apply_change(resource.type, wanted, change)
         else:
             wanted = {change.name: change.value or "" for change in item.changes}
-        self._check(resource, wanted)
-        return list(_difference(resource, current, wanted))
+        self._check_configs(resource, wanted)
+        return list(_changed_values(resource, current, wanted))
 
-    def _own_broker(self, name: str) -> ConfigResource:
+    def _broker_resource(self, name: str) -> ConfigResource:
         try:
             id_ = int(name)
         except ValueError:
@@ -166,7 +166,7 @@ class ConfigControl:
             )
         return broker_resource(id_)
 
-    def _check(self, resource: ConfigResource, configs: Mapping[str, str]) -> None:
+    def _check_configs(self, resource: ConfigResource, configs: Mapping[str, str]) -> None:
         match resource.type:
             case ResourceType.TOPIC:
                 check_topic_name(resource.name)
@@ -229,8 +229,8 @@ def _bad_request(message: str) -> Refused:
     return Refused(ErrorCode.INVALID_REQUEST, message)
 
 
-def _check_shape(changes: Sequence[ConfigOp], incremental: bool) -> None:
-    """What can be refused without a look at any setting."""
+def _check_changes(changes: Sequence[ConfigOp], incremental: bool) -> None:
+    """The checks that need no definition of a setting."""
     if len({change.name for change in changes}) != len(changes):
         raise _bad_request("Error due to duplicate config keys")
     nulls = [
@@ -245,7 +245,7 @@ def _check_shape(changes: Sequence[ConfigOp], incremental: bool) -> None:
             raise _bad_request(f"Unknown operations type {change.operation}")
 
 
-def _apply(type_: ResourceType, configs: dict[str, str], change: ConfigOp) -> None:
+def _apply_change(type_: ResourceType, configs: dict[str, str], change: ConfigOp) -> None:
     match change.operation:
         case AlterOperation.SET:
             configs[change.name] = change.value or ""
@@ -256,13 +256,13 @@ def _apply(type_: ResourceType, configs: dict[str, str], change: ConfigOp) -> No
             if definition is None or definition.type is not ConfigType.LIST:
                 raise _not_a_list(type_, change)
             before = configs.get(change.name)
-            words = _words(definition.default if before is None else before)
-            changed = _words(change.value)
+            items = _list_items(definition.default if before is None else before)
+            changed = _list_items(change.value)
             if change.operation == AlterOperation.APPEND:
-                words += [word for word in changed if word not in words]
+                items += [item for item in changed if item not in items]
             else:
-                words = [word for word in words if word not in changed]
-            configs[change.name] = ",".join(words)
+                items = [item for item in items if item not in changed]
+            configs[change.name] = ",".join(items)
 
 
 def _definition(type_: ResourceType, name: str) -> ConfigDef | None:
@@ -280,11 +280,11 @@ def _not_a_list(type_: ResourceType, change: ConfigOp) -> Refused:
     return Refused(ErrorCode.INVALID_CONFIG, message)
 
 
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
+def _list_items(text: str | None) -> list[str]:
+    return [item.strip() for item in (text or "").split(",") if item.strip()]
 
 
-def _difference(
+def _changed_values(
     resource: ConfigResource, before: Mapping[str, str], after: Mapping[str, str]
 ) -> Iterable[ConfigChanged]:
     for name, value in after.items():

@@ -1,4 +1,4 @@
-"""Which configurations a resource may have, as a whole. Pure; raises `Refused` in Kafka's words."""
+"""Checks the whole configuration of a resource. Pure; raises `Refused` in Kafka's words."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from headrace.controller.result import Refused
 from headrace.protocol.errors import ErrorCode
 
 MAX_VALUE_CHARS: Final = 32_767
-"""Kafka's bound for one value."""
+"""Kafka's limit for one value."""
 
 _TLS_STORES: Final = ("ssl.key.", "ssl.keystore.", "ssl.truststore.")
 _CLUSTER_WIDE_LISTENER_SETTINGS: Final = (
@@ -49,7 +49,7 @@ _BOUNDED_GROUP_SETTINGS: Final = (
     ("streams", "session.timeout.ms"),
     ("streams", "assignment.interval.ms"),
 )
-"""Settings of a group that must lie between group.<kind>.min.<x> and group.<kind>.max.<x>."""
+"""Group settings that must be between group.<kind>.min.<x> and group.<kind>.max.<x>."""
 
 
 def check_topic_name(name: str) -> None:
@@ -61,7 +61,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_topic(configs: Mapping[str, str], effective: EffectiveConfig) -> None:
-    """A topic's own values: known, each valid, and not at odds with each other."""
+    """Checks that a topic's values have known names, are valid and do not contradict each other."""
     for name in sorted(configs):
         if name not in TOPIC:
             raise Refused(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
@@ -87,8 +87,8 @@ def check_topic(configs: Mapping[str, str], effective: EffectiveConfig) -> None:
 
 
 def check_broker(configs: Mapping[str, str], *, one_broker: bool) -> None:
-    """Dynamic values of one broker or of all. Names that nobody knows are kept, as Kafka does."""
-    _refuse_any(
+    """Checks the dynamic values of one broker or of all. As in Kafka, unknown names are kept."""
+    _refuse_names(
         (
             name
             for name in configs
@@ -96,21 +96,24 @@ def check_broker(configs: Mapping[str, str], *, one_broker: bool) -> None:
         ),
         "Cannot update these configs dynamically",
     )
-    _refuse_any(
+    _refuse_names(
         (name for name in configs if name in BROKER and name.startswith(_TLS_STORES)),
         "These security configs can be dynamically updated only per-listener using the listener "
         "prefix",
     )
     _check_values(configs, broker_definition, ErrorCode.INVALID_REQUEST)
     if not one_broker:
-        _refuse_any(
-            (name for name in configs if _belongs_to_one_broker(name)),
+        _refuse_names(
+            (name for name in configs if _is_per_broker(name)),
             "Cannot update these configs at default cluster level, broker id must be specified",
         )
 
 
 def check_group(name: str, configs: Mapping[str, str], effective: EffectiveConfig) -> None:
-    """A group's values lie within the broker's bounds, and heartbeats within the session."""
+    """Checks that a group's values are within the broker's bounds.
+
+    The heartbeat interval must be shorter than the session timeout.
+    """
     if not name:
         raise Refused(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
     for config in sorted(configs):
@@ -164,13 +167,13 @@ def _check_values(
             raise Refused(code, message) from error
 
 
-def _refuse_any(names: Iterable[str], reason: str) -> None:
+def _refuse_names(names: Iterable[str], reason: str) -> None:
     refused = list(names)
     if refused:
         raise Refused(ErrorCode.INVALID_REQUEST, f"{reason}: [{', '.join(refused)}]")
 
 
-def _belongs_to_one_broker(name: str) -> bool:
+def _is_per_broker(name: str) -> bool:
     base = base_name(name)
     if base != name:
         return base not in _CLUSTER_WIDE_LISTENER_SETTINGS

@@ -1,9 +1,9 @@
 """The controller of one cluster: requests in, metadata records out. Pure.
 
-The controller decides against its `image` and changes nothing itself. The caller commits an
-outcome's records to the store, applies them (`controller.image = controller.image.apply(...)`)
-and then answers the results; it lets one operation finish before it starts the next, because an
-outcome is only true for the image it was decided on.
+A method decides against the current `image` and changes nothing itself. The caller commits the
+records of the result to the store, applies them (`decisions.image = decisions.image.apply(...)`)
+and then answers with the results. It finishes one operation before it starts the next, because a
+result is valid only for the image it was decided on.
 """
 
 import base64
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Decisions:
-    """Decides every change of the metadata. See the module's words on how to use an outcome."""
+    """Decides every metadata change. The module docstring says how to use a result."""
 
     def __init__(self, image: MetadataImage, settings: ControllerSettings, rng: Random) -> None:
         self.image = image
@@ -52,7 +52,7 @@ class Decisions:
         return self._settings.node_id
 
     def bootstrap(self, cluster_id: str | None = None) -> tuple[MetadataRecord, ...]:
-        """Records that bring a store to life, and those that make this node its controller."""
+        """The first records of an empty store, and those that make this node its controller."""
         records: list[MetadataRecord] = []
         if not self.image.cluster_id:
             records.append(ClusterNamed(cluster_id or self._random_cluster_id()))
@@ -89,7 +89,7 @@ class Decisions:
     def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False
     ) -> ControllerResult[CreatedTopic]:
-        outcome = topic_changes.create_topics(
+        result = topic_changes.create_topics(
             self.image,
             topics,
             defaults=TopicDefaults(
@@ -98,7 +98,7 @@ class Decisions:
             check_configs=self._topic_config_check(),
             rng=self._rng,
         )
-        return _without_records(outcome) if validate_only else outcome
+        return _without_records(result) if validate_only else result
 
     def delete_topics(self, refs: Sequence[TopicRef]) -> ControllerResult[DeletedTopic]:
         if not self._settings.delete_topics:
@@ -111,42 +111,42 @@ class Decisions:
     def create_partitions(
         self, growths: Sequence[MorePartitions], *, validate_only: bool = False
     ) -> ControllerResult[GrownTopic]:
-        outcome = topic_changes.create_partitions(self.image, growths, rng=self._rng)
-        return _without_records(outcome) if validate_only else outcome
+        result = topic_changes.create_partitions(self.image, growths, rng=self._rng)
+        return _without_records(result) if validate_only else result
 
     def incremental_alter_configs(
         self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
     ) -> ControllerResult[AlteredConfig]:
-        outcome = self.configs.incremental_alter(alterations)
-        return _without_records(outcome) if validate_only else outcome
+        result = self.configs.incremental_alter(alterations)
+        return _without_records(result) if validate_only else result
 
     def alter_configs(
         self, alterations: Sequence[ConfigAlteration], *, validate_only: bool = False
     ) -> ControllerResult[AlteredConfig]:
-        outcome = self.configs.alter(alterations)
-        return _without_records(outcome) if validate_only else outcome
+        result = self.configs.alter(alterations)
+        return _without_records(result) if validate_only else result
 
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
     ) -> ControllerResult[ApiError]:
-        outcome = feature_changes.update_features(
+        result = feature_changes.update_features(
             self.image, updates, node_id=self._settings.node_id
         )
-        return _without_records(outcome) if validate_only else outcome
+        return _without_records(result) if validate_only else result
 
     @property
     def rules(self) -> "Rules":
-        """What topics' configurations say of their leaders, as of the current image."""
-        from headrace.controller.topic_rules import rules_of  # a start has no use for it
+        """The topic settings that affect leader election, as of the current image."""
+        from headrace.controller.topic_rules import rules_of  # not needed while starting
 
-        known = self._rules
-        if known is None or known[0] is not self.image.configs:
-            known = self._rules = (self.image.configs, rules_of(self.configs.effective))
-        return known[1]
+        cached = self._rules
+        if cached is None or cached[0] is not self.image.configs:
+            cached = self._rules = (self.image.configs, rules_of(self.configs.effective))
+        return cached[1]
 
     @property
     def configs(self) -> ConfigControl:
-        """Configurations as of the current image: for descriptions, too."""
+        """Configurations as of the current image, to change and to describe."""
         return ConfigControl(self.image, self._settings.node_id, self._settings.static)
 
     def _topic_config_check(self) -> ConfigCheck:
@@ -162,5 +162,5 @@ class Decisions:
         return base64.urlsafe_b64encode(self._rng.randbytes(16)).rstrip(b"=").decode()
 
 
-def _without_records(outcome: ControllerResult[ResultT]) -> ControllerResult[ResultT]:
-    return ControllerResult((), outcome.results)
+def _without_records(result: ControllerResult[ResultT]) -> ControllerResult[ResultT]:
+    return ControllerResult((), result.results)

@@ -1,4 +1,4 @@
-"""AlterPartition: the in-sync sets that leaders propose, checked and decided. Pure."""
+"""AlterPartition: checks the in-sync sets that leaders propose, and applies them. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from headrace.protocol.errors import ErrorCode
 
 
 class IsrMember(NamedTuple):
-    """A broker that a leader calls in sync; the epoch is -1 where the leader does not know it."""
+    """A broker that the leader reports in sync; the epoch is -1 if the leader does not know it."""
 
     broker_id: int
     broker_epoch: int = -1
@@ -22,7 +22,7 @@ class IsrMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """What a leader asks for one partition: these brokers are in sync."""
+    """The in-sync set that a leader proposes for one partition."""
 
     topic_id: bytes
     index: int
@@ -33,7 +33,7 @@ class IsrChange:
 
 @dataclass(frozen=True, slots=True)
 class IsrResult:
-    """The partition as the controller has it now, or why not."""
+    """The partition's new state, or an error."""
 
     topic_id: bytes
     index: int
@@ -48,19 +48,19 @@ def alter_partitions(
     broker_epoch: int,
     changes: Sequence[IsrChange],
 ) -> ControllerResult[IsrResult]:
-    """A leader's new in-sync sets (AlterPartition). The caller has checked the broker's epoch.
+    """Applies a leader's new in-sync sets. The caller has checked the broker's epoch.
 
-    A broker whose disk has failed names the others: what it had itself counts no longer, and if it
-    led, one of them leads then. If it was out of sync, it is not eligible to lead any more.
+    A broker with a failed disk sends a set without itself. It leaves the in-sync set and the
+    eligible leaders; if it led the partition, one of the others takes over.
     """
     records: list[MetadataRecord] = []
-    answers: list[IsrResult] = []
+    results: list[IsrResult] = []
     for change in changes:
         try:
             topic, partition = _find_partition(image, change.topic_id, change.index)
             isr = tuple(member.broker_id for member in change.isr)
             leaves = broker_id not in isr and broker_id in partition.eligible_leaders
-            if leaves or not _is_applied(partition, change, isr):
+            if leaves or not _is_already_applied(partition, change, isr):
                 _check_isr_change(image, partition, broker_id, change)
                 altered = PartitionChange(partition, election_context(image, rules, topic.name))
                 altered.set_isr(isr)
@@ -71,10 +71,10 @@ def alter_partitions(
                     records.append(PartitionChanged(change.topic_id, change.index, after))
                     partition = after
         except Refused as refused:
-            answers.append(IsrResult(change.topic_id, change.index, error=refused.error))
+            results.append(IsrResult(change.topic_id, change.index, error=refused.error))
             continue
-        answers.append(IsrResult(change.topic_id, change.index, partition))
-    return ControllerResult(tuple(records), answers)
+        results.append(IsrResult(change.topic_id, change.index, partition))
+    return ControllerResult(tuple(records), results)
 
 
 def _find_partition(image: MetadataImage, topic_id: bytes, index: int) -> tuple[Topic, Partition]:
@@ -87,8 +87,8 @@ def _find_partition(image: MetadataImage, topic_id: bytes, index: int) -> tuple[
     return topic, partition
 
 
-def _is_applied(partition: Partition, change: IsrChange, isr: tuple[int, ...]) -> bool:
-    """A repeated request, whose first answer was lost: it is a success, not a conflict."""
+def _is_already_applied(partition: Partition, change: IsrChange, isr: tuple[int, ...]) -> bool:
+    """Whether a request repeats one whose response was lost: that is a success, not a conflict."""
     return (
         change.leader_epoch == partition.leader_epoch
         and change.partition_epoch <= partition.partition_epoch
@@ -103,7 +103,7 @@ def _check_isr_change(
         change.leader_epoch > partition.leader_epoch
         or change.partition_epoch > partition.partition_epoch
     ):
-        raise Refused(ErrorCode.NOT_CONTROLLER)  # the leader has heard of a newer controller
+        raise Refused(ErrorCode.NOT_CONTROLLER)  # the leader follows a newer controller
     if change.leader_epoch < partition.leader_epoch:
         raise Refused(ErrorCode.FENCED_LEADER_EPOCH)
     ids = [member.broker_id for member in change.isr]
@@ -112,7 +112,7 @@ def _check_isr_change(
     if resigns and not least <= len(ids) <= len(set(partition.isr) - {broker_id}):
         raise Refused(ErrorCode.INVALID_REQUEST)
     if broker_id != partition.leader and set(ids) != set(partition.isr) - {broker_id}:
-        raise Refused(ErrorCode.INVALID_REQUEST)  # a follower speaks for itself alone
+        raise Refused(ErrorCode.INVALID_REQUEST)  # a follower may remove only itself
     if change.partition_epoch < partition.partition_epoch:
         raise Refused(ErrorCode.INVALID_UPDATE_VERSION)
     if len(set(ids)) != len(ids) or not set(ids) <= set(
@@ -124,7 +124,7 @@ def _check_isr_change(
 
 
 def _may_join(broker: BrokerRegistration | None, member: IsrMember) -> bool:
-    """In its present life: a broker that was bounced meanwhile may have lost its tail."""
+    """Whether the current incarnation may join: a restarted broker may have lost its tail."""
     return (
         broker is not None
         and not broker.fenced

@@ -37,11 +37,11 @@ class FollowedMetadata(Protocol):
     def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
         """Makes `image` current; `records` are the difference from the image before."""
 
-    def on_news(self, told: Callable[[], None]) -> None:
-        """Calls `told` for every new image and every published one."""
+    def on_news(self, callback: Callable[[], None]) -> None:
+        """Calls `callback` for every new image and every published one."""
 
-    def forget(self, told: Callable[[], None]) -> None:
-        """Stops calling `told`."""
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Stops calling `callback`."""
 
 
 class PollConnection(Protocol):
@@ -93,10 +93,10 @@ class MetadataPolls:
     ) -> ClusterMetadataResponse:
         self._note_poll(request, connection)
         if self._metadata.image.version == request.version:
-            await self._wait(min(max(request.max_wait_ms, 0), MAX_WAIT_MS) / 1000)
+            await self._wait_for_change(min(max(request.max_wait_ms, 0), MAX_WAIT_MS) / 1000)
         if self._closed:
             return self.refusal()
-        return self._answer(request.version)
+        return self._poll_response(request.version)
 
     def refusal(self) -> ClusterMetadataResponse:
         image = self._metadata.image
@@ -106,7 +106,7 @@ class MetadataPolls:
             controller_epoch=image.controller_epoch,
         )
 
-    def _answer(self, version: int) -> ClusterMetadataResponse:
+    def _poll_response(self, version: int) -> ClusterMetadataResponse:
         changes = self._metadata.journal.since(version)
         if changes is None:
             records = self._encoded_snapshot()
@@ -126,7 +126,7 @@ class MetadataPolls:
             self._snapshot = (image.version, [encode(each) for each in records_of(image)])
         return self._snapshot[1]
 
-    async def _wait(self, seconds: float) -> None:
+    async def _wait_for_change(self, seconds: float) -> None:
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(news)
         try:

@@ -1,11 +1,13 @@
-"""How one partition changes: leader, in-sync replicas, eligible leaders, reassignment. Pure.
+"""One change of a partition: leader, in-sync replicas, eligible leaders, reassignment. Pure.
 
-A `PartitionChange` collects what has happened to a partition and settles what follows from it. It
-guarantees that a leader is live and in sync; that the leader epoch grows when the leader changes or
-a replica is removed, and only then; that the partition epoch grows with every change; that brokers
-that are gone are not in sync, unless all are gone; and that whoever left the in-sync set while it
-was too small to acknowledge anything may lead again (KIP-966), because it misses nothing that was
-acknowledged.
+A `PartitionChange` collects the events of a partition and computes its next state. Guarantees:
+
+- the leader is live and in sync;
+- the leader epoch grows when the leader changes or a replica is removed, and only then;
+- the partition epoch grows with every change;
+- a dead broker is not in sync, unless all replicas are dead;
+- a broker that left the in-sync set while the set was too small to acknowledge writes may lead
+  again (KIP-966), because it has every acknowledged record.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,23 +18,23 @@ from headrace.cluster.topology import NO_LEADER, Partition
 
 
 class Election(Enum):
-    """Who may become the leader."""
+    """Which replica may become the leader."""
 
     ONLINE = "only a partition without a leader gets a new one"
     PREFERRED = "the first replica, if it is live and in sync"
-    UNCLEAN = "any live replica, also one that misses acknowledged records"
+    UNCLEAN = "any live replica, even one that lacks acknowledged records"
 
 
 class ElectionContext(NamedTuple):
-    """What decides beside the partition's own state."""
+    """The inputs of an election besides the partition's own state."""
 
-    live: Collection[int]  # brokers that may lead: registered, and not about to leave
+    live: Collection[int]  # brokers that may lead: registered, not fenced, not shutting down
     min_isr: int = 1
-    unclean: bool = False  # the topic's owner prefers lost records to an offline partition
+    unclean: bool = False  # unclean.leader.election.enable: availability before durability
 
 
 class PartitionChange:
-    """One change under construction. Set what has happened, then take the `result`."""
+    """One change under construction. Report the events, then call `result`."""
 
     def __init__(self, before: Partition, context: ElectionContext) -> None:
         self._before = before
@@ -46,13 +48,13 @@ class PartitionChange:
         self._distrusted = NO_LEADER
         self._was_unclean = False
 
-    # --- what has happened ----------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------
 
     def mark_unclean(self, broker_id: int, *, empty: bool = False) -> None:
-        """This broker came back without what its page cache held: it may miss what it acked.
+        """The broker lost its page cache, so it may lack records that it acknowledged.
 
-        Where nobody else could ever lead, it still may: its log is the best that is left. Unless
-        it has none any more (`empty`): then any other replica's is better, though it be older.
+        If no other replica could lead, it stays eligible: its log is the best one left. If its log
+        is gone too (`empty`), any other replica is better, even with an older log.
         """
         isr = tuple(id_ for id_ in self._isr if id_ != broker_id)
         eligible = tuple(id_ for id_ in self._eligible if id_ != broker_id)
@@ -65,11 +67,11 @@ class PartitionChange:
             self._distrusted = broker_id
 
     def set_isr(self, isr: Iterable[int]) -> None:
-        """The leader's own word on who is in sync."""
+        """The leader reports which replicas are in sync."""
         self._isr = tuple(isr)
 
     def reassign(self, target: tuple[int, ...]) -> None:
-        """Replicas shall be these: all hold the partition until the new ones are in sync."""
+        """Moves the partition to `target`; old replicas stay until the new ones are in sync."""
         origin = tuple(id_ for id_ in self._replicas if id_ not in self._adding)
         self._adding = tuple(id_ for id_ in target if id_ not in origin)
         self._removing = tuple(id_ for id_ in origin if id_ not in target)
@@ -77,14 +79,14 @@ class PartitionChange:
         self._isr = tuple(id_ for id_ in self._isr if id_ in self._replicas)
 
     def cancel_reassignment(self) -> None:
-        """Back to the replicas of before; who was being added goes."""
+        """Restores the original replicas and removes those that were being added."""
         origin = tuple(id_ for id_ in self._replicas if id_ not in self._adding)
         self._replicas, self._adding, self._removing = origin, (), ()
         self._isr = tuple(id_ for id_ in self._isr if id_ in origin)
 
     @property
-    def leaves_nobody(self) -> bool:
-        """Whether what has happened takes away the last ones that have all that is acknowledged."""
+    def loses_every_complete_replica(self) -> bool:
+        """Whether the events remove the last replicas that have every acknowledged record."""
         before = self._before
         if before.isr:
             return not self._isr
@@ -92,14 +94,14 @@ class PartitionChange:
             id_ in self._replicas for id_ in self._eligible
         )
 
-    # --- what follows ---------------------------------------------------------------------------
+    # --- the next state -------------------------------------------------------------------------
 
     def result(self, election: Election = Election.ONLINE) -> Partition | None:
-        """The partition as it is now, with new epochs; None where nothing has changed."""
+        """The next state of the partition, with new epochs; None if nothing changes."""
         before = self._before
         self._complete_reassignment()
-        self._elect(election)
-        self._choose_eligible()
+        self._elect_leader(election)
+        self._update_eligible_leaders()
         after = before._replace(
             replicas=self._replicas,
             isr=self._isr,
@@ -111,15 +113,15 @@ class PartitionChange:
         if after == before:
             return None
         lost_replica = not set(before.replicas) <= set(after.replicas)
-        anew = after.leader != before.leader or lost_replica
+        new_epoch = after.leader != before.leader or lost_replica
         return after._replace(
-            leader_epoch=before.leader_epoch + (1 if anew else 0),
+            leader_epoch=before.leader_epoch + (1 if new_epoch else 0),
             partition_epoch=before.partition_epoch + 1,
         )
 
     @property
     def was_unclean(self) -> bool:
-        """Whether the new leader may miss acknowledged records."""
+        """Whether the new leader may lack acknowledged records."""
         return self._was_unclean
 
     def _complete_reassignment(self) -> None:
@@ -131,9 +133,10 @@ class PartitionChange:
             self._replicas, self._isr = target, isr
             self._adding = self._removing = ()
 
-    def _elect(self, election: Election) -> None:
+    def _elect_leader(self, election: Election) -> None:
         live = self._context.live
-        # Who is gone is out of sync; if all are gone, whoever returns first still has everything.
+        # Dead replicas are out of sync. If all are dead, keep the set: the first one to return
+        # still has every acknowledged record.
         self._isr = tuple(id_ for id_ in self._isr if id_ in live) or self._isr
         first = self._replicas[0]
         if election is Election.PREFERRED and first in live and first in self._isr:
@@ -153,11 +156,12 @@ class PartitionChange:
         live = self._context.live
         return next((id_ for id_ in self._replicas if id_ in live and id_ in among), NO_LEADER)
 
-    def _choose_eligible(self) -> None:
+    def _update_eligible_leaders(self) -> None:
         enough = min(self._context.min_isr, len(self._replicas))
         if len(self._isr) >= enough or self._was_unclean:
             self._eligible = ()
             return
-        # While the set is too small nothing is acknowledged, so who leaves it now misses nothing.
-        known = {*self._eligible, *self._before.isr} - {*self._isr, self._distrusted}
-        self._eligible = tuple(id_ for id_ in self._replicas if id_ in known)
+        # While the set is too small nothing is acknowledged: a replica that leaves it now still
+        # has every acknowledged record.
+        complete = {*self._eligible, *self._before.isr} - {*self._isr, self._distrusted}
+        self._eligible = tuple(id_ for id_ in self._replicas if id_ in complete)

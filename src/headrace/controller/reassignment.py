@@ -1,7 +1,7 @@
-"""Moving partitions to other brokers: start, watch, cancel. Pure.
+"""Partition reassignments: start, list, cancel. Pure.
 
-A reassignment can be interrupted anywhere: old and new replicas hold the partition together until
-the new ones are in sync, then the old ones go, in one change (`PartitionChange`).
+A reassignment can be interrupted at any point: old and new replicas hold the partition together
+until the new ones are in sync. Then one change removes the old ones (`PartitionChange`).
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from headrace.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """Where a partition shall be; None cancels what is under way."""
+    """The target replicas of a partition; None cancels its reassignment."""
 
     topic: str
     index: int
@@ -29,7 +29,7 @@ class Reassignment:
 
 @dataclass(frozen=True, slots=True)
 class Reassigned:
-    """The answer for one partition."""
+    """The result for one partition."""
 
     topic: str
     index: int
@@ -38,7 +38,7 @@ class Reassigned:
 
 @dataclass(frozen=True, slots=True)
 class Ongoing:
-    """A partition on its way."""
+    """A partition that is being reassigned."""
 
     topic: str
     index: int
@@ -52,44 +52,44 @@ def alter_reassignments(
     *,
     allow_factor_change: bool = True,
 ) -> ControllerResult[Reassigned]:
-    """One answer for each wish, in their order; the last wish for a partition is what counts."""
+    """One result for each requested change, in order; the last one for a partition wins."""
     times = Counter((item.topic, item.index) for item in wanted)
     records: list[MetadataRecord] = []
-    answers: list[Reassigned] = []
+    results: list[Reassigned] = []
     for item in wanted:
         try:
-            record = _reassigned(image, rules, item, allow_factor_change)
+            record = _reassignment_record(image, rules, item, allow_factor_change)
         except Refused as refused:
-            answers.append(Reassigned(item.topic, item.index, refused.error))
+            results.append(Reassigned(item.topic, item.index, refused.error))
             continue
         if record is not None:
             records.append(record)
             if times[item.topic, item.index] > 1:
-                # Two changes that know nothing of each other would be two states of one epoch.
+                # The next change must build on this one: two states must not share one epoch.
                 image = image.apply([record])
-        answers.append(Reassigned(item.topic, item.index))
-    return ControllerResult(tuple(records), answers)
+        results.append(Reassigned(item.topic, item.index))
+    return ControllerResult(tuple(records), results)
 
 
 def list_reassignments(
-    image: MetadataImage, asked: Iterable[tuple[str, int]] | None = None
+    image: MetadataImage, partitions: Iterable[tuple[str, int]] | None = None
 ) -> list[Ongoing]:
-    """Those under way, of the partitions asked for or of all."""
-    if asked is None:
-        asked = (
+    """The reassignments in progress, of these partitions or of all."""
+    if partitions is None:
+        partitions = (
             (topic.name, index)
             for topic in image.topics.values()
             for index in range(len(topic.partitions))
         )
     ongoing = []
-    for name, index in asked:
+    for name, index in partitions:
         partition = image.partition(name, index)
         if partition is not None and (partition.adding or partition.removing):
             ongoing.append(Ongoing(name, index, partition))
     return ongoing
 
 
-def _reassigned(
+def _reassignment_record(
     image: MetadataImage, rules: Rules, item: Reassignment, allow_factor_change: bool
 ) -> PartitionChanged | None:
     topic = image.topics.get(item.topic)
@@ -112,11 +112,11 @@ def _reassigned(
     else:
         _check_target(image, partition, item.replicas, allow_factor_change)
         change.reassign(item.replicas)
-    if change.leaves_nobody:
+    if change.loses_every_complete_replica:
         what = "cancelled" if item.replicas is None else "changed"
         raise Refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"The reassignment cannot be {what}: no replica that would stay is in sync.",
+            f"The reassignment cannot be {what}: no remaining replica is in sync.",
         )
     after = change.result()
     return None if after is None else PartitionChanged(topic.topic_id, item.index, after)

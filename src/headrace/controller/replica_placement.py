@@ -125,7 +125,7 @@ def _replicas(
     fenced = [spare[(first + step) % len(spare)] for step in range(len(spare))]
     chosen = [leaders[first % size]]
     racks = {chosen[0].rack}
-    # Twice: first those in racks that are still free, then whoever is left.
+    # Two passes: brokers in unused racks first, then the remaining ones.
     for new_rack_only in (True, False):
         for candidate in others:
             if len(chosen) == replication_factor:

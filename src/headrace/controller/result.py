@@ -1,4 +1,4 @@
-"""What the controller answers: records to commit, and one result for each item of the request."""
+"""Controller results: the records to commit, and one result for each item of the request."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ ResultT = TypeVar("ResultT")
 
 
 class ApiError(NamedTuple):
-    """An error code with the sentence that goes with it; `NONE` is success."""
+    """An error code and its message; `NONE` is success."""
 
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
@@ -21,7 +21,7 @@ NO_ERROR = ApiError()
 
 
 class Refused(Exception):
-    """A check failed: carries the error of the one item it belongs to."""
+    """A check failed. Carries the error of one item of the request."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         super().__init__(code, message)
@@ -30,7 +30,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ControllerResult(Generic[ResultT]):
-    """Commit `records` (there may be none), then answer `results`. Nothing has happened yet."""
+    """Commit `records` (possibly none), then answer with `results`. Nothing has changed yet."""
 
     records: tuple[MetadataRecord, ...]
     results: Sequence[ResultT]

@@ -27,14 +27,14 @@ from headrace.controller.result import NO_ERROR, ApiError, ControllerResult, Ref
 from headrace.protocol.errors import ErrorCode
 
 MAX_PARTITIONS_PER_REQUEST: Final = 10_000
-"""Kafka's bound: what one request creates must fit one batch, in memory and in time."""
+"""Kafka's limit: the partitions of one request must fit one batch, in memory and in time."""
 
 UNSET: Final = -1
 """Asks for the broker's default number of partitions or replicas."""
 
 
 class NewTopic(NamedTuple):
-    """A topic to create. Assignments are (partition, brokers); then both counts must be UNSET."""
+    """A topic to create. With assignments (partition, brokers) both counts must be UNSET."""
 
     name: str
     num_partitions: int = UNSET
@@ -44,7 +44,7 @@ class NewTopic(NamedTuple):
 
 
 class CreatedTopic(NamedTuple):
-    """The answer for one new topic; the id and the counts are set where there is no error."""
+    """The result for one new topic; the id and the counts are set unless there is an error."""
 
     name: str
     error: ApiError = NO_ERROR
@@ -54,14 +54,14 @@ class CreatedTopic(NamedTuple):
 
 
 class TopicRef(NamedTuple):
-    """A topic by its name or by its id; a request that gives both or none is refused."""
+    """A topic by its name or by its id; a request with both or neither is refused."""
 
     name: str | None = None
     topic_id: bytes = ZERO_UUID
 
 
 class DeletedTopic(NamedTuple):
-    """The answer for one deletion."""
+    """The result for one topic to delete."""
 
     name: str | None
     topic_id: bytes = ZERO_UUID
@@ -70,7 +70,7 @@ class DeletedTopic(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MorePartitions:
-    """A topic's new total of partitions, with the brokers of each added one or None."""
+    """A topic's new total of partitions, and optionally the brokers of each added partition."""
 
     name: str
     count: int
@@ -78,21 +78,21 @@ class MorePartitions:
 
 
 class GrownTopic(NamedTuple):
-    """The answer for one growth."""
+    """The result for one topic that gets more partitions."""
 
     name: str
     error: ApiError = NO_ERROR
 
 
 class TopicDefaults(NamedTuple):
-    """What a request that leaves the counts open gets."""
+    """The counts of a topic whose request leaves them UNSET."""
 
     num_partitions: int = 1
     replication_factor: int = 1
 
 
 ConfigCheck = Callable[[dict[str, str]], None]
-"""Raises `Refused` where a new topic may not have these configs."""
+"""Raises `Refused` if a new topic may not have these configs."""
 
 
 def create_topics(
@@ -103,12 +103,12 @@ def create_topics(
     check_configs: ConfigCheck,
     rng: Random,
 ) -> ControllerResult[CreatedTopic]:
-    """One result for each distinct name, in the order of the request."""
+    """Creates topics. One result for each distinct name, in the order of the request."""
     counts = Counter(topic.name for topic in topics)
-    oversized = _partitions_asked_for(topics, defaults) > MAX_PARTITIONS_PER_REQUEST
+    oversized = _requested_partitions(topics, defaults) > MAX_PARTITIONS_PER_REQUEST
     records: list[MetadataRecord] = []
     results: list[CreatedTopic] = []
-    taken: dict[str, str] = {}
+    new_keys: dict[str, str] = {}
     for topic in topics:
         try:
             if counts[topic.name] > 1:
@@ -118,14 +118,14 @@ def create_topics(
                     ErrorCode.POLICY_VIOLATION,
                     "Excessively large number of partitions per request.",
                 )
-            _check_name(image, topic.name, taken)
+            _check_name(image, topic.name, new_keys)
             configs = _checked_configs(topic, check_configs)
             partitions = _new_partitions(image, topic, defaults, rng)
         except Refused as refused:
             results.append(CreatedTopic(topic.name, refused.error))
             continue
-        topic_id = _random_id(image, rng)
-        _reserve(topic.name, taken)
+        topic_id = _random_topic_id(image, rng)
+        _reserve_name(topic.name, new_keys)
         records.append(TopicCreated(topic.name, topic_id, partitions))
         resource = topic_resource(topic.name)
         records.extend(ConfigChanged(resource, name, value) for name, value in configs.items())
@@ -135,14 +135,14 @@ def create_topics(
 
 
 def delete_topics(image: MetadataImage, refs: Sequence[TopicRef]) -> ControllerResult[DeletedTopic]:
-    """Deletes what is named once; a topic named twice, also by name and id, is left alone."""
+    """Deletes topics. A topic that the request names twice, also by name and id, is refused."""
     names = Counter(ref.name for ref in refs)
     ids = Counter(ref.topic_id for ref in refs if ref.name is None)
     records: list[MetadataRecord] = []
     results: dict[tuple[str | None, bytes], DeletedTopic] = {}
     for ref in refs:
         try:
-            topic = _deletable(image, ref, names, ids)
+            topic = _topic_to_delete(image, ref, names, ids)
         except Refused as refused:
             results[ref.name, ref.topic_id] = DeletedTopic(ref.name, ref.topic_id, refused.error)
             continue
@@ -154,11 +154,11 @@ def delete_topics(image: MetadataImage, refs: Sequence[TopicRef]) -> ControllerR
 def create_partitions(
     image: MetadataImage, growths: Sequence[MorePartitions], *, rng: Random
 ) -> ControllerResult[GrownTopic]:
-    """Grows topics; a topic never shrinks. One result for each distinct name."""
+    """Adds partitions; a topic never shrinks. One result for each distinct name."""
     counts = Counter(growth.name for growth in growths)
     records: list[MetadataRecord] = []
     results: dict[str, GrownTopic] = {}
-    room = MAX_PARTITIONS_PER_REQUEST
+    remaining = MAX_PARTITIONS_PER_REQUEST
     for growth in growths:
         try:
             if counts[growth.name] > 1:
@@ -166,12 +166,12 @@ def create_partitions(
             topic = image.topics.get(growth.name)
             if topic is None:
                 raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            _check_growth(topic, growth, room)
+            _check_growth(topic, growth, remaining)
             added = _added_partitions(image, topic, growth, rng)
         except Refused as refused:
             results[growth.name] = GrownTopic(growth.name, refused.error)
             continue
-        room -= len(added)
+        remaining -= len(added)
         records.append(PartitionsAdded(topic.topic_id, added))
         results[growth.name] = GrownTopic(growth.name)
     return ControllerResult(tuple(records), list(results.values()))
@@ -181,7 +181,7 @@ def _one_per_name(results: Iterable[CreatedTopic]) -> list[CreatedTopic]:
     return list({result.name: result for result in results}.values())
 
 
-def _partitions_asked_for(topics: Sequence[NewTopic], defaults: TopicDefaults) -> int:
+def _requested_partitions(topics: Sequence[NewTopic], defaults: TopicDefaults) -> int:
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -193,7 +193,7 @@ def _partitions_asked_for(topics: Sequence[NewTopic], defaults: TopicDefaults) -
     return total
 
 
-def _check_name(image: MetadataImage, name: str, taken: dict[str, str]) -> None:
+def _check_name(image: MetadataImage, name: str, new_keys: dict[str, str]) -> None:
     if name == CLUSTER_METADATA_TOPIC:
         raise Refused(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."
@@ -206,7 +206,7 @@ def _check_name(image: MetadataImage, name: str, taken: dict[str, str]) -> None:
     key = collision_key(name)
     if key is None:
         return
-    other = image.collisions.get(key) or taken.get(key)
+    other = image.collisions.get(key) or new_keys.get(key)
     if other is not None:
         raise Refused(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -214,11 +214,11 @@ def _check_name(image: MetadataImage, name: str, taken: dict[str, str]) -> None:
         )
 
 
-def _reserve(name: str, taken: dict[str, str]) -> None:
+def _reserve_name(name: str, new_keys: dict[str, str]) -> None:
     """Two topics of one request must not collide with each other either."""
     key = collision_key(name)
     if key is not None:
-        taken[key] = name
+        new_keys[key] = name
 
 
 def _checked_configs(topic: NewTopic, check: ConfigCheck) -> dict[str, str]:
@@ -281,10 +281,11 @@ def _assigned_partitions(image: MetadataImage, topic: NewTopic) -> tuple[Partiti
     return tuple(chosen[index] for index in range(len(chosen)))
 
 
-def _random_id(image: MetadataImage, rng: Random) -> bytes:
-    """A version-4 UUID that is new, not reserved, and does not begin with '-' in base64.
+def _random_topic_id(image: MetadataImage, rng: Random) -> bytes:
+    """A new version-4 UUID that is not reserved and does not begin with '-' in base64.
 
-    Kafka's tools print ids in base64 and take them as arguments, where a '-' reads as an option.
+    Kafka's tools print ids in base64 and accept them as arguments, where a leading '-' reads as an
+    option.
     """
     while True:
         number = rng.getrandbits(128)
@@ -295,7 +296,7 @@ def _random_id(image: MetadataImage, rng: Random) -> bytes:
             return topic_id
 
 
-def _deletable(
+def _topic_to_delete(
     image: MetadataImage, ref: TopicRef, names: Counter[str | None], ids: Counter[bytes]
 ) -> Topic:
     if ref.name is None:
@@ -326,7 +327,7 @@ def _deletable(
 _NAMED_TWICE: Final = "The provided topic name maps to an ID that was already supplied."
 
 
-def _check_growth(topic: Topic, growth: MorePartitions, room: int) -> None:
+def _check_growth(topic: Topic, growth: MorePartitions, remaining: int) -> None:
     have = len(topic.partitions)
     if growth.count == have:
         raise Refused(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")
@@ -342,7 +343,7 @@ def _check_growth(topic: Topic, growth: MorePartitions, room: int) -> None:
             f"Attempted to add {additional} additional partition(s), but only "
             f"{len(growth.assignments)} assignment(s) were specified."
         )
-    if additional > room:
+    if additional > remaining:
         raise Refused(
             ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."
         )

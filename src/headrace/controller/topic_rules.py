@@ -1,4 +1,4 @@
-"""The settings of topics that decide about their leaders, as one image has them. Pure."""
+"""The topic settings that affect leader election, as of one image. Pure."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -12,16 +12,16 @@ _EACH_MESSAGE: Final = 1
 
 def rules_of(effective: EffectiveConfig) -> Rules:
     """Rules by topic; topics without settings of their own share one object."""
-    shared = _rules(effective.topic_defaults)
+    shared = _topic_rules(effective.topic_defaults)
 
-    def of(topic: str) -> TopicRules:
+    def rules_of_topic(topic: str) -> TopicRules:
         values = effective.topic_values(topic)
-        return shared if values is effective.topic_defaults else _rules(values)
+        return shared if values is effective.topic_defaults else _topic_rules(values)
 
-    return of
+    return rules_of_topic
 
 
-def _rules(values: Mapping[str, ConfigValue]) -> TopicRules:
+def _topic_rules(values: Mapping[str, ConfigValue]) -> TopicRules:
     min_isr = values["min.insync.replicas"]
     assert isinstance(min_isr, int)
     return TopicRules(

@@ -1,10 +1,9 @@
 """The APIs that a Kafka 4.3 broker serves on its client listener, and their stable versions.
 
-Behind them come those that brokers of one cluster use among themselves: ApiVersions is silent about
-these, and clients have no use for them. Keys from 10,000 on are Headrace's own.
+After them come the APIs between the brokers of a cluster, which ApiVersions does not list. Keys
+from 10,000 on are Headrace's own.
 
-The message classes of an API are imported when they are first asked for: importing this module
-costs next to nothing.
+The message classes of an API are imported on first use, so importing this module is cheap.
 """
 
 from collections.abc import Mapping
@@ -18,11 +17,11 @@ from typing import Final
 from headrace.protocol.struct import MAX_VERSION, Struct
 
 NEVER: Final = MAX_VERSION + 1
-"""The first flexible version of an API that has none."""
+"""The `flexible_since` of an API without flexible versions."""
 
 
 class ApiKey(IntEnum):
-    """The number that a request starts with."""
+    """The API key, which a request starts with."""
 
     PRODUCE = 0
     FETCH = 1
@@ -109,7 +108,7 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True)
 class ApiSpec:
-    """One API: the versions that are served, and its two messages."""
+    """One API: the supported versions and its two messages."""
 
     key: ApiKey
     name: str
@@ -117,22 +116,22 @@ class ApiSpec:
     min_version: int
     max_version: int
     advertised_min: int
-    """What ApiVersions says; lower than `min_version` for Produce only."""
+    """The first version in ApiVersions; lower than `min_version` for Produce only."""
     flexible_since: int
     for_members: bool = False
-    """Whether it is for the brokers of the cluster alone."""
+    """Whether only the brokers of the cluster use the API."""
 
     def serves(self, version: int) -> bool:
-        """Whether a request of this version can be read."""
+        """Whether requests of this version are supported."""
         return self.min_version <= version <= self.max_version
 
     def request_header_version(self, version: int) -> int:
-        """The version of the header that comes before a request of this version."""
+        """The version of the header of a request of this version."""
         return 2 if version >= self.flexible_since else 1
 
     def response_header_version(self, version: int) -> int:
-        """The version of the header that comes before a response of this version."""
-        # A client that asks for ApiVersions does not know yet what the broker speaks (KIP-511).
+        """The version of the header of a response of this version."""
+        # A client that sends ApiVersions does not know the broker's versions yet (KIP-511).
         if self.key == ApiKey.API_VERSIONS:
             return 0
         return 1 if version >= self.flexible_since else 0
@@ -140,14 +139,14 @@ class ApiSpec:
     @cached_property
     def request(self) -> type[Struct]:
         """The class of the request, e.g. `FetchRequest`."""
-        return self._message("Request")
+        return self._message_class("Request")
 
     @cached_property
     def response(self) -> type[Struct]:
         """The class of the response, e.g. `FetchResponse`."""
-        return self._message("Response")
+        return self._message_class("Response")
 
-    def _message(self, suffix: str) -> type[Struct]:
+    def _message_class(self, suffix: str) -> type[Struct]:
         module = import_module(f"headrace.protocol.messages.{self.key.name.lower()}")
         found: type[Struct] = getattr(module, self.name + suffix)
         return found
@@ -246,7 +245,7 @@ def _spec(
     key: ApiKey, first: int, last: int, flexible_since: int, *, for_members: bool = False
 ) -> ApiSpec:
     name = "".join(word.capitalize() for word in key.name.split("_"))
-    # librdkafka drops compression in silence when Produce is not advertised from 0 (KAFKA-18659).
+    # librdkafka silently disables compression unless Produce is advertised from 0 (KAFKA-18659).
     advertised_min = 0 if key == ApiKey.PRODUCE else first
     return ApiSpec(key, name, first, last, advertised_min, flexible_since, for_members)
 
@@ -255,4 +254,4 @@ APIS: Final[Mapping[ApiKey, ApiSpec]] = MappingProxyType(
     {row[0]: _spec(*row) for row in _TABLE}
     | {row[0]: _spec(*row, for_members=True) for row in _MEMBERS_TABLE}
 )
-"""Every served API by its key; a plain int finds it too."""
+"""Every supported API by its key; a plain int works as a key too."""

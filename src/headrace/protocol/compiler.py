@@ -1,6 +1,6 @@
 """Compiles a struct's constructor, and a message's reader and writer for one version.
 
-The source of each is straight-line Python, made from the declaration when it is first needed.
+Each is straight-line Python source, generated from the declaration on first use.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from headrace.protocol.writing import WriterSource
 
 
 def compile_reader(cls: type[Struct], version: int) -> Reader:
-    """A function `(buf, pos, end) -> (message, pos)` that raises `MalformedMessage` alone."""
+    """A function `(buf, pos, end) -> (message, pos)` that raises only `MalformedMessage`."""
     return ReaderSource(cls, version).compile()
 
 

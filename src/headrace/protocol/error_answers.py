@@ -1,9 +1,8 @@
-"""The answer to a request that fails: the code in the places where Kafka's response has it.
+"""The response to a failed request, with the error code in the fields where Kafka puts it.
 
-The places are found in the declarations of the messages. A code stands as far out as the response
-has a field for it, and once for each part of the request otherwise: each partition of a Produce,
-each group of a DescribeGroups. Fetches and share fetches have both places; there only an error
-of the whole session stands outside.
+The fields are found in the message declarations. The code goes into the outermost field for it. If
+there is none, it goes into each item: each partition of a Produce, each group of a DescribeGroups.
+Fetch and ShareFetch responses have both; there only a session error goes into the outer field.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from headrace.protocol.struct import Struct
 
 _CODES: Final = ("error_code", "partition_error_code")
 _BY_PARTITION: Final = (ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE, ApiKey.METADATA)
-_OF_THE_WHOLE: Final = (
+_SESSION_ERRORS: Final = (
     ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
@@ -27,7 +26,7 @@ _OF_THE_WHOLE: Final = (
     ErrorCode.REBOOTSTRAP_REQUIRED,
 )
 
-# What says which part of the request an answer is about, and its other names in requests.
+# Response fields that identify a part of the request, and their names in requests.
 _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "name": ("name", "topic"),
     "topic": ("topic", "name"),
@@ -43,8 +42,8 @@ _IDENTITIES: Final[dict[str, tuple[str, ...]]] = {
     "partition": ("partition", "partition_index"),
     "index": ("index", "partition_index"),
 }
-# Where Kafka's value for "none" is not the one that the field has by default.
-_NONE: Final[dict[str, object]] = {
+# Fields whose value for "none" in Kafka is not the field's default.
+_NONE_VALUES: Final[dict[str, object]] = {
     "base_offset": -1,
     "high_watermark": -1,
     "low_watermark": -1,
@@ -54,7 +53,7 @@ _NONE: Final[dict[str, object]] = {
 }
 
 Part = Struct | str | int
-"""A part of a request: a topic with partitions, or only a name or an index."""
+"""A part of a request: a topic with partitions, or just a name or an index."""
 
 
 class _Failure(NamedTuple):
@@ -65,38 +64,38 @@ class _Failure(NamedTuple):
 def error_answer(
     spec: ApiSpec, request: Struct, version: int, code: ErrorCode, message: str | None = None
 ) -> Struct | None:
-    """The response; None if the request asks for nothing that could fail with a code."""
+    """The response; None if the request has no item that could fail with a code."""
     failure = _Failure(code, message)
     inside = _array_for_codes(spec.response, version) is not None
-    by_part = spec.key in _BY_PARTITION and code not in _OF_THE_WHOLE and inside
-    if by_part and (_parts_of(request, version, "") or spec.key is ApiKey.METADATA):
-        return _nested(spec.response, request, version, failure, {})
-    return _answer(spec.response, request, version, failure, top=True)
+    by_part = spec.key in _BY_PARTITION and code not in _SESSION_ERRORS and inside
+    if by_part and (_request_parts(request, version, "") or spec.key is ApiKey.METADATA):
+        return _failed_parts(spec.response, request, version, failure, {})
+    return _failed_part(spec.response, request, version, failure, top=True)
 
 
 def has_place_for(spec: ApiSpec) -> bool:
-    """Whether the response has an error code at all."""
+    """Whether the response has any field for an error code."""
     return _carries_code(spec.response, spec.max_version)
 
 
-def _answer(
+def _failed_part(
     cls: type[Struct], part: Part, version: int, failure: _Failure, *, top: bool = False
 ) -> Struct | None:
     fields = [field for field in fields_of(cls) if field.is_in(version)]
     names = {field.name for field in fields}
-    values = {name: value for name, value in _NONE.items() if name in names}
+    values = {name: value for name, value in _NONE_VALUES.items() if name in names}
     if not top:
         values |= _identity(fields, part)
     coded = [name for name in _CODES if name in names]
     if not coded:
-        return _nested(cls, part, version, failure, values)
+        return _failed_parts(cls, part, version, failure, values)
     values |= dict.fromkeys(coded, failure.code)
     if "error_message" in names:
         values["error_message"] = failure.message
     return cls(**values)
 
 
-def _nested(
+def _failed_parts(
     cls: type[Struct], part: Part, version: int, failure: _Failure, values: dict[str, object]
 ) -> Struct | None:
     array = _array_for_codes(cls, version)
@@ -104,15 +103,15 @@ def _nested(
         return None
     assert array.struct is not None
     answers = [
-        _answer(array.struct, each, version, failure)
-        for each in _parts_of(part, version, array.name)
+        _failed_part(array.struct, each, version, failure)
+        for each in _request_parts(part, version, array.name)
     ]
-    told = [answer for answer in answers if answer is not None]
-    return cls(**values, **{array.name: told}) if told else None
+    failed = [answer for answer in answers if answer is not None]
+    return cls(**values, **{array.name: failed}) if failed else None
 
 
 def _array_for_codes(cls: type[Struct], version: int) -> Field | None:
-    """The array whose elements carry the code, themselves or further in."""
+    """The array whose elements contain the code, directly or nested."""
     for field in fields_of(cls):
         if (
             field.array
@@ -131,8 +130,8 @@ def _carries_code(cls: type[Struct], version: int) -> bool:
     )
 
 
-def _parts_of(part: Struct, version: int, name: str) -> Sequence[Part]:
-    """The elements of the array of that name, else of the first array."""
+def _request_parts(part: Struct, version: int, name: str) -> Sequence[Part]:
+    """The elements of the array with that name, or of the first array."""
     arrays = [field.name for field in fields_of(type(part)) if field.array and field.is_in(version)]
     if not arrays:
         return ()
@@ -141,7 +140,7 @@ def _parts_of(part: Struct, version: int, name: str) -> Sequence[Part]:
 
 
 def _identity(fields: Sequence[Field], part: Part) -> dict[str, object]:
-    """The names, ids and indexes by which the client finds its part."""
+    """The names, ids and indexes that identify the part for the client."""
     known = [field for field in fields if field.name in _IDENTITIES]
     if isinstance(part, Struct):
         found: dict[str, object] = {}

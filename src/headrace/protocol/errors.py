@@ -1,6 +1,6 @@
 """The error codes that Kafka 4.3 puts on the wire, and the errors of this package.
 
-`MalformedMessage` is the one thing a reader raises, whatever the bytes were.
+`MalformedMessage` is the only exception that a reader raises, for any input.
 """
 
 from enum import IntEnum
@@ -10,7 +10,7 @@ _FATAL = False
 
 
 class ErrorCode(IntEnum):
-    """Every error code, whether the same request may succeed later, and what it means."""
+    """Every error code: whether the same request may succeed later, and what it means."""
 
     retriable: bool
     message: str
@@ -134,7 +134,7 @@ class ErrorCode(IntEnum):
     RESOURCE_NOT_FOUND = 91, _FATAL, "No such resource."
     DUPLICATE_RESOURCE = 92, _FATAL, "The request names a resource twice."
     UNACCEPTABLE_CREDENTIAL = 93, _FATAL, "The credential does not meet the rules."
-    INCONSISTENT_VOTER_SET = 94, _FATAL, "Sender and receiver disagree on who votes."
+    INCONSISTENT_VOTER_SET = 94, _FATAL, "Sender and receiver disagree on the set of voters."
     INVALID_UPDATE_VERSION = 95, _FATAL, "The new version of the feature is not valid."
     FEATURE_UPDATE_FAILED = 96, _FATAL, "The features could not be updated."
     PRINCIPAL_DESERIALIZATION_FAILURE = 97, _FATAL, "The forwarded principal cannot be read."
@@ -177,7 +177,7 @@ class ErrorCode(IntEnum):
 
 
 class ProtocolError(Exception):
-    """The base of what this package raises."""
+    """The base class of the errors of this package."""
 
     code = ErrorCode.INVALID_REQUEST
 
@@ -187,6 +187,6 @@ class MalformedMessage(ProtocolError):
 
 
 class UnsupportedVersion(ProtocolError):
-    """The message has no such version, or a value that this version cannot carry."""
+    """The message does not have this version, or has a value that the version cannot carry."""
 
     code = ErrorCode.UNSUPPORTED_VERSION

@@ -1,4 +1,4 @@
-"""Request and response headers, and which version of them an API's version uses."""
+"""Request and response headers."""
 
 from headrace.protocol.api import APIS, ApiKey
 from headrace.protocol.errors import MalformedMessage
@@ -6,11 +6,11 @@ from headrace.protocol.struct import Struct, field
 from headrace.protocol.types import Buffer, int16, int32, nullable_string
 
 _MIN_REQUEST_BYTES = 8
-"""API key, version and correlation id: what every request starts with."""
+"""API key, version and correlation id, which every request starts with."""
 
 
 class RequestHeader(Struct, versions=(1, 2), flexible_since=2):
-    """What comes before every request. v2 adds tagged fields; the client id stays as it was."""
+    """The header of every request. v2 adds tagged fields; the client id keeps its encoding."""
 
     request_api_key: int16 = 0
     request_api_version: int16 = 0
@@ -19,7 +19,7 @@ class RequestHeader(Struct, versions=(1, 2), flexible_since=2):
 
 
 class ResponseHeader(Struct, versions=(0, 1), flexible_since=1):
-    """What comes before every response. v1 adds tagged fields."""
+    """The header of every response. v1 adds tagged fields."""
 
     correlation_id: int32 = 0
 
@@ -27,11 +27,11 @@ class ResponseHeader(Struct, versions=(0, 1), flexible_since=1):
 def read_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeader, int]:
     """The header at `pos` and the position of the body after it.
 
-    A known API with a version that is not served still has a readable header: ApiVersions must be
-    answered then too. An API that nobody knows has none, since its layout cannot be told.
+    The header of a known API is readable even if its version is not supported: ApiVersions must be
+    answered then too. The header of an unknown API cannot be read, because its layout is unknown.
     """
     if end - pos < _MIN_REQUEST_BYTES:
-        raise MalformedMessage(f"a request of {end - pos} bytes has no room for its header")
+        raise MalformedMessage(f"a request of {end - pos} bytes is shorter than its header")
     key = int.from_bytes(buf[pos : pos + 2], "big", signed=True)
     spec = APIS.get(key)  # type: ignore[call-overload]
     if spec is None:

@@ -1,4 +1,4 @@
-"""What a version of a struct looks like: its declared fields, resolved for the compiler."""
+"""The fields of a struct, resolved from its declaration for the compiler."""
 
 from collections.abc import Callable
 from types import NoneType, UnionType
@@ -8,7 +8,7 @@ from headrace.protocol.struct import MISSING, FieldOptions, Struct, frozen
 from headrace.protocol.types import Wire
 
 _ZERO: Final = {"string": "", "bytes": b"", "records": b""}
-"""The defaults of fields that have a length; fixed-size ones say theirs."""
+"""The defaults of fields with a length; the default of a fixed-size field is 0."""
 
 
 class Field(NamedTuple):
@@ -20,16 +20,16 @@ class Field(NamedTuple):
     array: bool
     nullable: bool
     default: Any
-    """The value, or a shared read-only struct; for `fresh_list` an empty list to compare with."""
+    """The value, or a shared read-only struct; with `fresh_list` an empty list to compare to."""
     fresh_list: bool
     options: FieldOptions
 
     def is_in(self, version: int) -> bool:
-        """Whether this version carries the field."""
+        """Whether this version has the field."""
         return self.options.since <= version <= self.options.until
 
     def is_nullable_in(self, version: int) -> bool:
-        """Whether this version can carry null in it."""
+        """Whether the field may be null in this version."""
         return self.nullable and version >= self.options.nullable_since
 
 
@@ -74,7 +74,7 @@ def _default(options: FieldOptions, wire: Wire | None) -> object:
 
 
 def least_size(cls: type[Struct], version: int, flexible: bool) -> int:
-    """The fewest bytes that this struct can take: what makes a claimed count believable."""
+    """The minimum encoded size of the struct, to check a claimed count against."""
     total = 1 if flexible else 0
     for field in fields_of(cls):
         if field.is_in(version) and field.options.tag is None:
@@ -109,24 +109,24 @@ class Source:
         self._bound: dict[int, str] = {}
 
     def line(self, text: str) -> None:
-        """Add one line at the current indentation."""
+        """Adds one line at the current indentation."""
         self._lines.append("    " * self._depth + text)
 
     def indent(self) -> None:
-        """Go one block deeper."""
+        """Enters a block."""
         self._depth += 1
 
     def dedent(self) -> None:
-        """Leave the block."""
+        """Leaves a block."""
         self._depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """A local variable's name that nothing else uses."""
+        """An unused name for a local variable."""
         self._counter += 1
         return f"{prefix}{self._counter}"
 
     def bind(self, prefix: str, value: object) -> str:
-        """The name under which the source can use `value`."""
+        """The name by which the source refers to `value`."""
         name = self._bound.get(id(value))
         if name is None:
             name = self._bound[id(value)] = self.fresh(prefix)
@@ -140,8 +140,8 @@ class Source:
         return self.bind("DEFAULT", value)
 
     def build(self, function: str, title: str) -> Callable[..., Any]:
-        """Compile what was written and return the function that it defines."""
+        """Compiles the source and returns the function that it defines."""
         code = compile("\n".join(self._lines), f"<headrace {title}>", "exec")
-        exec(code, self.names)  # noqa: S102  # the source comes from our declarations alone
+        exec(code, self.names)  # noqa: S102  # the source comes only from declarations
         built: Callable[..., Any] = self.names[function]
         return built

@@ -1,17 +1,17 @@
-"""Source for the reader of one message version.
+"""Generates the source of the reader of one message version.
 
-What the reader guarantees, whatever the bytes:
+Guarantees of a reader, for any input:
 
-- a message or `MalformedMessage`, never another exception;
-- nothing is allocated for a claimed length or count before it was checked against the bytes that
-  remain: an element takes at least its least encoded size;
-- a message holds at most `MAX_ELEMENTS` structs, strings in arrays and tagged fields in all, so
-  that a large frame of tiny elements cannot grow a hundredfold in memory;
-- nesting is as deep as the declaration, never deeper.
+- It returns a message or raises `MalformedMessage`, never another exception.
+- It checks a claimed length or count against the remaining bytes before it allocates anything: an
+  element needs at least its minimum encoded size.
+- A message has at most `MAX_ELEMENTS` structs, strings in arrays and tagged fields in total, so a
+  large frame of tiny elements cannot grow a hundredfold in memory.
+- Nesting is never deeper than the declaration.
 
-Runs of fixed-size fields are read by one `struct` call that also takes the length, count or first
-varint byte that follows them. Bounds of fixed-size reads are checked by `struct` itself, so the
-buffer is cut at `end` first.
+A run of fixed-size fields is read by one `struct` call together with the length, count or first
+varint byte after it. `struct` itself checks the bounds of these reads, so the buffer is first
+limited to `end`.
 """
 
 import struct
@@ -23,18 +23,18 @@ from headrace.protocol.struct import Reader, Struct
 from headrace.protocol.types import Buffer
 
 MAX_ELEMENTS: Final = 1 << 20
-"""Structs, strings in arrays and tagged fields in one message: some 150 MB at worst. The largest
-honest message (the metadata of 200,000 partitions) has a quarter of it."""
+"""Structs, strings in arrays and tagged fields in one message: at worst about 150 MB. The largest
+legitimate message (the metadata of 200,000 partitions) has a quarter of that."""
 
 MAX_REQUEST_ELEMENTS: Final = 1 << 17
-"""The same for a request, which a stranger sends and the broker's loop reads: a tenth of a second
-at worst. The largest honest one asks for 100,000 partitions."""
+"""The limit for a request, which comes from an untrusted client and is read on the broker's event
+loop: at worst a tenth of a second. The largest legitimate request names 100,000 partitions."""
 
 MAX_TAGS_PER_STRUCT: Final = 1000
-"""No version of any message has ten."""
+"""No version of any message has as many as ten."""
 
 _NUMBERS_PER_ELEMENT: Final = 16
-"""How many numbers in an array weigh as much as one struct."""
+"""The count of numbers in an array that uses as much of the limit as one struct."""
 
 MAX_STRING_BYTES: Final = 0x7FFF
 """Kafka's own limit: the old encoding's length is an int16."""
@@ -57,7 +57,7 @@ def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
 
 
 def skip_tags(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple[int, int]:
-    """Step over tagged fields that this version does not know; position and budget left."""
+    """Skips tagged fields that this version does not have; returns position and budget."""
     budget = check_tags(pos, end, count, budget)
     for _ in range(count):
         _tag, pos = read_uvarint(buf, pos)
@@ -69,12 +69,12 @@ def skip_tags(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple
 
 
 def read_uuids(buf: Buffer, pos: int, stop: int) -> list[bytes]:
-    """The ids between two positions."""
+    """The UUIDs between two positions."""
     return [bytes(buf[start : start + 16]) for start in range(pos, stop, 16)]
 
 
 def check_tags(pos: int, end: int, count: int, budget: int) -> int:
-    """The budget left after `count` tagged fields, each of which takes two bytes or more."""
+    """The budget left after `count` tagged fields, each of at least two bytes."""
     if count * 2 > end - pos or count > budget or count > MAX_TAGS_PER_STRUCT:
         raise MalformedMessage(
             f"{count} tagged fields claimed, {end - pos} bytes remain, "
@@ -83,12 +83,12 @@ def check_tags(pos: int, end: int, count: int, budget: int) -> int:
     return budget - count
 
 
-def _budget(cls: type[Struct]) -> int:
+def _element_limit(cls: type[Struct]) -> int:
     return MAX_REQUEST_ELEMENTS if cls.__name__.endswith("Request") else MAX_ELEMENTS
 
 
 class ReaderSource:
-    """Writes the source of a reader, field by field."""
+    """Generates the source of a reader, field by field."""
 
     def __init__(self, cls: type[Struct], version: int) -> None:
         self._cls = cls
@@ -115,11 +115,11 @@ class ReaderSource:
         source.line("def read(buf, pos, end):")
         source.indent()
         source.line("if end != len(buf): buf = view(buf)[:end]; end = len(buf)")
-        source.line(f"budget = {_budget(self._cls)}")
+        source.line(f"budget = {_element_limit(self._cls)}")
         source.line("try:")
         source.indent()
-        message = self._struct(self._cls)
-        self._flush()
+        message = self._read_struct(self._cls)
+        self._flush_run()
         source.line(f"return {message}, pos")
         source.dedent()
         source.line("except Malformed as error:")
@@ -130,8 +130,8 @@ class ReaderSource:
         )
         return source.build("read", f"{title} reader")
 
-    def _struct(self, cls: type[Struct]) -> str:
-        """Read a struct's fields into a new instance; returns the name of its variable."""
+    def _read_struct(self, cls: type[Struct]) -> str:
+        """Reads a struct's fields into a new instance; returns the name of its variable."""
         source = self._source
         target = source.fresh("o")
         source.line(f"{target} = new({source.bind('C', cls)})")
@@ -143,67 +143,67 @@ class ReaderSource:
                 self._set_default(field, target)
                 tagged.append(field)
             else:
-                self._field(field, f"{target}.{field.name}")
+                self._read_field(field, f"{target}.{field.name}")
         if self._flexible:
-            self._tags(tagged, target)
+            self._read_tags(tagged, target)
         return target
 
     def _set_default(self, field: Field, target: str) -> None:
         value = "[]" if field.fresh_list else self._source.literal(field.default)
         self._source.line(f"{target}.{field.name} = {value}")
 
-    def _field(self, field: Field, target: str) -> None:
+    def _read_field(self, field: Field, target: str) -> None:
         if field.array:
-            self._array(field, target)
+            self._read_array(field, target)
         elif field.struct is not None:
-            self._nested(field, field.struct, target)
+            self._read_nested_struct(field, field.struct, target)
         elif field.wire is not None and field.wire.kind == "fixed":
             self._run.append((field.wire.code, field.wire.size, target))
         else:
-            self._blob(field, target, field.is_nullable_in(self._version))
+            self._read_blob(field, target, field.is_nullable_in(self._version))
 
-    def _nested(self, field: Field, cls: type[Struct], target: str) -> None:
+    def _read_nested_struct(self, field: Field, cls: type[Struct], target: str) -> None:
         source = self._source
         if not field.is_nullable_in(self._version):
-            source.line(f"{target} = {self._struct(cls)}")
+            source.line(f"{target} = {self._read_struct(cls)}")
             return
         mark = source.fresh("n")
         self._run.append(("b", 1, mark))
-        self._flush()
+        self._flush_run()
         null = "<= 0" if field.options.tag is not None else "< 0"
         source.line(f"if {mark} {null}: {target} = None")
         source.line("else:")
         source.indent()
-        nested = self._struct(cls)
-        self._flush()
+        nested = self._read_struct(cls)
+        self._flush_run()
         source.line(f"{target} = {nested}")
         source.dedent()
 
-    def _length(self, compact: bool, code: str, name: str, nullable: bool) -> str:
-        """Read a length or count (after the pending run) that is -1 for null."""
+    def _read_length(self, compact: bool, code: str, name: str, nullable: bool) -> str:
+        """Reads a length or count after the pending run; -1 means null."""
         source = self._source
         length = source.fresh("n")
         if not compact:
             self._run.append((code, 2 if code == "h" else 4, length))
-            self._flush()
+            self._flush_run()
             least = -1 if nullable else 0
             source.line(
                 f"if {length} < {least}: raise Malformed(f'{name} has the length {{{length}}}')"
             )
             return length
-        self._flush(varint=length)
+        self._flush_run(varint=length)
         source.line(f"if {length} > 127: {length}, pos = uvarint(buf, pos - 1)")
         if not nullable:
             source.line(f"if not {length}: raise Malformed('{name} is null')")
         source.line(f"{length} -= 1")
         return length
 
-    def _blob(self, field: Field, target: str, nullable: bool) -> None:
+    def _read_blob(self, field: Field, target: str, nullable: bool) -> None:
         assert field.wire is not None
         source = self._source
         kind, name = field.wire.kind, field.name
         code = "h" if kind == "string" else "i"
-        length = self._length(self._flexible and field.options.compact, code, name, nullable)
+        length = self._read_length(self._flexible and field.options.compact, code, name, nullable)
         if nullable:
             source.line(f"if {length} < 0: {target} = None")
             source.line("else:")
@@ -227,18 +227,18 @@ class ReaderSource:
         if nullable:
             source.dedent()
 
-    def _array(self, field: Field, target: str) -> None:
+    def _read_array(self, field: Field, target: str) -> None:
         source = self._source
         nullable = field.is_nullable_in(self._version)
-        count = self._length(self._flexible, "i", field.name, nullable)
+        count = self._read_length(self._flexible, "i", field.name, nullable)
         if nullable:
             source.line(f"if {count} < 0: {target} = None")
             source.line("else:")
             source.indent()
         if field.wire is not None and field.wire.kind == "fixed":
-            self._fixed_elements(field, field.wire.code, field.wire.size, count, target)
+            self._read_fixed_elements(field, field.wire.code, field.wire.size, count, target)
         else:
-            self._elements(field, count, target)
+            self._read_elements(field, count, target)
         if nullable:
             source.dedent()
 
@@ -250,7 +250,9 @@ class ReaderSource:
         )
         self._source.line(f"budget -= {count}{share}")
 
-    def _fixed_elements(self, field: Field, code: str, size: int, count: str, target: str) -> None:
+    def _read_fixed_elements(
+        self, field: Field, code: str, size: int, count: str, target: str
+    ) -> None:
         source = self._source
         self._check_count(field, count, size, f" // {_NUMBERS_PER_ELEMENT}")
         stop = source.fresh("p")
@@ -261,7 +263,7 @@ class ReaderSource:
             source.line(f"{target} = list(unpack_from(f'>{{{count}}}{code}', buf, pos))")
         source.line(f"pos = {stop}")
 
-    def _elements(self, field: Field, count: str, target: str) -> None:
+    def _read_elements(self, field: Field, count: str, target: str) -> None:
         source = self._source
         if field.struct is not None:
             least = least_size(field.struct, self._version, self._flexible)
@@ -273,19 +275,19 @@ class ReaderSource:
         source.line(f"for _ in range({count}):")
         source.indent()
         if field.struct is not None:
-            element = self._struct(field.struct)
-            self._flush()
+            element = self._read_struct(field.struct)
+            self._flush_run()
         else:
             element = source.fresh("e")
-            self._blob(field, element, nullable=False)
+            self._read_blob(field, element, nullable=False)
         source.line(f"{elements}.append({element})")
         source.dedent()
         source.line(f"{target} = {elements}")
 
-    def _tags(self, tagged: list[Field], target: str) -> None:
+    def _read_tags(self, tagged: list[Field], target: str) -> None:
         source = self._source
         count = source.fresh("n")
-        self._flush(varint=count)
+        self._flush_run(varint=count)
         source.line(f"if {count}:")
         source.indent()
         source.line(f"if {count} > 127: {count}, pos = uvarint(buf, pos - 1)")
@@ -304,8 +306,8 @@ class ReaderSource:
         for index, field in enumerate(tagged):
             source.line(f"{'elif' if index else 'if'} {tag} == {field.options.tag}:")
             source.indent()
-            self._field(field, f"{target}.{field.name}")
-            self._flush()
+            self._read_field(field, f"{target}.{field.name}")
+            self._flush_run()
             source.line(
                 f"if pos != {stop}: raise Malformed('{field.name} is not as long as its tag says')"
             )
@@ -314,8 +316,8 @@ class ReaderSource:
         source.dedent()
         source.dedent()
 
-    def _flush(self, varint: str | None = None) -> None:
-        """Read the pending run, and the first byte of a varint with it."""
+    def _flush_run(self, varint: str | None = None) -> None:
+        """Reads the pending run, and with it the first byte of a varint."""
         source, run = self._source, self._run
         if varint is not None:
             if not run:

@@ -1,9 +1,9 @@
 """Messages declared once, as data: `Struct`, its fields and their version ranges.
 
 A subclass lists its fields as annotations with Kafka's default values. It gets `__slots__`, a
-keyword-only constructor, equality by value and a `repr`. A subclass that names its `versions` is a
-whole message and can be read and written; the reader and the writer of a version are compiled when
-they are first used and kept on the class, so that declaring a message costs next to nothing.
+keyword-only constructor, equality by value and a `repr`. A subclass with `versions` is a whole
+message and can be read and written. The reader and the writer of a version are compiled on first
+use and kept on the class, so declaring a message is cheap.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ MAX_VERSION: Final = 0x7FFF
 
 
 class _Missing:
-    """The type of the mark for `no argument given`."""
+    """The type of the marker for a missing argument."""
 
 
 MISSING: Final = _Missing()
 
 
 class FieldOptions:
-    """What a declaration says about one field beyond its type."""
+    """The options of a field declaration besides its type."""
 
     __slots__ = (
         "compact",
@@ -96,14 +96,14 @@ def field(
     compact: bool = True,
 ) -> T: ...
 def field(**options: Any) -> Any:
-    """Declare a field that not every version has, or whose default is an array or a struct.
+    """Declares a field that not every version has, or whose default is an array or a struct.
 
-    since, until     the versions that carry it; in others it reads as its default
-    tag              it is a tagged field: absent from the wire while it has its default
-    nullable_since   the first version that may carry null
-    ignorable        dropped in silence where a version lacks it; otherwise writing a value other
-                     than the default there is an `UnsupportedVersion`
-    compact          false for the one string that keeps its old form in flexible versions
+    since, until     the versions that have the field; in others it reads as its default
+    tag              makes it a tagged field, which is not written if it has its default
+    nullable_since   the first version in which it may be null
+    ignorable        silently dropped by versions without the field; otherwise writing a value other
+                     than the default in such a version raises `UnsupportedVersion`
+    compact          false for the one string that keeps its old encoding in flexible versions
     default_factory  `list`: a new empty list each time; a Struct: one shared, read-only instance,
                      to be replaced by assignment and never changed in place
     """
@@ -112,7 +112,7 @@ def field(**options: Any) -> Any:
 
 @dataclass_transform(kw_only_default=True, eq_default=True, field_specifiers=(field,))
 class StructMeta(type):
-    """Turns the annotated names of a class body into slots and keeps their options aside."""
+    """Turns the annotated names of a class body into slots and stores their options."""
 
     def __new__(
         mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], **keywords: object
@@ -131,7 +131,7 @@ class StructMeta(type):
 
 
 class Struct(metaclass=StructMeta):
-    """The base of every message and of every structure inside one."""
+    """The base class of every message and of every structure inside one."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # mutable
@@ -151,7 +151,7 @@ class Struct(metaclass=StructMeta):
         cls.flexible_since = flexible_since
 
     def __init__(self, **values: object) -> None:
-        # The real constructor of a class is made at its first use and replaces this one.
+        # The real constructor of a class is compiled on first use and replaces this one.
         from headrace.protocol.compiler import compile_init
 
         cls = type(self)
@@ -160,37 +160,37 @@ class Struct(metaclass=StructMeta):
 
     @classmethod
     def decode(cls, buf: Buffer, version: int) -> Self:
-        """The message that fills `buf`; anything else, trailing bytes included, is malformed."""
+        """The message in `buf`; anything else, including trailing bytes, is malformed."""
         end = len(buf)
-        message, pos = (cls._readers.get(version) or cls._reader(version))(buf, 0, end)
+        message, pos = (cls._readers.get(version) or cls._compiled_reader(version))(buf, 0, end)
         if pos != end:
             raise MalformedMessage(
-                f"{cls.__name__} v{version} ends at byte {pos}, {end - pos} more follow"
+                f"{cls.__name__} v{version} ends at byte {pos}, but {end - pos} more follow"
             )
         return cast("Self", message)
 
     @classmethod
     def read(cls, buf: Buffer, pos: int, end: int, version: int) -> tuple[Self, int]:
-        """The message at `pos` and the position after it; reads nothing at or past `end`."""
-        return (cls._readers.get(version) or cls._reader(version))(buf, pos, end)
+        """The message at `pos` and the position after it; does not read at or past `end`."""
+        return (cls._readers.get(version) or cls._compiled_reader(version))(buf, pos, end)
 
     @classmethod
     def reader(cls, version: int) -> Reader:
-        """The compiled reader of one version, `(buf, pos, end) -> (message, pos)`, to be kept."""
-        return cls._readers.get(version) or cls._reader(version)
+        """The compiled reader of one version, `(buf, pos, end) -> (message, pos)`, to keep."""
+        return cls._readers.get(version) or cls._compiled_reader(version)
 
     def encode(self, version: int) -> bytes:
         """The message as one bytes object."""
         out: list[Buffer] = []
-        (self._writers.get(version) or self._writer(version))(self, out)
+        (self._writers.get(version) or self._compiled_writer(version))(self, out)
         return b"".join(out)
 
     def write(self, version: int, out: list[Buffer]) -> None:
-        """Append the message in chunks; record sets are appended as they are, uncopied."""
-        (self._writers.get(version) or self._writer(version))(self, out)
+        """Appends the message in chunks; record sets are appended without a copy."""
+        (self._writers.get(version) or self._compiled_writer(version))(self, out)
 
     @classmethod
-    def _reader(cls, version: int) -> Reader:
+    def _compiled_reader(cls, version: int) -> Reader:
         from headrace.protocol.compiler import compile_reader
 
         cls._check_version(version)
@@ -198,7 +198,7 @@ class Struct(metaclass=StructMeta):
         return reader
 
     @classmethod
-    def _writer(cls, version: int) -> Writer:
+    def _compiled_writer(cls, version: int) -> Writer:
         from headrace.protocol.compiler import compile_writer
 
         cls._check_version(version)
@@ -233,11 +233,11 @@ def _refuse_change(self: Struct, name: str, value: object = None) -> NoReturn:
 
 
 def frozen(instance: Struct) -> Struct:
-    """A read-only twin of `instance`, equal to it, that many messages may share as a default."""
+    """A read-only copy of `instance` that many messages may share as a default."""
     cls = type(instance)
     body = {"__slots__": (), "__setattr__": _refuse_change, "__delattr__": _refuse_change}
-    twin_class = type.__new__(StructMeta, cls.__name__, (cls,), body)
-    twin: Struct = object.__new__(cast("type[Struct]", twin_class))
+    frozen_class = type.__new__(StructMeta, cls.__name__, (cls,), body)
+    copy: Struct = object.__new__(cast("type[Struct]", frozen_class))
     for name in cls._declared:
-        object.__setattr__(twin, name, getattr(instance, name))
-    return twin
+        object.__setattr__(copy, name, getattr(instance, name))
+    return copy

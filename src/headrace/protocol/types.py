@@ -1,7 +1,7 @@
 """The primitive types of the wire, as annotations for `Struct` fields.
 
-To a type checker each name is the plain Python type; at run time it carries a `Wire` that tells the
-compiler how the value is laid out. Arrays are `list[X]`, nullable ones `list[X] | None`.
+For a type checker each name is the plain Python type. At run time it has a `Wire`, from which the
+compiler reads the encoding. Arrays are `list[X]`, nullable ones `list[X] | None`.
 """
 
 from typing import Annotated, Final, NamedTuple
@@ -20,7 +20,7 @@ class Wire(NamedTuple):
 
 
 ZERO_UUID: Final = bytes(16)
-"""Kafka's "no id"."""
+"""Kafka's value for "no id"."""
 
 int8 = Annotated[int, Wire("fixed", "b", 1)]
 int16 = Annotated[int, Wire("fixed", "h", 2)]
@@ -38,5 +38,5 @@ bytes_ = Annotated[bytes, Wire("bytes")]
 """Read as a copy, so that a handler may keep it after the receive buffer is reused."""
 nullable_bytes = Annotated[bytes | None, Wire("bytes", nullable=True)]
 record_set = Annotated[Buffer, Wire("records")]
-"""Record batches: read as a view of the caller's buffer and written as they are, never copied."""
+"""Record batches: read as a view of the caller's buffer and written without a copy."""
 nullable_record_set = Annotated[Buffer | None, Wire("records", nullable=True)]

@@ -1,9 +1,9 @@
-"""Source for the writer of one message version.
+"""Generates the source of the writer of one message version.
 
-The writer appends chunks: one `struct` call for each run of fixed-size fields together with the
-length, count or empty tag section that follows it; strings and record sets as chunks of their own.
-A value that the version cannot carry raises `UnsupportedVersion`; one that does not fit its type
-raises `ProtocolError`. After an error the chunks appended so far are of no use.
+The writer appends chunks: one for each run of fixed-size fields together with the length, count or
+empty tag section after it (one `struct` call), and one for each string and record set. A value that
+the version cannot carry raises `UnsupportedVersion`; one that does not fit its type raises
+`ProtocolError`. After an error the chunks appended so far must be discarded.
 """
 
 import struct
@@ -35,7 +35,7 @@ def write_uvarint(value: int) -> bytes:
 
 
 class WriterSource:
-    """Writes the source of a writer, field by field."""
+    """Generates the source of a writer, field by field."""
 
     def __init__(self, cls: type[Struct], version: int) -> None:
         self._cls = cls
@@ -63,65 +63,65 @@ class WriterSource:
         source.line("try:")
         source.indent()
         source.line("pass")
-        self._struct(self._cls, "o")
-        self._flush()
+        self._write_struct(self._cls, "o")
+        self._flush_run()
         source.dedent()
         source.line("except (struct_error, AttributeError, TypeError, ValueError) as error:")
         source.line(f"    raise ProtocolError(f'{title} cannot be written: {{error}}') from error")
         return source.build("write", f"{title} writer")
 
-    def _struct(self, cls: type[Struct], owner: str) -> None:
+    def _write_struct(self, cls: type[Struct], owner: str) -> None:
         tagged = []
         for field in fields_of(cls):
             if not field.is_in(self._version):
                 if not field.options.ignorable:
-                    self._refuse(field, owner)
+                    self._refuse_non_default(field, owner)
             elif field.options.tag is not None:
                 tagged.append(field)
             else:
-                self._field(field, f"{owner}.{field.name}")
+                self._write_field(field, f"{owner}.{field.name}")
         if self._flexible:
-            self._tags(tagged, owner)
+            self._write_tags(tagged, owner)
 
-    def _refuse(self, field: Field, owner: str) -> None:
+    def _refuse_non_default(self, field: Field, owner: str) -> None:
         self._source.line(
-            f"if not ({self._is_default(field, owner)}): raise Unsupported("
+            f"if not ({self._is_default_expression(field, owner)}): raise Unsupported("
             f"f'{{type({owner}).__name__}}.{field.name} = {{{owner}.{field.name}!r}} "
             f"cannot be written in version {self._version}')"
         )
 
-    def _field(self, field: Field, value: str) -> None:
+    def _write_field(self, field: Field, value: str) -> None:
         if field.array:
-            self._array(field, value)
+            self._write_array(field, value)
         elif field.struct is not None:
-            self._nested(field, field.struct, value)
+            self._write_nested_struct(field, field.struct, value)
         elif field.wire is not None and field.wire.kind == "fixed":
             self._run.append((field.wire.code, value))
         else:
-            self._blob(field, value, field.is_nullable_in(self._version))
+            self._write_blob(field, value, field.is_nullable_in(self._version))
 
-    def _nested(self, field: Field, cls: type[Struct], value: str) -> None:
+    def _write_nested_struct(self, field: Field, cls: type[Struct], value: str) -> None:
         source = self._source
         owner = source.fresh("o")
         source.line(f"{owner} = {value}")
         if not field.is_nullable_in(self._version):
-            self._struct(cls, owner)
+            self._write_struct(cls, owner)
             return
         before = self._run[:]
         source.line(f"if {owner} is None:")
         source.indent()
-        # In a tagged field the mark is a varint and not a byte, so there null is 0.
+        # In a tagged field the marker is a varint and not a byte, so null is 0 there.
         self._run.append(("b", "-1" if field.options.tag is None else "0"))
-        self._flush()
+        self._flush_run()
         source.dedent()
         source.line("else:")
         source.indent()
         self._run = [*before, ("b", "1")]
-        self._struct(cls, owner)
-        self._flush()
+        self._write_struct(cls, owner)
+        self._flush_run()
         source.dedent()
 
-    def _blob(self, field: Field, value: str, nullable: bool) -> None:
+    def _write_blob(self, field: Field, value: str, nullable: bool) -> None:
         assert field.wire is not None
         source = self._source
         compact = self._flexible and field.options.compact
@@ -141,13 +141,13 @@ class WriterSource:
         if nullable:
             source.dedent()
         if compact:
-            self._flush_varint(length)
+            self._flush_run_with_varint(length)
         else:
             self._run.append(("h" if is_string else "i", length))
-            self._flush()
+            self._flush_run()
         source.line(f"{self._append}({chunk})")
 
-    def _array(self, field: Field, value: str) -> None:
+    def _write_array(self, field: Field, value: str) -> None:
         source = self._source
         elements, count = source.fresh("v"), source.fresh("n")
         source.line(f"{elements} = {value}")
@@ -159,69 +159,69 @@ class WriterSource:
         else:
             source.line(f"{count} = len({elements}){plus}")
         if self._flexible:
-            self._flush_varint(count)
+            self._flush_run_with_varint(count)
         else:
             self._run.append(("i", count))
-            self._flush()
+            self._flush_run()
         if field.wire is not None and field.wire.kind == "fixed":
-            self._fixed_elements(field.wire.code, elements)
+            self._write_fixed_elements(field.wire.code, elements)
             return
         element = source.fresh("o")
         source.line(f"for {element} in {elements}:")
         source.indent()
         source.line("pass")
         if field.struct is not None:
-            self._struct(field.struct, element)
+            self._write_struct(field.struct, element)
         else:
-            self._blob(field, element, nullable=False)
-        self._flush()
+            self._write_blob(field, element, nullable=False)
+        self._flush_run()
         source.dedent()
 
-    def _fixed_elements(self, code: str, elements: str) -> None:
+    def _write_fixed_elements(self, code: str, elements: str) -> None:
         form = f"'16s' * len({elements})" if code == "16s" else f"f'>{{len({elements})}}{code}'"
         self._source.line(f"if {elements}: {self._append}(pack({form}, *{elements}))")
 
-    def _tags(self, tagged: list[Field], owner: str) -> None:
+    def _write_tags(self, tagged: list[Field], owner: str) -> None:
         if not tagged:
             self._run.append(("x", ""))
             return
         source = self._source
         before = self._run[:]
-        tests = " and ".join(self._is_default(field, owner) for field in tagged)
+        tests = " and ".join(self._is_default_expression(field, owner) for field in tagged)
         source.line(f"if {tests}:")
         source.indent()
         self._run.append(("x", ""))
-        self._flush()
+        self._flush_run()
         source.dedent()
         source.line("else:")
         source.indent()
         self._run = before
-        self._flush()
+        self._flush_run()
         outer, parts = self._append, source.fresh("parts")
         source.line(f"{parts} = []")
         for field in sorted(tagged, key=lambda each: each.options.tag or 0):
-            self._tag(field, owner, parts)
+            self._write_tag(field, owner, parts)
         self._append = outer
         source.line(f"{outer}(uvarint(len({parts})))")
         source.line(f"for part in {parts}: {outer}(part)")
         source.dedent()
 
-    def _tag(self, field: Field, owner: str, parts: str) -> None:
+    def _write_tag(self, field: Field, owner: str, parts: str) -> None:
         source = self._source
-        source.line(f"if not ({self._is_default(field, owner)}):")
+        source.line(f"if not ({self._is_default_expression(field, owner)}):")
         source.indent()
         inner, self._append = source.fresh("inner"), source.fresh("append")
         source.line(f"{inner} = []")
         source.line(f"{self._append} = {inner}.append")
-        self._field(field, f"{owner}.{field.name}")
-        self._flush()
+        self._write_field(field, f"{owner}.{field.name}")
+        self._flush_run()
         source.line(f"{inner} = b''.join({inner})")
         source.line(
             f"{parts}.append(uvarint({field.options.tag}) + uvarint(len({inner})) + {inner})"
         )
         source.dedent()
 
-    def _is_default(self, field: Field, owner: str) -> str:
+    def _is_default_expression(self, field: Field, owner: str) -> str:
         value = f"{owner}.{field.name}"
         if field.fresh_list:
             return f"not {value} and {value} is not None" if field.nullable else f"not {value}"
@@ -232,23 +232,23 @@ class WriterSource:
             return f"({value} is {default} or {value} == {default})"
         return f"{value} == {default}"
 
-    def _flush_varint(self, length: str) -> None:
-        """Write the pending run and a varint, which mostly takes one byte, with it."""
+    def _flush_run_with_varint(self, length: str) -> None:
+        """Writes the pending run together with a varint, which mostly has one byte."""
         source, run = self._source, self._run
         if not run:
             source.line(f"{self._append}(small[{length}] if {length} < 128 else uvarint({length}))")
             return
-        source.line(f"if {length} < 128: {self._packed([*run, ('B', length)])}")
-        source.line(f"else: {self._packed(run)}; {self._append}(uvarint({length}))")
+        source.line(f"if {length} < 128: {self._pack_statement([*run, ('B', length)])}")
+        source.line(f"else: {self._pack_statement(run)}; {self._append}(uvarint({length}))")
         run.clear()
 
-    def _flush(self) -> None:
+    def _flush_run(self) -> None:
         if self._run:
-            self._source.line(self._packed(self._run))
+            self._source.line(self._pack_statement(self._run))
             self._run.clear()
 
-    def _packed(self, run: list[tuple[str, str]]) -> str:
-        """A statement that appends the run."""
+    def _pack_statement(self, run: list[tuple[str, str]]) -> str:
+        """The statement that appends the run."""
         form = struct.Struct(">" + "".join(code for code, _ in run))
         arguments = [argument for _, argument in run if argument]
         if not arguments:

@@ -1,4 +1,4 @@
-"""A broker of a few lines, for tests that script its answers."""
+"""A minimal broker for tests that script its responses."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from support.wire.fake_broker import FakeBroker
 
 @pytest.fixture
 def make_broker() -> type[FakeBroker]:
-    """The class itself: a test starts as many as it needs."""
+    """The broker class; a test starts as many as it needs."""
     return FakeBroker

@@ -1,4 +1,4 @@
-"""The cluster client: the right broker gets each request, also after the cluster has changed."""
+"""The cluster client sends each request to the right broker, also after the cluster changed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -84,7 +84,7 @@ def test_each_target_is_reached(make_broker: Make) -> None:
         assert await _who(client, ToController()) == 1
         assert await _who(client, ToLeader("t", 0)) == 1
         assert await _who(client, ToLeader("t", 1)) == 2
-        # One connection each, and one question about the layout, whose answer told all.
+        # One connection each, and one Metadata request for all of them.
         assert (one.connections, two.connections) == (1, 1)
         assert one.count(ApiKey.METADATA) + two.count(ApiKey.METADATA) == 1
 
@@ -127,7 +127,7 @@ def test_without_retry_the_first_failure_is_raised(make_broker: Make) -> None:
     _with_two(make_broker, scenario)
 
 
-def test_an_error_that_no_retry_can_mend_is_the_callers_to_read(make_broker: Make) -> None:
+def test_an_error_that_is_not_retriable_is_returned_to_the_caller(make_broker: Make) -> None:
     async def scenario(one: Any, two: Any, client: ClusterClient) -> None:
         denied = DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         one.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda request, version: denied
@@ -155,7 +155,7 @@ def test_retries_end_at_the_deadline_with_the_last_reason(make_broker: Make) -> 
     _with_two(make_broker, scenario)
 
 
-def test_any_broker_that_lives_will_do(make_broker: Make) -> None:
+def test_any_live_broker_can_answer(make_broker: Make) -> None:
     async def run() -> None:
         async with make_broker(1) as dead:
             pass
@@ -180,7 +180,7 @@ def test_a_cluster_that_is_down_is_reported_with_every_address_tried(make_broker
     asyncio.run(run())
 
 
-def test_a_broker_that_accepts_and_says_nothing_costs_no_more_than_the_deadline(
+def test_a_silent_broker_costs_no_more_than_the_deadline(
     make_broker: Make,
 ) -> None:
     async def run() -> None:
@@ -193,7 +193,7 @@ def test_a_broker_that_accepts_and_says_nothing_costs_no_more_than_the_deadline(
     asyncio.run(run())
 
 
-def test_callers_share_one_attempt_to_connect(make_broker: Make) -> None:
+def test_callers_share_one_connection_attempt(make_broker: Make) -> None:
     async def scenario(one: Any, two: Any, client: ClusterClient) -> None:
         await client.refresh()
         assert await asyncio.gather(*(_who(client, ToBroker(2)) for _ in range(20))) == [2] * 20
@@ -202,7 +202,7 @@ def test_callers_share_one_attempt_to_connect(make_broker: Make) -> None:
     _with_two(make_broker, scenario)
 
 
-def test_the_version_sent_is_one_the_broker_serves(make_broker: Make) -> None:
+def test_the_request_version_is_one_that_the_broker_supports(make_broker: Make) -> None:
     async def run() -> None:
         async with make_broker(1) as one, _client(one) as client:
             served = [ApiVersion(api_key=ApiKey.METADATA, min_version=0, max_version=7)]
@@ -216,7 +216,7 @@ def test_the_version_sent_is_one_the_broker_serves(make_broker: Make) -> None:
     asyncio.run(run())
 
 
-def test_closing_ends_what_is_under_way(make_broker: Make) -> None:
+def test_closing_fails_pending_requests(make_broker: Make) -> None:
     async def scenario(one: Any, two: Any, client: ClusterClient) -> None:
         one.handlers[ApiKey.DESCRIBE_CLUSTER] = lambda request, version: None
         waiting = asyncio.create_task(_who(client, ToBroker(1)))
@@ -244,6 +244,6 @@ def test_bootstrap_servers_are_read(text: str, expected: list[tuple[str, int]]) 
 
 
 @pytest.mark.parametrize("text", ["", " , ", "a:x", ":9092", "a:0", "a:65536"])
-def test_bootstrap_servers_that_are_none_are_refused(text: str) -> None:
+def test_invalid_bootstrap_servers_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"host:port|bootstrap"):
         parse_servers(text)

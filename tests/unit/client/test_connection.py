@@ -1,4 +1,4 @@
-"""One connection: answers reach whoever asked, and every way to end is told to all who wait."""
+"""One connection: each request gets its response, and every failure ends all pending requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -57,7 +57,7 @@ def test_pipelined_requests_each_get_their_own_answer(make_broker: Make) -> None
     asyncio.run(scenario())
 
 
-def test_no_more_requests_are_under_way_than_allowed(make_broker: Make) -> None:
+def test_at_most_max_in_flight_requests_are_sent(make_broker: Make) -> None:
     async def scenario() -> None:
         async with make_broker() as broker:
             broker.handlers[ApiKey.FIND_COORDINATOR] = lambda request, version: None
@@ -74,7 +74,7 @@ def test_no_more_requests_are_under_way_than_allowed(make_broker: Make) -> None:
     asyncio.run(scenario())
 
 
-def test_a_caller_that_is_cancelled_leaves_the_others_their_answers(make_broker: Make) -> None:
+def test_a_cancelled_caller_does_not_affect_the_others(make_broker: Make) -> None:
     async def scenario() -> None:
         async with make_broker() as broker:
             broker.handlers[ApiKey.FIND_COORDINATOR] = _echo
@@ -90,7 +90,7 @@ def test_a_caller_that_is_cancelled_leaves_the_others_their_answers(make_broker:
     asyncio.run(scenario())
 
 
-def test_a_broker_that_hangs_up_fails_everyone_who_waits(make_broker: Make) -> None:
+def test_a_closed_connection_fails_every_pending_request(make_broker: Make) -> None:
     async def scenario() -> None:
         async with make_broker() as broker:
             broker.handlers[ApiKey.FIND_COORDINATOR] = lambda request, version: None
@@ -110,7 +110,9 @@ def test_a_broker_that_hangs_up_fails_everyone_who_waits(make_broker: Make) -> N
     asyncio.run(scenario())
 
 
-def test_a_timeout_gives_up_the_request_and_a_silent_broker_with_it(make_broker: Make) -> None:
+def test_a_timeout_ends_the_request_and_the_connection_of_a_silent_broker(
+    make_broker: Make,
+) -> None:
     async def scenario(max_silence_s: float, *, open_after: bool) -> None:
         async with make_broker() as broker:
             broker.handlers[ApiKey.FIND_COORDINATOR] = lambda request, version: None
@@ -133,14 +135,14 @@ def _framed(correlation_id: int, body: bytes) -> bytes:
     "raw",
     [
         b"\x7f\xff\xff\xff",  # a size of 2 GB
-        b"\x00\x00\x00\x00",  # no room for a correlation id
+        b"\x00\x00\x00\x00",  # too small for a correlation id
         b"\xff\xff\xff\xff",
         b"HTTP/1.1 400 Bad Request\r\n",
-        _framed(99, FindCoordinatorResponse(host="h").encode(3)),  # to another request
-        b"\x00\x00\x00\x05\x00\x00\x00\x00\x00",  # an answer cut short
+        _framed(99, FindCoordinatorResponse(host="h").encode(3)),  # for another request
+        b"\x00\x00\x00\x05\x00\x00\x00\x00\x00",  # a truncated response
     ],
 )
-def test_bytes_that_are_no_answer_end_the_connection(raw: bytes) -> None:
+def test_an_invalid_response_ends_the_connection(raw: bytes) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(raw)
@@ -161,7 +163,7 @@ def test_bytes_that_are_no_answer_end_the_connection(raw: bytes) -> None:
     asyncio.run(scenario())
 
 
-def test_answers_that_arrive_byte_by_byte_are_put_together() -> None:
+def test_responses_that_arrive_byte_by_byte_are_assembled() -> None:
     raw = _framed(0, FindCoordinatorResponse(host="slow").encode(3))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -184,7 +186,7 @@ def test_answers_that_arrive_byte_by_byte_are_put_together() -> None:
     asyncio.run(scenario())
 
 
-def test_an_address_nobody_listens_on_is_named(make_broker: Make) -> None:
+def test_an_address_without_a_listener_is_named_in_the_error(make_broker: Make) -> None:
     async def scenario() -> None:
         async with make_broker() as broker:
             port = broker.port
@@ -204,7 +206,7 @@ def test_a_value_that_the_version_cannot_carry_is_refused_before_it_is_sent(
             with pytest.raises(UnsupportedByBroker):
                 await connection.request(request, MetadataResponse, version=3, timeout_s=5)
             assert broker.seen == []
-            # The connection is as good as before.
+            # The connection is still usable.
             await connection.request(request, MetadataResponse, version=12, timeout_s=5)
             await connection.close()
 

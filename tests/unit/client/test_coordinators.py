@@ -1,4 +1,4 @@
-"""Requests to coordinators and to leaders: found, kept, and looked for again when they move."""
+"""Requests to coordinators and leaders, which are found, cached, and found again after a move."""
 
 import asyncio
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def client_of(broker: Any) -> ClusterClient:
 
 
 def coordinated_by(*brokers: Any) -> Callable[[Any, int], FindCoordinatorResponse]:
-    """One after the other; the last one stays."""
+    """Returns one value after the other, then repeats the last one."""
     turns = list(brokers)
 
     def answer(request: Any, version: int) -> FindCoordinatorResponse:
@@ -90,7 +90,7 @@ def test_a_coordinator_is_found_once_and_again_when_it_has_moved(make_broker: Ma
     asyncio.run(run())
 
 
-def test_an_old_broker_is_asked_for_one_key(make_broker: Make) -> None:
+def test_an_old_broker_gets_a_request_for_one_key(make_broker: Make) -> None:
     async def run() -> None:
         async with make_broker(1) as one, client_of(one) as client:
             served = [
@@ -117,7 +117,7 @@ def test_an_old_broker_is_asked_for_one_key(make_broker: Make) -> None:
         (ErrorCode.COORDINATOR_NOT_AVAILABLE, DeadlineExceeded),
     ],
 )
-def test_a_coordinator_that_is_refused_is_an_error_and_one_in_the_making_is_waited_for(
+def test_a_refused_coordinator_is_an_error_and_an_unavailable_one_is_retried(
     make_broker: Make, code: ErrorCode, kind: type[Exception]
 ) -> None:
     async def run() -> None:
@@ -134,7 +134,7 @@ def test_a_coordinator_that_is_refused_is_an_error_and_one_in_the_making_is_wait
     asyncio.run(run())
 
 
-def test_a_group_that_only_the_classic_api_knows_is_described_by_it(make_broker: Make) -> None:
+def test_a_classic_group_is_described_by_the_classic_api(make_broker: Make) -> None:
     member = DescribedGroupMember(member_id="m", client_id="c", client_host="/h")
 
     async def run() -> None:
@@ -167,17 +167,17 @@ def test_a_group_that_only_the_classic_api_knows_is_described_by_it(make_broker:
     asyncio.run(run())
 
 
-def test_a_members_bytes_are_read_and_bytes_of_others_are_left_alone() -> None:
+def test_consumer_assignments_are_decoded_and_other_bytes_ignored() -> None:
     topics = [ConsumerProtocolAssignmentTopicPartition(topic="t", partitions=[0, 2])]
     body = ConsumerProtocolAssignment(assigned_partitions=topics).encode(0)
-    for version in (b"\0\0", b"\0\7"):  # a newer one may append fields of its own
+    for version in (b"\0\0", b"\0\7"):  # a newer version may append fields
         member = DescribedGroupMember(member_assignment=version + body)
         assert assigned_partitions(member) == (TopicPartition("t", 0), TopicPartition("t", 2))
     for junk in (b"", b"\0", b"\xff\xff", b"\0\0\0\0\0\x09junk"):
         assert assigned_partitions(DescribedGroupMember(member_assignment=junk)) == ()
 
 
-def test_one_group_that_cannot_be_deleted_leaves_the_others_be(make_broker: Make) -> None:
+def test_one_group_that_cannot_be_deleted_does_not_affect_the_others(make_broker: Make) -> None:
     async def run() -> None:
         async with make_broker(1) as one, client_of(one) as client:
             one.handlers[ApiKey.FIND_COORDINATOR] = coordinated_by(one)
@@ -198,7 +198,7 @@ def test_one_group_that_cannot_be_deleted_leaves_the_others_be(make_broker: Make
     asyncio.run(run())
 
 
-def test_partitions_are_asked_of_their_leaders_and_again_of_new_ones(make_broker: Make) -> None:
+def test_requests_go_to_leaders_and_again_to_new_leaders(make_broker: Make) -> None:
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("t", 9)]
 
     def offsets(broker: Any, led: dict[int, int]) -> Callable[[Any, int], ListOffsetsResponse]:

@@ -15,7 +15,7 @@ def framed(body: bytes) -> bytes:
 
 
 def fed(reader: FrameReader, data: bytes) -> list[Frame]:
-    """What comes out when a transport puts `data` where the reader wants it."""
+    """The frames that the reader returns when a transport writes `data` into its buffer."""
     frames: list[Frame] = []
     left = memoryview(data)
     while left:
@@ -31,7 +31,7 @@ def fed(reader: FrameReader, data: bytes) -> list[Frame]:
     bodies=st.lists(st.binary(min_size=4, max_size=60), max_size=8),
     cuts=st.lists(st.integers(0, 400), max_size=12),
 )
-def test_frames_are_the_same_however_their_bytes_are_cut(
+def test_frames_are_the_same_however_their_bytes_are_split(
     bodies: list[bytes], cuts: list[int]
 ) -> None:
     stream = b"".join(map(framed, bodies))
@@ -43,7 +43,7 @@ def test_frames_are_the_same_however_their_bytes_are_cut(
     assert [bytes(frame) for frame in frames] == bodies
 
 
-def test_a_frame_that_came_in_pieces_cannot_be_written_to() -> None:
+def test_a_frame_received_in_pieces_is_read_only() -> None:
     reader = FrameReader(MAX_BYTES)
     assert fed(reader, framed(b"x" * 10)[:8]) == []
     (frame,) = fed(reader, b"x" * 6)
@@ -52,12 +52,12 @@ def test_a_frame_that_came_in_pieces_cannot_be_written_to() -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 3, MAX_BYTES + 1])
-def test_a_size_outside_the_limits_is_refused_before_its_bytes_are_kept(size: int) -> None:
+def test_a_size_outside_the_limits_is_refused_before_its_bytes_are_stored(size: int) -> None:
     with pytest.raises(BadResponse, match="claims"):
         fed(FrameReader(MAX_BYTES), size.to_bytes(4, "big", signed=True) + b"rest")
 
 
-def test_a_large_frame_is_received_where_it_stays_and_the_next_does_not_touch_it() -> None:
+def test_a_large_frame_is_not_copied_and_not_overwritten_by_the_next() -> None:
     rooms: list[bytearray] = []
 
     def room(size: int) -> bytearray:
@@ -71,7 +71,7 @@ def test_a_large_frame_is_received_where_it_stays_and_the_next_does_not_touch_it
     assert list(map(len, rooms)) == [3 * READ_BYTES] * 2
 
 
-def test_room_follows_what_arrived_and_not_what_a_frame_claims() -> None:
+def test_memory_grows_with_the_received_bytes_not_with_the_claimed_size() -> None:
     made: list[int] = []
 
     def room(size: int) -> bytearray:
@@ -87,7 +87,7 @@ def test_room_follows_what_arrived_and_not_what_a_frame_claims() -> None:
     assert frame == body
 
 
-def test_there_is_always_room_for_a_byte() -> None:
+def test_the_receive_buffer_is_never_empty() -> None:
     reader = FrameReader(READ_BYTES)
     stream = framed(b"head" * 5) * 3
     for at in range(len(stream)):

@@ -1,4 +1,4 @@
-"""Questions about many partitions: each reaches the leader of its own, also when that one dies."""
+"""Requests about many partitions go to the leader of each, also after a leader dies."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import pytest
 
 from headrace.client.client import ClusterClient
 from headrace.client.errors import DeadlineExceeded
-from headrace.client.leader_requests import ask_leaders
+from headrace.client.leader_requests import send_to_leaders
 from headrace.client.offsets import LATEST, FoundOffset, list_offsets
 from headrace.client.results import Refusal, TopicPartition
 from headrace.client.retry import Backoff
@@ -40,7 +40,7 @@ def client_of(*brokers: FakeBroker) -> ClusterClient:
 
 
 def offset_of(broker: FakeBroker, offset: int, *refusals: ErrorCode) -> None:
-    """The broker says so of every partition, after the refusals."""
+    """After the refusals, the broker returns this value for every partition."""
     left = list(refusals)
 
     def answer(request: Struct, version: int) -> ListOffsetsResponse:
@@ -75,7 +75,7 @@ async def latest(client: ClusterClient, *, timeout_s: float = TIMEOUT_S) -> Foun
     return (await list_offsets(client, {AT: LATEST}, timeout_s=timeout_s))[AT]
 
 
-def test_a_leader_that_dies_is_left_for_the_one_that_follows() -> None:
+def test_requests_to_a_dead_leader_move_to_its_successor() -> None:
     async def run() -> None:
         async with FakeBroker(1) as one, client_of(one) as client:
             async with FakeBroker(2) as two:
@@ -83,7 +83,7 @@ def test_a_leader_that_dies_is_left_for_the_one_that_follows() -> None:
                 offset_of(one, 7)
                 offset_of(two, 7)
                 assert await latest(client) == FoundOffset(7, -1)
-            # Nobody listens there now. The cluster notices when it has been asked a few times.
+            # The broker is gone. The cluster notices after a few requests.
             asked = one.count(ApiKey.METADATA)
             old, new = one.layout({"t": [2]}, two), one.layout({"t": [1]})
             one.handlers[ApiKey.METADATA] = lambda request, version: (
@@ -104,7 +104,7 @@ def test_a_leader_that_dies_is_left_for_the_one_that_follows() -> None:
         ErrorCode.OFFSET_NOT_AVAILABLE,
     ],
 )
-def test_a_leader_that_cannot_say_yet_is_asked_again(code: ErrorCode) -> None:
+def test_a_leader_that_is_not_ready_gets_the_request_again(code: ErrorCode) -> None:
     async def run() -> None:
         async with FakeBroker(1) as one, client_of(one) as client:
             leads((one,), 1)
@@ -115,7 +115,7 @@ def test_a_leader_that_cannot_say_yet_is_asked_again(code: ErrorCode) -> None:
     asyncio.run(run())
 
 
-def test_a_leader_that_stays_away_is_an_error_that_names_it() -> None:
+def test_an_unreachable_leader_is_named_in_the_error() -> None:
     async def run() -> None:
         async with FakeBroker(1) as one, client_of(one) as client:
             async with FakeBroker(2) as two:
@@ -126,15 +126,15 @@ def test_a_leader_that_stays_away_is_an_error_that_names_it() -> None:
     asyncio.run(run())
 
 
-def test_a_partition_without_a_leader_is_refused_when_patience_ends() -> None:
+def test_a_partition_without_a_leader_is_refused_after_the_wait() -> None:
     async def run() -> None:
         async with FakeBroker(1) as one, client_of(one) as client:
             leads((one,), -1)
 
             async def ask(leader: int, of: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-                raise AssertionError("there is nobody to ask")
+                raise AssertionError("there is no leader to ask")
 
-            answers = await ask_leaders(client, [AT], ask, timeout_s=TIMEOUT_S, patience_s=0.01)
+            answers = await send_to_leaders(client, [AT], ask, timeout_s=TIMEOUT_S, patience_s=0.01)
             refusal = answers[AT]
             assert isinstance(refusal, Refusal)
             assert refusal.code is ErrorCode.LEADER_NOT_AVAILABLE

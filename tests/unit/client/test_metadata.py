@@ -1,4 +1,4 @@
-"""The metadata cache: merges, never goes back to an older leader, forgets what is gone."""
+"""The metadata cache merges responses, ignores older leaders and forgets deleted topics."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def _answer(
     )
 
 
-def test_an_answer_can_be_looked_up_by_name_and_by_id() -> None:
+def test_topics_are_found_by_name_and_by_id() -> None:
     cache = MetadataCache()
     cache.update(_answer(1, 5))
     assert cache.cluster_id == "c"
@@ -45,14 +45,14 @@ def test_an_answer_can_be_looked_up_by_name_and_by_id() -> None:
     assert [topic.name for topic in cache.topics()] == ["t"]
 
 
-def test_answers_about_other_topics_are_added() -> None:
+def test_responses_about_other_topics_are_merged() -> None:
     cache = MetadataCache()
     cache.update(_answer(1, 5))
     cache.update(_answer(2, 1, name="u", topic_id=b"u" * 16))
     assert (cache.leader_of("t", 0), cache.leader_of("u", 0)) == (1, 2)
 
 
-def test_a_leader_of_an_older_epoch_is_not_believed() -> None:
+def test_a_leader_of_an_older_epoch_is_ignored() -> None:
     cache = MetadataCache()
     cache.update(_answer(1, 5))
     cache.update(_answer(2, 4))
@@ -61,7 +61,7 @@ def test_a_leader_of_an_older_epoch_is_not_believed() -> None:
     assert cache.leader_of("t", 0) == 2
 
 
-def test_brokers_that_tell_no_epoch_are_believed() -> None:
+def test_a_leader_without_an_epoch_is_accepted() -> None:
     cache = MetadataCache()
     cache.update(_answer(1, 5))
     cache.update(_answer(2, -1))
@@ -84,7 +84,7 @@ def test_a_topic_with_an_error_is_forgotten() -> None:
     assert cache.topic_by_id(ID) is None
 
 
-def test_what_is_not_known_is_named() -> None:
+def test_unknown_brokers_and_partitions_are_named_in_errors() -> None:
     cache = MetadataCache()
     cache.update(_answer(-1, 5))
     with pytest.raises(LeaderUnknown, match="t-0"):
@@ -95,7 +95,7 @@ def test_what_is_not_known_is_named() -> None:
         cache.address_of(7)
 
 
-def test_a_demand_to_bootstrap_again_clears_all() -> None:
+def test_rebootstrap_required_clears_the_cache() -> None:
     cache = MetadataCache()
     cache.update(_answer(1, 5))
     cache.update(MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED))
@@ -103,7 +103,7 @@ def test_a_demand_to_bootstrap_again_clears_all() -> None:
     assert cache.topics() == ()
 
 
-def test_asking_never_creates_topics() -> None:
+def test_metadata_requests_never_create_topics() -> None:
     assert metadata_request(None).topics is None
     request = metadata_request(["a"])
     assert request.topics is not None

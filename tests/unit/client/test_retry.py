@@ -1,4 +1,4 @@
-"""Backoff and deadlines, on a clock that a test owns."""
+"""Backoff and deadlines, with a test clock."""
 
 from random import Random
 
@@ -17,13 +17,13 @@ class _Clock:
         return 0
 
 
-def test_waits_double_up_to_the_limit() -> None:
+def test_delays_double_up_to_the_limit() -> None:
     backoff = Backoff(initial_s=0.1, max_s=1.0, jitter=0)
     waits = [backoff.delay_s(failures, Random(1)) for failures in (1, 2, 3, 4, 5, 10_000)]
     assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
 
 
-def test_jitter_spreads_waits_within_its_share() -> None:
+def test_jitter_stays_within_its_share() -> None:
     backoff, random = Backoff(initial_s=1.0, max_s=1.0, jitter=0.2), Random(1)
     waits = [backoff.delay_s(1, random) for _ in range(500)]
     assert 0.8 <= min(waits) < 0.85
@@ -34,7 +34,7 @@ def test_jitter_spreads_waits_within_its_share() -> None:
     "options",
     [{"initial_s": 0}, {"initial_s": 2, "max_s": 1}, {"multiplier": 0.5}, {"jitter": 1}],
 )
-def test_a_backoff_that_makes_no_sense_is_refused(options: dict[str, float]) -> None:
+def test_an_invalid_backoff_is_refused(options: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="backoff"):
         Backoff(**options)
 

@@ -1,4 +1,4 @@
-"""TLS and SASL as a client: what is sent, what is checked, and what a person is told."""
+"""TLS and SASL of the client: what it sends, what it checks, and its error messages."""
 
 import asyncio
 import shutil
@@ -47,7 +47,7 @@ PROOF = (
 VERIFIER = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def test_scram_is_the_exchange_of_the_rfc() -> None:
+def test_scram_follows_the_rfc_example() -> None:
     exchange = start(RFC, NONCE)
     assert next(exchange) == b"n,,n=user,r=" + NONCE.encode()
     assert exchange.send(CHALLENGE) == PROOF
@@ -76,7 +76,7 @@ def test_a_server_that_does_not_know_the_password_is_refused() -> None:
         b"\xff\xff",
     ],
 )
-def test_a_challenge_that_makes_no_sense_is_refused(challenge: bytes) -> None:
+def test_an_invalid_challenge_is_refused(challenge: bytes) -> None:
     exchange = start(RFC, NONCE)
     next(exchange)
     with pytest.raises(SaslRefused):
@@ -88,13 +88,13 @@ def test_names_with_commas_and_equals_signs_are_escaped() -> None:
     assert next(exchange) == b"n,,n=a=3Db=2Cc,r=n"
 
 
-def test_secrets_are_not_in_what_logs_would_show() -> None:
+def test_secrets_are_not_in_the_repr() -> None:
     security = Security(tls=Tls(key_password="hush"), sasl=PLAIN)
     assert "secret" not in repr(security)
     assert "hush" not in repr(security)
 
 
-def test_settings_say_which_security() -> None:
+def test_security_is_read_from_settings() -> None:
     assert security_of({}) == PLAINTEXT
     assert security_of({"security.protocol": "ssl", "ssl.ca.location": "ca.pem"}).tls == Tls(
         "ca.pem"
@@ -121,7 +121,7 @@ def test_settings_say_which_security() -> None:
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.username and"),
     ],
 )
-def test_what_is_missing_is_named(settings: dict[str, str], missing: str) -> None:
+def test_missing_settings_are_named_in_the_error(settings: dict[str, str], missing: str) -> None:
     with pytest.raises(InvalidSecurity, match=missing):
         security_of(settings)
 
@@ -134,7 +134,7 @@ async def ask(broker: Any, security: Security) -> MetadataResponse:
 
 
 def with_plain(broker: Any) -> list[bytes]:
-    """The broker takes PLAIN from `me` with `secret`; what it was sent."""
+    """The broker accepts PLAIN from `me` with `secret`; returns the tokens that it received."""
     tokens: list[bytes] = []
 
     def check(request: Any, version: int) -> SaslAuthenticateResponse:
@@ -153,7 +153,7 @@ def with_plain(broker: Any) -> list[bytes]:
     return tokens
 
 
-def test_credentials_are_shown_before_the_first_request(make_broker: Make) -> None:
+def test_authentication_precedes_the_first_request(make_broker: Make) -> None:
     async def run() -> None:
         async with make_broker() as broker:
             with_plain(broker)
@@ -169,7 +169,7 @@ def test_credentials_are_shown_before_the_first_request(make_broker: Make) -> No
     asyncio.run(run())
 
 
-def test_a_wrong_password_is_not_tried_again_and_says_who_was_refused(make_broker: Make) -> None:
+def test_a_wrong_password_is_not_retried_and_names_the_user(make_broker: Make) -> None:
     async def run() -> None:
         async with make_broker() as broker:
             tokens = with_plain(broker)
@@ -181,11 +181,11 @@ def test_a_wrong_password_is_not_tried_again_and_says_who_was_refused(make_broke
     asyncio.run(run())
 
 
-def test_a_mechanism_that_is_not_offered_names_those_that_are(make_broker: Make) -> None:
+def test_an_unsupported_mechanism_error_names_the_supported_ones(make_broker: Make) -> None:
     async def run() -> None:
         async with make_broker() as broker:
             with_plain(broker)
-            with pytest.raises(AuthenticationFailed, match="it takes PLAIN"):
+            with pytest.raises(AuthenticationFailed, match="it accepts PLAIN"):
                 await ask(broker, Security(sasl=RFC))
 
     asyncio.run(run())
@@ -193,7 +193,7 @@ def test_a_mechanism_that_is_not_offered_names_those_that_are(make_broker: Make)
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1 that signs itself, and its key."""
+    """A self-signed certificate for 127.0.0.1, and its key."""
     if shutil.which("openssl") is None:
         pytest.skip("needs the openssl command")
     folder = tmp_path_factory.mktemp("tls")
@@ -210,7 +210,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return certificate, key
 
 
-def test_tls_is_spoken_with_a_broker_that_is_trusted_and_with_no_other(
+def test_tls_connects_only_to_a_trusted_broker(
     make_broker: Make, certificate: tuple[Path, Path]
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -228,7 +228,7 @@ def test_tls_is_spoken_with_a_broker_that_is_trusted_and_with_no_other(
     asyncio.run(run())
 
 
-def test_a_certificate_that_is_not_there_is_named(make_broker: Make, tmp_path: Path) -> None:
+def test_a_missing_certificate_is_named_in_the_error(make_broker: Make, tmp_path: Path) -> None:
     async def run() -> None:
         async with make_broker() as broker:
             with pytest.raises(BadSecurityFiles, match=r"none\.pem"):

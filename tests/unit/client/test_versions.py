@@ -1,4 +1,4 @@
-"""Version negotiation: newest first, and a way back for every broker."""
+"""Version negotiation: newest first, with a fallback for every broker."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def _negotiate(broker: Any) -> VersionRanges:
 
 
 def _refusing(supported: int, *, hint: bool) -> Callable[[Struct, int], Struct | bytes]:
-    """A broker that knows ApiVersions up to `supported`, and from Kafka 2.4 on says so."""
+    """A broker that supports ApiVersions up to `supported`, and since Kafka 2.4 says so."""
 
     def answer(request: Struct, version: int) -> Struct | bytes:
         own = [ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=supported)]
@@ -55,7 +55,7 @@ def test_the_newest_version_is_tried_first(make_broker: Make) -> None:
 
 
 @pytest.mark.parametrize(("hint", "then"), [(True, 2), (False, 0)])
-def test_a_broker_that_refuses_is_asked_in_a_version_it_knows(
+def test_a_broker_that_refuses_gets_a_version_it_supports(
     make_broker: Make, hint: bool, then: int
 ) -> None:
     broker = make_broker()

@@ -1,4 +1,4 @@
-"""A value is described with where it comes from, as Kafka describes it."""
+"""Settings are described with their sources, as in Kafka."""
 
 from collections.abc import Mapping
 
@@ -75,7 +75,7 @@ def test_the_layers_win_in_kafkas_order() -> None:
     ]
 
 
-def test_retention_is_taken_in_ms_then_minutes_then_hours() -> None:
+def test_retention_in_ms_wins_over_minutes_and_minutes_over_hours() -> None:
     hour, minute = 3_600_000, 60_000
     for static, expected in (
         ({}, 168 * hour),
@@ -94,7 +94,7 @@ def test_retention_is_taken_in_ms_then_minutes_then_hours() -> None:
     ]
 
 
-def test_flush_ack_reaches_the_topics() -> None:
+def test_flush_ack_applies_to_topics() -> None:
     assert view({"flush": "ack"}).topic_values("t")["flush.messages"] == 1
     assert view().topic_values("t")["flush.messages"] == 2**63 - 1
 
@@ -115,7 +115,7 @@ def test_a_topic_lists_what_kafka_lists_and_hidden_settings_only_where_set() -> 
     )
 
 
-def test_only_the_names_asked_for_are_described_and_unknown_ones_left_out() -> None:
+def test_only_requested_names_are_described_and_unknown_ones_left_out() -> None:
     effective = view()
     assert [item.name for item in effective.describe_topic({}, ["retention.ms", "foo"])] == [
         "retention.ms"
@@ -139,7 +139,7 @@ def test_a_broker_lists_every_setting_with_its_facts() -> None:
     assert all(entry.documentation for entry in entries.values())
 
 
-def test_an_unset_stronger_name_does_not_show_its_weaker_sisters_value() -> None:
+def test_an_unset_name_does_not_show_the_value_of_a_lower_precedence_alternative() -> None:
     entries = by_name(view({"log.retention.hours": "72"}).describe_broker())
     assert entries["log.retention.ms"].value is None
     assert entries["log.retention.ms"].synonyms == ()
@@ -197,7 +197,7 @@ def test_subscriptions_have_defaults() -> None:
     assert entries["match"].value == ""
 
 
-def test_dynamic_values_of_the_broker_count_at_once() -> None:
+def test_dynamic_broker_values_take_effect_at_once() -> None:
     effective = view({"max.connections": "5"}, broker={"max.connections": "9"})
     assert effective.broker_value("max.connections") == 9
     assert view({"max.connections": "5"}).broker_value("max.connections") == 5

@@ -36,7 +36,7 @@ def test_a_topic_is_found_by_name_and_by_id_as_the_same_object() -> None:
     assert (image.version, image.partition_count) == (1, 2)
 
 
-def test_the_image_before_a_change_stays_as_it_was() -> None:
+def test_applying_records_does_not_change_the_previous_image() -> None:
     before = with_topic()
     after = before.apply([TopicDeleted(A), ConfigChanged(CLUSTER_DEFAULT, "x", "1")])
     assert "a.b" in before.topics
@@ -53,7 +53,7 @@ def test_tables_that_a_change_does_not_touch_are_shared() -> None:
     assert after.version == before.version + 1
 
 
-def test_a_deleted_topic_takes_its_configs_and_its_collision_with_it() -> None:
+def test_deleting_a_topic_removes_its_configs_and_its_collision_key() -> None:
     image = with_topic().apply([ConfigChanged(topic_resource("a.b"), "x", "1")])
     assert image.collisions == {"a_b": "a.b"}
     gone = image.apply([TopicDeleted(A)])
@@ -85,7 +85,7 @@ def test_a_returned_leader_gets_a_new_epoch_only_where_it_leads() -> None:
     assert first is third, "partitions in one state are one object"
 
 
-def test_brokers_come_are_fenced_and_go() -> None:
+def test_brokers_are_registered_fenced_and_unregistered() -> None:
     broker = BrokerRegistration(1, 5, (Endpoint("PLAINTEXT", "localhost", 1),))
     image = MetadataImage().apply([BrokerRegistered(broker)])
     assert image.live_brokers() == [broker]
@@ -96,13 +96,13 @@ def test_brokers_come_are_fenced_and_go() -> None:
     assert fenced.apply([BrokerUnregistered(1)]).brokers == {}
 
 
-def test_a_config_that_loses_its_last_value_is_gone() -> None:
+def test_a_resource_without_values_is_removed() -> None:
     image = MetadataImage().apply([ConfigChanged(CLUSTER_DEFAULT, "x", "1")])
     assert image.config(CLUSTER_DEFAULT) == {"x": "1"}
     assert image.apply([ConfigChanged(CLUSTER_DEFAULT, "x", None)]).configs == {}
 
 
-def test_a_feature_at_level_zero_is_gone() -> None:
+def test_a_feature_at_level_zero_is_removed() -> None:
     image = MetadataImage().apply([FeatureSet("f", 2)])
     assert image.features == {"f": 2}
     assert image.apply([FeatureSet("f", 0)]).features == {}

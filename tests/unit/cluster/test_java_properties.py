@@ -1,4 +1,4 @@
-"""server.properties is read as Java reads it."""
+"""server.properties is parsed as in Java."""
 
 import pytest
 
@@ -33,7 +33,7 @@ from headrace.cluster.java_properties import BadProperties, read_properties
         ("", {}),
     ],
 )
-def test_the_format_means_what_it_means_in_java(text: str, expected: dict[str, str]) -> None:
+def test_properties_are_parsed_as_in_java(text: str, expected: dict[str, str]) -> None:
     assert read_properties(text) == expected
 
 

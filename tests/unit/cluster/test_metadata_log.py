@@ -1,4 +1,4 @@
-"""The journal answers what is new since a version, or that it does not know."""
+"""The metadata log returns the changes since a version, or None if it does not reach back to it."""
 
 from headrace.cluster.metadata_log import MetadataChange, MetadataLog
 from headrace.cluster.record_format import decode
@@ -10,7 +10,7 @@ def change(before: int, after: int, *ids: int) -> MetadataChange:
     return MetadataChange(before, after, records)
 
 
-def test_changes_since_a_version_come_in_their_order() -> None:
+def test_changes_since_a_version_are_in_order() -> None:
     journal = MetadataLog(version=10)
     for version in (10, 11, 12):
         journal.add(change(version, version + 1, version))
@@ -20,7 +20,7 @@ def test_changes_since_a_version_come_in_their_order() -> None:
     assert journal.since(13) == []
 
 
-def test_a_version_that_was_never_heard_of_is_not_known() -> None:
+def test_an_unknown_version_has_no_changes() -> None:
     journal = MetadataLog(version=10)
     journal.add(change(10, 20, 1))
     journal.add(change(20, 21, 2))
@@ -29,7 +29,7 @@ def test_a_version_that_was_never_heard_of_is_not_known() -> None:
     assert journal.since(22) is None
 
 
-def test_a_gap_makes_what_was_before_it_useless() -> None:
+def test_a_gap_drops_the_earlier_changes() -> None:
     journal = MetadataLog(version=10)
     journal.add(change(10, 11, 1))
     journal.add(change(40, 41, 2))
@@ -37,7 +37,7 @@ def test_a_gap_makes_what_was_before_it_useless() -> None:
     assert journal.since(40) is not None
 
 
-def test_old_changes_go_when_there_are_too_many() -> None:
+def test_the_oldest_changes_are_dropped_beyond_the_limit() -> None:
     journal = MetadataLog(version=0, max_records=3)
     for version in range(5):
         journal.add(change(version, version + 1, version))

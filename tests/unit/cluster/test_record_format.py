@@ -1,4 +1,4 @@
-"""Metadata records survive the way to another broker."""
+"""Metadata records are decoded as they were encoded."""
 
 import pytest
 
@@ -58,7 +58,7 @@ EVERY_RECORD: list[MetadataRecord] = [
 
 
 @pytest.mark.parametrize("record", EVERY_RECORD, ids=lambda record: type(record).__name__)
-def test_a_record_arrives_as_it_was(record: MetadataRecord) -> None:
+def test_a_record_is_decoded_as_it_was_encoded(record: MetadataRecord) -> None:
     assert decode(encode(record)) == record
 
 

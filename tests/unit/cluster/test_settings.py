@@ -1,4 +1,4 @@
-"""A broker starts with settings that hold together, or says which one does not."""
+"""A broker starts only with consistent settings; an error names the invalid one."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from headrace.cluster.listeners import Listener
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 
 
-def test_without_any_setting_the_defaults_of_kafka_hold() -> None:
+def test_the_defaults_are_kafkas() -> None:
     settings = BrokerSettings.parse({})
     assert settings.node_id == 1
     assert settings.integer("num.partitions") == 1
@@ -29,7 +29,7 @@ def test_broker_id_and_node_id_are_one_setting(values: dict[str, str], node_id: 
     assert settings.node_id == settings.integer("broker.id") == node_id
 
 
-def test_flush_ack_means_a_flush_for_each_message_unless_somebody_says_otherwise() -> None:
+def test_flush_ack_means_a_flush_for_each_message_unless_the_interval_is_set() -> None:
     assert BrokerSettings.parse({"flush": "ack"}).integer("log.flush.interval.messages") == 1
     chosen = {"flush": "ack", "log.flush.interval.messages": "50"}
     assert BrokerSettings.parse(chosen).integer("log.flush.interval.messages") == 50
@@ -62,7 +62,7 @@ def test_the_data_directories_are_log_dirs_then_log_dir() -> None:
         ("listener.name.plaintext.quux", "1", "no such setting"),
     ],
 )
-def test_a_bad_setting_is_named_with_its_value_and_what_is_allowed(
+def test_an_invalid_setting_error_has_name_value_and_allowed_values(
     name: str, value: str, words: str
 ) -> None:
     with pytest.raises(InvalidSetting, match=words) as caught:
@@ -136,7 +136,7 @@ def test_a_node_of_kraft_controllers_only_has_no_listener_left() -> None:
         BrokerSettings.parse(only)
 
 
-def test_listeners_may_have_names_of_their_own_and_overrides() -> None:
+def test_listeners_may_have_custom_names_and_overrides() -> None:
     settings = BrokerSettings.parse(
         {
             "listeners": "inside://127.0.0.1:0,OUTSIDE://[::1]:9093",
@@ -160,7 +160,7 @@ def test_the_controller_gets_its_defaults_from_the_settings() -> None:
 
 
 @pytest.mark.parametrize("values", [{}, {"broker.id": "-1"}])
-def test_a_member_of_a_cluster_has_an_id_or_is_given_one(values: dict[str, str]) -> None:
+def test_a_cluster_member_has_an_id_or_gets_one(values: dict[str, str]) -> None:
     member = {"zookeeper.connect": "localhost:2181", **values}
     settings = BrokerSettings.parse(member)
     assert (settings.generates_id, settings.node_id) == (True, -1)
@@ -170,16 +170,16 @@ def test_a_member_of_a_cluster_has_an_id_or_is_given_one(values: dict[str, str])
         BrokerSettings.parse(member | {"broker.id.generation.enable": "false"})
 
 
-def test_ids_that_people_give_and_ids_that_are_given_out_do_not_meet() -> None:
+def test_configured_ids_and_generated_ids_do_not_overlap() -> None:
     member = {"zookeeper.connect": "localhost:2181", "broker.id": "1001"}
     with pytest.raises(InvalidSetting, match=r"above reserved.broker.max.id = 1000"):
         BrokerSettings.parse(member)
     for more in ({"reserved.broker.max.id": "2000"}, {"broker.id.generation.enable": "false"}):
         assert BrokerSettings.parse(member | more).node_id == 1001
-    assert BrokerSettings.parse({"broker.id": "1001"}).node_id == 1001  # nobody else is there
+    assert BrokerSettings.parse({"broker.id": "1001"}).node_id == 1001  # a single node
 
 
-def test_settings_of_a_cluster_have_an_effect() -> None:
+def test_cluster_settings_give_no_warning() -> None:
     obeyed = {
         "broker.id": "3",
         "zookeeper.connect": "a:2181,b:2181/chroot",
@@ -194,6 +194,6 @@ def test_settings_of_a_cluster_have_an_effect() -> None:
     assert BrokerSettings.parse(obeyed).warnings == ()
 
 
-def test_the_listener_between_brokers_must_be_one_of_them() -> None:
+def test_the_inter_broker_listener_must_be_one_of_the_listeners() -> None:
     with pytest.raises(InvalidSetting, match=r"inter.broker.listener.name = INSIDE: no listener"):
         BrokerSettings.parse({"inter.broker.listener.name": "INSIDE"})

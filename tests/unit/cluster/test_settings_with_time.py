@@ -1,4 +1,4 @@
-"""Settings of what is not built yet are checked and announced as without effect."""
+"""Settings of missing features are checked, and reported as without effect."""
 
 import pytest
 
@@ -6,17 +6,17 @@ from headrace.cluster.settings import BrokerSettings, InvalidSetting
 
 
 @pytest.mark.parametrize("name", ["quota.window.num", "ssl.keystore.location"])
-def test_a_setting_that_nobody_obeys_yet_gives_a_warning(name: str) -> None:
+def test_a_setting_without_effect_gives_a_warning(name: str) -> None:
     (warning,) = BrokerSettings.parse({name: "11"}).warnings
     assert warning.startswith(f"ignoring {name}: not supported yet (")
 
 
-def test_it_is_checked_all_the_same() -> None:
+def test_a_setting_without_effect_is_still_checked() -> None:
     with pytest.raises(InvalidSetting, match=r"group.max.size = many"):
         BrokerSettings.parse({"group.max.size": "many"})
 
 
-def test_settings_that_are_obeyed_give_none() -> None:
+def test_settings_with_an_effect_give_no_warning() -> None:
     obeyed = {
         "transaction.state.log.num.partitions": "5",
         "num.partitions": "3",

@@ -1,4 +1,4 @@
-"""Brokers join, leave and come back."""
+"""Brokers join, leave and return."""
 
 from headrace.cluster.image import MetadataImage
 from headrace.cluster.records import (
@@ -45,25 +45,25 @@ def arrivals(*brokers: BrokerRegistration, intact: bool = True) -> dict[int, Arr
     return {each.broker_id: Arrival(each, intact) for each in brokers}
 
 
-def test_nothing_changed_writes_nothing() -> None:
+def test_no_change_writes_no_records() -> None:
     assert reconcile_brokers(cluster(FULL), rules, arrivals(broker(1), broker(2), broker(3))) == ()
 
 
-def test_a_broker_that_left_is_fenced_and_its_partitions_are_led_by_others() -> None:
+def test_a_broker_that_left_is_fenced_and_its_partitions_get_new_leaders() -> None:
     image = cluster(FULL)
     records = reconcile_brokers(image, rules, arrivals(broker(2), broker(3)))
     assert records[0] == BrokerFenced(1)
     assert (after(image, records).leader, after(image, records).isr) == (2, (2, 3))
 
 
-def test_a_restart_that_nobody_saw_is_still_a_restart() -> None:
+def test_a_restart_between_two_checks_is_detected() -> None:
     image = cluster(FULL)
     records = reconcile_brokers(image, rules, arrivals(broker(1, 7), broker(2), broker(3)))
     assert after(image, records).leader == 2
     assert image.apply(records).brokers[1].epoch == 7
 
 
-def test_a_broker_that_is_dead_is_fenced_while_its_session_lives() -> None:
+def test_a_dead_broker_is_fenced_before_its_session_expires() -> None:
     image = cluster(FULL)
     assert after(image, fence_broker(image, rules, 1)).leader == 2
     assert fence_broker(image.apply(fence_broker(image, rules, 1)), rules, 1) == ()
@@ -89,7 +89,7 @@ def test_a_topic_that_flushes_each_ack_trusts_a_broker_after_a_power_loss() -> N
     assert after(image, records).leader == 1
 
 
-def test_a_leaving_broker_hands_its_partitions_over() -> None:
+def test_a_leaving_broker_hands_over_its_partitions() -> None:
     image = cluster(FULL)
     outcome = begin_controlled_shutdown(image, rules, 1, 1)
     assert outcome.results[0].remaining == ()
@@ -98,14 +98,14 @@ def test_a_leaving_broker_hands_its_partitions_over() -> None:
     assert again.records == ()
 
 
-def test_a_leaving_broker_leads_on_where_nobody_else_can() -> None:
+def test_a_leaving_broker_keeps_partitions_that_no_other_broker_can_lead() -> None:
     image = cluster(Partition(replicas=(1,), isr=(1,), leader=1))
     outcome = begin_controlled_shutdown(image, rules, 1, 1)
     assert outcome.results[0].remaining == (("t", 0),)
     assert not any(isinstance(record, PartitionChanged) for record in outcome.records)
 
 
-def test_a_former_life_may_not_begin_the_shutdown_of_the_present_one() -> None:
+def test_an_earlier_incarnation_cannot_start_a_controlled_shutdown() -> None:
     outcome = begin_controlled_shutdown(cluster(FULL), rules, 1, 99)
     assert outcome.results[0].error.code is ErrorCode.STALE_BROKER_EPOCH
     assert outcome.records == ()

@@ -1,4 +1,4 @@
-"""Brokers register under growing epochs; producer ids are handed out once."""
+"""Brokers register with growing epochs; each producer id is allocated once."""
 
 from random import Random
 
@@ -79,7 +79,7 @@ def test_a_stale_or_unknown_broker_gets_no_producer_ids() -> None:
     assert made.fence_broker(9).results[0].code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
-def test_producer_ids_end_before_they_overflow() -> None:
+def test_producer_ids_run_out_before_they_overflow() -> None:
     made = controller()
     made.image = made.image.apply([ProducerIdsReserved(2**63 - 10)])
     outcome = made.allocate_producer_ids(1, made.image.brokers[1].epoch)

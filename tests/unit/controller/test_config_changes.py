@@ -43,7 +43,7 @@ def test_values_of_a_topic_are_set_and_deleted() -> None:
     assert made.image.config(topic_resource("t")) == {"flush.ms": "6"}
 
 
-def test_lists_grow_from_their_default_and_shrink_without_repeats() -> None:
+def test_append_and_subtract_start_from_the_default_and_keep_no_duplicates() -> None:
     made = with_topic()
     for operation, value, expected in (
         (APPEND, "compact", "delete,compact"),
@@ -281,7 +281,7 @@ def test_one_bad_value_refuses_the_whole_resource() -> None:
     assert made.image.config(topic_resource("t")) == {}
 
 
-def test_a_key_or_a_resource_given_twice_is_refused() -> None:
+def test_a_duplicate_key_or_resource_is_refused() -> None:
     made = with_topic()
     twice = alter(made, TOPIC, "t", ("retention.ms", "1", SET), ("retention.ms", "2", SET))
     assert twice == (ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
@@ -292,7 +292,7 @@ def test_a_key_or_a_resource_given_twice_is_refused() -> None:
     assert [result.error for result in outcome.results] == [expected, expected]
 
 
-def test_the_old_call_replaces_all_values() -> None:
+def test_alter_configs_replaces_all_values() -> None:
     made = with_topic()
     alter(made, TOPIC, "t", ("retention.ms", "5", SET), ("flush.ms", "6", SET))
     change = ConfigAlteration(TOPIC, "t", [ConfigOp("segment.ms", "7")])
@@ -323,20 +323,20 @@ def test_a_broker_and_the_cluster_have_values_of_their_own() -> None:
     assert made.image.config(CLUSTER_DEFAULT) == {"log.segment.bytes": "3000000"}
 
 
-def test_names_that_nobody_knows_are_kept_for_brokers_as_kafka_keeps_them() -> None:
+def test_unknown_broker_config_names_are_kept_as_in_kafka() -> None:
     made = controller()
     assert alter(made, BROKER, "1", ("foo.bar", "x", SET)).code == 0
     assert made.image.config(broker_resource(1)) == {"foo.bar": "x"}
 
 
-def test_an_invalid_secret_is_not_repeated_in_the_answer() -> None:
+def test_an_invalid_secret_is_not_in_the_error_message() -> None:
     made = controller()
     error = alter(made, BROKER, "1", ("listener.name.a.ssl.key.password", "x" * 40_000, SET))
     assert error.code == ErrorCode.INVALID_CONFIG
     assert "xxx" not in str(error.message)
 
 
-def test_heartbeats_of_a_group_lie_within_its_session() -> None:
+def test_a_groups_heartbeat_interval_must_be_shorter_than_its_session() -> None:
     made = controller(static={"group.share.max.heartbeat.interval.ms": "90000"})
     error = alter(made, GROUP, "g", ("share.heartbeat.interval.ms", "45000", SET))
     assert error == (
@@ -345,7 +345,7 @@ def test_heartbeats_of_a_group_lie_within_its_session() -> None:
     )
 
 
-def test_compaction_lags_are_checked_against_what_is_inherited() -> None:
+def test_compaction_lags_are_checked_against_inherited_values() -> None:
     made = with_topic()
     alter(made, BROKER, "", ("log.cleaner.max.compaction.lag.ms", "10", SET))
     error = alter(made, TOPIC, "t", ("min.compaction.lag.ms", "100", SET))
@@ -392,7 +392,7 @@ def test_each_kind_of_resource_is_described() -> None:
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_cannot_be_described_says_why(type_: int, name: str, code: ErrorCode) -> None:
+def test_describe_errors_give_the_reason(type_: int, name: str, code: ErrorCode) -> None:
     described = with_topic().configs.describe(type_, name)
     assert described.entries == ()
     assert described.error.code == code

@@ -11,20 +11,20 @@ UPGRADE, SAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE
 PREFIX = "The update failed for all features since the following feature had an error: "
 
 
-def test_a_new_cluster_has_what_clients_of_kafka_4_3_look_for() -> None:
+def test_a_new_cluster_has_the_feature_levels_of_kafka_4_3() -> None:
     features = controller().image.features
     assert features["transaction.version"] == 2
     assert features["group.version"] == features["share.version"] == 1
     assert features["metadata.version"] == 30
 
 
-def test_the_defaults_are_supported() -> None:
+def test_the_default_levels_are_supported() -> None:
     supported = {item.name: item for item in SUPPORTED_FEATURES}
     for name, level in DEFAULT_LEVELS.items():
         assert supported[name].min_level <= level <= supported[name].max_level
 
 
-def test_a_feature_goes_down_and_up_again() -> None:
+def test_a_feature_can_be_downgraded_and_upgraded() -> None:
     made = controller()
     down = [FeatureUpdate("transaction.version", 1, SAFE), FeatureUpdate("group.version", 0, SAFE)]
     assert commit(made, made.update_features(down)).code == ErrorCode.NONE
@@ -83,7 +83,7 @@ def test_a_feature_goes_down_and_up_again() -> None:
         ),
     ],
 )
-def test_an_update_that_may_not_be_is_refused_for_all(update: FeatureUpdate, message: str) -> None:
+def test_one_invalid_update_refuses_all_updates(update: FeatureUpdate, message: str) -> None:
     made = controller()
     good = FeatureUpdate("share.version", 0, SAFE)
     outcome = made.update_features([good, update])

@@ -1,4 +1,4 @@
-"""In-sync sets that leaders report, and elections that people ask for."""
+"""AlterPartition requests of leaders, and elections that administrators request."""
 
 import pytest
 
@@ -80,7 +80,7 @@ def test_a_broker_that_does_not_lead_cannot_change_the_set() -> None:
     assert refusal(cluster(LED_BY_1), change(2, 1, 3), broker_id=2) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_dead_or_bounced_broker_does_not_join_the_in_sync_set() -> None:
+def test_a_dead_or_restarted_broker_does_not_join_the_in_sync_set() -> None:
     image = cluster(LED_BY_1, fenced=3)
     assert refusal(image, change(1, 2, 3)) is ErrorCode.INELIGIBLE_REPLICA
     bounced = IsrChange(TOPIC_ID, 0, 4, 7, (IsrMember(1, 10), IsrMember(3, 29)))
@@ -105,13 +105,13 @@ def test_elections_answer_as_kafka_does() -> None:
     assert elected.leader == 1
 
 
-def test_an_election_of_all_is_silent_about_those_that_need_none() -> None:
+def test_an_election_of_all_omits_partitions_that_need_none() -> None:
     image = cluster(LED_BY_1._replace(leader=2), LED_BY_1)
     outcome = elect_leaders(image, rules, Election.PREFERRED, None)
     assert [(answer.topic, answer.index) for answer in outcome.results] == [("t", 0)]
 
 
-def test_leadership_goes_back_only_where_too_much_is_led_by_others() -> None:
+def test_preferred_leaders_are_restored_only_above_the_imbalance_limit() -> None:
     moved = LED_BY_1._replace(leader=2)
     image = cluster(moved, *(LED_BY_1,) * 19)
     assert rebalance_preferred_leaders(image, rules, max_imbalance=0.1) == ()
@@ -119,7 +119,7 @@ def test_leadership_goes_back_only_where_too_much_is_led_by_others() -> None:
     assert len(rebalance_preferred_leaders(image, rules, max_imbalance=0.1)) == 3
 
 
-def test_a_leader_whose_disk_failed_hands_over_to_one_that_is_in_sync() -> None:
+def test_a_leader_with_a_failed_disk_hands_over_to_an_in_sync_replica() -> None:
     outcome = alter_partitions(cluster(LED_BY_1), rules, 1, 10, [change(2)])
     answer = outcome.results[0].partition
     assert answer is not None
@@ -128,11 +128,11 @@ def test_a_leader_whose_disk_failed_hands_over_to_one_that_is_in_sync() -> None:
 
 
 @pytest.mark.parametrize("isr", [(), (3,), (2, 3)])
-def test_it_hands_over_to_nobody_else(isr: tuple[int, ...]) -> None:
+def test_a_leader_with_a_failed_disk_cannot_propose_other_replicas(isr: tuple[int, ...]) -> None:
     assert refusal(cluster(LED_BY_1), change(*isr)) is ErrorCode.INVALID_REQUEST
 
 
-def test_a_follower_whose_disk_failed_leaves_and_is_trusted_no_more() -> None:
+def test_a_follower_with_a_failed_disk_leaves_and_is_no_longer_eligible() -> None:
     outcome = alter_partitions(cluster(LED_BY_1), rules, 2, 20, [change(1)])
     answer = outcome.results[0].partition
     assert answer is not None
@@ -142,16 +142,16 @@ def test_a_follower_whose_disk_failed_leaves_and_is_trusted_no_more() -> None:
 
 
 @pytest.mark.parametrize("isr", [(), (1, 2), (1, 2, 3), (1, 3), (3,)])
-def test_a_follower_speaks_for_itself_alone(isr: tuple[int, ...]) -> None:
-    expected = ErrorCode.NONE if isr == (1, 2) else ErrorCode.INVALID_REQUEST  # it is so already
+def test_a_follower_may_remove_only_itself(isr: tuple[int, ...]) -> None:
+    expected = ErrorCode.NONE if isr == (1, 2) else ErrorCode.INVALID_REQUEST  # nothing to change
     assert refusal(cluster(LED_BY_1), change(*isr), broker_id=2) is expected
 
 
-def test_one_that_is_not_in_sync_changes_nothing() -> None:
+def test_a_replica_that_is_not_in_sync_changes_nothing() -> None:
     assert refusal(cluster(LED_BY_1), change(1), broker_id=3) is ErrorCode.INVALID_REQUEST
 
 
-def test_one_that_is_eligible_and_lost_its_records_says_so_and_is_not_elected() -> None:
+def test_an_eligible_replica_that_lost_its_records_is_not_elected() -> None:
     alone = LED_BY_1._replace(isr=(1,), eligible_leaders=(2, 3))
     outcome = alter_partitions(cluster(alone), rules, 2, 20, [change(1)])
     answer = outcome.results[0].partition
@@ -159,5 +159,5 @@ def test_one_that_is_eligible_and_lost_its_records_says_so_and_is_not_elected() 
     assert (answer.leader, answer.isr, answer.eligible_leaders) == (1, (1,), (3,))
     assert (answer.leader_epoch, answer.partition_epoch) == (4, 8)
     again = alter_partitions(cluster(answer), rules, 2, 20, [change(1)])
-    assert again.records == ()  # it is so already
+    assert again.records == ()  # nothing to change
     assert refusal(cluster(alone), change(1, 3), broker_id=2) is ErrorCode.INVALID_REQUEST

@@ -1,4 +1,4 @@
-"""One partition's changes. Each test is named after what the rule behind it prevents."""
+"""The changes of one partition: leader, in-sync replicas, eligible leaders, reassignment."""
 
 from headrace.cluster.topology import NO_LEADER, Partition
 from headrace.controller.partition_change import Election, ElectionContext, PartitionChange
@@ -26,11 +26,11 @@ def returned_unclean(
     return change.result() or partition
 
 
-def test_nothing_happened_is_no_change() -> None:
+def test_no_event_is_no_change() -> None:
     assert PartitionChange(FULL, ElectionContext({1, 2, 3})).result() is None
 
 
-def test_a_dead_leader_is_followed_by_the_first_live_replica_in_sync() -> None:
+def test_a_dead_leader_is_replaced_by_the_first_live_in_sync_replica() -> None:
     after = settled(FULL, {2, 3})
     assert (after.leader, after.isr) == (2, (2, 3))
     assert (after.leader_epoch, after.partition_epoch) == (6, 10)
@@ -48,14 +48,14 @@ def test_the_last_in_sync_replica_stays_in_the_set_when_it_dies() -> None:
     assert (after.leader, after.isr) == (NO_LEADER, (1,))
 
 
-def test_a_replica_out_of_sync_never_leads_unless_the_topic_wants_it() -> None:
+def test_an_out_of_sync_replica_leads_only_with_unclean_elections_enabled() -> None:
     alone = FULL._replace(isr=(1,))
     assert settled(alone, {2, 3}).leader == NO_LEADER
     unclean = settled(alone, {2, 3}, unclean=True)
     assert (unclean.leader, unclean.isr) == (2, (2,))
 
 
-def test_when_all_die_at_once_whoever_returns_first_leads() -> None:
+def test_when_all_replicas_die_at_once_the_first_to_return_leads() -> None:
     dark = settled(FULL, set())
     assert (dark.leader, dark.isr) == (NO_LEADER, (1, 2, 3))
     after = settled(dark, {3})
@@ -73,7 +73,7 @@ def test_last_replica_standing_that_lost_its_page_cache_does_not_lead() -> None:
     assert (whole.leader, whole.isr) == (2, (2,))
 
 
-def test_eligible_leaders_are_forgotten_once_enough_are_in_sync_again() -> None:
+def test_eligible_leaders_are_cleared_once_enough_replicas_are_in_sync() -> None:
     small = FULL._replace(isr=(1,), eligible_leaders=(2,))
     change = PartitionChange(small, ElectionContext({1, 2, 3}, 2))
     change.set_isr((1, 3))
@@ -87,7 +87,7 @@ def test_an_only_replica_leads_again_after_a_power_loss() -> None:
     assert returned_unclean(only, 1, {1}).leader == 1
 
 
-def test_after_a_power_loss_of_all_the_last_that_was_in_sync_leads() -> None:
+def test_after_a_power_loss_of_all_replicas_the_last_in_sync_one_leads() -> None:
     dark = settled(FULL, set(), min_isr=2)
     first = returned_unclean(dark, 1, {1}, min_isr=2)
     assert first.leader == NO_LEADER

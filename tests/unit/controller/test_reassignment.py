@@ -1,4 +1,4 @@
-"""Partitions that move to other brokers."""
+"""Partition reassignments."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def moved(image: MetadataImage, *target: int) -> MetadataImage:
     return image.apply(outcome.records)
 
 
-def test_a_reassignment_is_listed_until_it_is_done() -> None:
+def test_a_reassignment_is_listed_until_it_completes() -> None:
     image = moved(cluster(STILL), 3, 1)
     (ongoing,) = list_reassignments(image)
     assert (ongoing.partition.replicas, ongoing.partition.adding) == ((3, 1, 2), (3,))
@@ -49,7 +49,7 @@ def test_a_second_target_replaces_the_first() -> None:
     assert (ongoing.partition.adding, ongoing.partition.removing) == ((4,), (2,))
 
 
-def test_back_to_where_it_was_is_done_at_once() -> None:
+def test_a_reassignment_back_to_the_original_replicas_completes_at_once() -> None:
     image = moved(moved(cluster(STILL), 1, 2, 3), 1, 2)
     assert list_reassignments(image) == []
     partition = image.partition("t", 0)
@@ -64,7 +64,7 @@ def test_the_same_replicas_in_another_order_take_effect_at_once() -> None:
     assert (partition.replicas, partition.adding, partition.leader) == ((2, 1), (), 1)
 
 
-def test_a_cancelled_reassignment_is_as_if_it_had_not_been() -> None:
+def test_a_cancelled_reassignment_restores_the_original_state() -> None:
     image = moved(cluster(STILL), 3, 4)
     outcome = alter_reassignments(image, rules, [Reassignment("t", 0, None)])
     partition = image.apply(outcome.records).partition("t", 0)
@@ -90,7 +90,7 @@ def test_an_impossible_reassignment_is_refused(wanted: Reassignment, code: Error
     assert outcome.records == ()
 
 
-def test_what_is_wrong_is_said_in_kafkas_words_and_order() -> None:
+def test_errors_have_kafkas_texts_and_order() -> None:
     wrong = [
         Reassignment("u", 0, (1,)),
         Reassignment("t", 5, (1,)),
@@ -104,9 +104,9 @@ def test_what_is_wrong_is_said_in_kafkas_words_and_order() -> None:
     ]
 
 
-def test_of_two_targets_in_one_request_the_last_counts_and_builds_on_the_first() -> None:
-    """Two changes of the same state had the same epoch: brokers took one, the controller the other,
-    and the move never ended."""
+def test_the_last_of_two_targets_in_one_request_wins_and_builds_on_the_first() -> None:
+    """Two changes of one state must not share an epoch: brokers could apply one change and the
+    controller the other."""
     image = cluster(STILL)
     wanted = [Reassignment("t", 0, (3, 1)), Reassignment("t", 0, (4, 1))]
     outcome = alter_reassignments(image, rules, wanted)
@@ -115,14 +115,14 @@ def test_of_two_targets_in_one_request_the_last_counts_and_builds_on_the_first()
     assert partition == moved(moved(image, 3, 1), 4, 1).partition("t", 0)
 
 
-def test_another_number_of_replicas_can_be_forbidden() -> None:
+def test_a_change_of_the_replication_factor_can_be_disallowed() -> None:
     outcome = alter_reassignments(
         cluster(STILL), rules, [Reassignment("t", 0, (1, 2, 3))], allow_factor_change=False
     )
     assert outcome.results[0].error.code is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
-def test_a_second_target_does_not_take_away_the_last_replica_in_sync() -> None:
+def test_a_second_target_does_not_remove_the_last_in_sync_replica() -> None:
     # 1 and 2 are gone; 3, which is being added, holds what was acknowledged since.
     half = Partition(replicas=(3, 4, 1, 2), isr=(3,), leader=3, adding=(3, 4), removing=(1, 2))
     for target in ((4, 1), (1, 2)):
@@ -132,7 +132,7 @@ def test_a_second_target_does_not_take_away_the_last_replica_in_sync() -> None:
     assert moved(cluster(half), 3, 1).partition("t", 0) is not None
 
 
-def test_a_second_target_does_not_take_away_the_last_that_may_lead() -> None:
+def test_a_second_target_does_not_remove_the_last_eligible_leader() -> None:
     dark = Partition(
         replicas=(3, 4, 1, 2),
         isr=(),

@@ -19,7 +19,7 @@ def brokers(count: int, *, racks: int = 0, fenced: int = 0) -> list[BrokerRegist
     ]
 
 
-def test_each_broker_leads_its_share() -> None:
+def test_leaders_are_spread_evenly() -> None:
     partitions = place(brokers(5), count=100, replication_factor=3, rng=Random(3))
     assert set(Counter(item.leader for item in partitions).values()) == {20}
 
@@ -30,13 +30,13 @@ def test_the_followers_of_one_leader_are_spread_too() -> None:
     assert set(followers) == {1, 2, 3, 4}
 
 
-def test_replicas_lie_in_different_racks_where_there_are_enough() -> None:
+def test_replicas_are_in_different_racks_if_there_are_enough() -> None:
     partitions = place(brokers(6, racks=3), count=60, replication_factor=3, rng=Random(5))
     for item in partitions:
         assert len({id_ % 3 for id_ in item.replicas}) == 3
 
 
-def test_a_fenced_broker_takes_part_only_in_need_and_never_leads() -> None:
+def test_a_fenced_broker_gets_replicas_only_if_needed_and_never_leads() -> None:
     enough = place(brokers(4, fenced=1), count=30, replication_factor=3, rng=Random(1))
     assert all(3 not in item.replicas for item in enough)
     needed = place(brokers(4, fenced=2), count=30, replication_factor=3, rng=Random(1))
@@ -46,7 +46,7 @@ def test_a_fenced_broker_takes_part_only_in_need_and_never_leads() -> None:
         assert set(item.isr) == {0, 1}
 
 
-def test_on_one_broker_all_partitions_are_one_object() -> None:
+def test_on_one_broker_all_partitions_share_one_object() -> None:
     partitions = place(brokers(1), count=10_000, replication_factor=1, rng=Random(1))
     assert len({id(item) for item in partitions}) == 1
 

@@ -1,4 +1,4 @@
-"""Topics are created, grown and deleted under Kafka's checks, with Kafka's words."""
+"""Topics are created, extended and deleted with Kafka's checks and error texts."""
 
 import pytest
 
@@ -161,7 +161,7 @@ def test_a_topic_that_breaks_a_rule_is_refused(
     assert [result.error for result in outcome.results] == [(code, message)]
 
 
-def test_one_bad_topic_does_not_spoil_the_others() -> None:
+def test_one_invalid_topic_does_not_affect_the_others() -> None:
     outcome = controller().create_topics([NewTopic("good"), NewTopic("b d"), NewTopic("fine")])
     codes = [result.error.code for result in outcome.results]
     assert codes == [ErrorCode.NONE, ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.NONE]
@@ -169,7 +169,7 @@ def test_one_bad_topic_does_not_spoil_the_others() -> None:
     assert created == ["good", "fine"]
 
 
-def test_a_name_given_twice_is_refused_and_answered_once() -> None:
+def test_a_duplicate_name_is_refused_and_answered_once() -> None:
     outcome = controller().create_topics([NewTopic("a"), NewTopic("b"), NewTopic("a")])
     errors = {result.name: result.error for result in outcome.results}
     assert errors["a"] == (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -233,7 +233,7 @@ def test_topics_are_deleted_by_name_and_by_id() -> None:
     assert made.image.apply(outcome.records).topics == {}
 
 
-def test_a_topic_named_twice_is_left_alone() -> None:
+def test_a_topic_named_twice_is_not_deleted() -> None:
     made = controller()
     id_ = commit(made, made.create_topics([NewTopic("a")])).topic_id
     for refs, message in (
@@ -252,7 +252,7 @@ def test_a_topic_named_twice_is_left_alone() -> None:
             assert result.error == (ErrorCode.INVALID_REQUEST, message)
 
 
-def test_unknown_topics_are_reported_by_the_way_they_were_named() -> None:
+def test_unknown_topics_are_reported_by_name_or_id_as_requested() -> None:
     results = controller().delete_topics([TopicRef("no"), TopicRef(topic_id=b"x" * 16)]).results
     assert [result.error.code for result in results] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -272,7 +272,7 @@ def test_deletion_can_be_disabled() -> None:
 # -- growth -------------------------------------------------------------------------------------
 
 
-def test_a_topic_grows_to_the_new_total() -> None:
+def test_partitions_are_added_up_to_the_new_total() -> None:
     made = controller()
     commit(made, made.create_topics([NewTopic("a", 2)]))
     assert commit(made, made.create_partitions([MorePartitions("a", 5)])).error.code == 0
@@ -309,7 +309,7 @@ def test_a_topic_grows_to_the_new_total() -> None:
         ),
     ],
 )
-def test_a_growth_that_breaks_a_rule_is_refused(
+def test_an_invalid_partition_count_is_refused(
     growth: MorePartitions, code: ErrorCode, message: str
 ) -> None:
     made = controller()
@@ -328,7 +328,7 @@ def test_added_partitions_keep_the_replication_factor() -> None:
     assert made.image.topics["a"].partitions[1].replicas == (3, 1)
 
 
-def test_unknown_and_repeated_topics_do_not_grow() -> None:
+def test_unknown_and_duplicate_topics_get_no_partitions() -> None:
     made = controller()
     commit(made, made.create_topics([NewTopic("a")]))
     outcome = made.create_partitions(
@@ -341,7 +341,7 @@ def test_unknown_and_repeated_topics_do_not_grow() -> None:
     ]
 
 
-def test_a_request_adds_at_most_its_bound_over_all_topics() -> None:
+def test_the_partition_limit_of_a_request_covers_all_its_topics() -> None:
     made = controller()
     for name in ("a", "b"):
         commit(made, made.create_topics([NewTopic(name)]))

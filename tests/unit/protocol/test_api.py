@@ -24,12 +24,12 @@ def test_every_key_has_a_spec_whose_messages_have_its_versions() -> None:
             assert message.versions is not None
             first, last = message.versions
             assert first == spec.min_version
-            # A message may know one version more, which is not stable and not served.
+            # A message may have one more version, which is unstable and not supported.
             assert last - spec.max_version in (0, 1)
             assert message.flexible_since == spec.flexible_since
 
 
-def test_only_the_unstable_version_of_init_producer_id_is_held_back() -> None:
+def test_only_the_unstable_version_of_init_producer_id_is_disabled() -> None:
     held_back = {
         spec.name
         for spec in APIS.values()
@@ -38,7 +38,7 @@ def test_only_the_unstable_version_of_init_producer_id_is_held_back() -> None:
     assert held_back == {"InitProducerId"}
 
 
-def test_only_produce_is_advertised_below_what_is_served() -> None:
+def test_only_produce_is_advertised_below_its_minimum_version() -> None:
     produce = APIS[ApiKey.PRODUCE]
     assert (produce.advertised_min, produce.min_version, produce.max_version) == (0, 3, 13)
     assert not produce.serves(2)
@@ -48,7 +48,7 @@ def test_only_produce_is_advertised_below_what_is_served() -> None:
 
 
 def test_no_array_element_can_be_empty_on_the_wire() -> None:
-    # Else a count could not be checked against the bytes that remain.
+    # Otherwise a count could not be checked against the remaining bytes.
     def check(cls: type[Struct], version: int, flexible: bool) -> None:
         for field in fields_of(cls):
             if field.struct is not None and field.is_in(version):
@@ -82,14 +82,14 @@ def test_a_request_header_is_read_in_the_version_that_its_api_uses() -> None:
     assert (header.client_id, pos) == (None, len(flexible))
 
 
-def test_an_unserved_version_still_has_a_readable_header() -> None:
+def test_an_unsupported_version_still_has_a_readable_header() -> None:
     data = RequestHeader(request_api_key=18, request_api_version=99, correlation_id=7).encode(2)
     header, pos = read_request_header(data, 0, len(data))
     assert (header.request_api_version, header.correlation_id, pos) == (99, 7, len(data))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00\x03\x00", b"\x00\x04" + bytes(9), b"\xff" * 12])
-def test_a_header_that_is_cut_short_or_of_no_known_api_is_malformed(data: bytes) -> None:
+def test_a_short_header_or_an_unknown_api_is_malformed(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         read_request_header(data, 0, len(data))
 
@@ -100,7 +100,7 @@ def test_a_response_header_has_tags_in_flexible_versions_but_never_for_api_versi
     assert response_header(ApiKey.API_VERSIONS, 4, 5) == b"\0\0\0\5"
 
 
-def test_error_codes_are_numbers_that_know_what_they_mean() -> None:
+def test_error_codes_have_numbers_and_messages() -> None:
     assert len(ErrorCode) == 135
     assert [int(code) for code in ErrorCode] == list(range(-1, 134))
     assert ErrorCode(6) is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -1,4 +1,4 @@
-"""Every request can be failed, with the code where Kafka's response has it, in every version."""
+"""Every request has an error response in every version, with the code where Kafka puts it."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def versions() -> list[Any]:
 
 
 @pytest.mark.parametrize(("spec", "version"), versions())
-def test_the_answer_says_the_code_once_and_can_be_sent(spec: ApiSpec, version: int) -> None:
+def test_the_error_response_has_the_code_and_can_be_encoded(spec: ApiSpec, version: int) -> None:
     request = sample(spec.request, version)
     answer = error_answer(spec, request, version, CODE)
     assert answer is not None
@@ -101,7 +101,7 @@ def test_a_produce_fails_partition_by_partition() -> None:
     ]
 
 
-def test_a_coordinator_is_refused_for_each_key_or_for_the_one() -> None:
+def test_find_coordinator_fails_for_each_key() -> None:
     spec = APIS[ApiKey.FIND_COORDINATOR]
     many = error_answer(spec, FindCoordinatorRequest(coordinator_keys=["a", "b"]), 4, CODE)
     assert isinstance(many, FindCoordinatorResponse)
@@ -114,7 +114,7 @@ def test_a_coordinator_is_refused_for_each_key_or_for_the_one() -> None:
 @pytest.mark.parametrize(
     ("version", "place"), [(1, "partition"), (2, "top"), (7, "top"), (8, "group"), (10, "group")]
 )
-def test_offsets_are_refused_as_far_out_as_the_version_can_say(version: int, place: str) -> None:
+def test_offset_fetch_fails_in_the_outermost_field_of_the_version(version: int, place: str) -> None:
     spec = APIS[ApiKey.OFFSET_FETCH]
     answer = error_answer(spec, sample(spec.request, version), version, CODE)
     assert isinstance(answer, OffsetFetchResponse)
@@ -137,6 +137,6 @@ def test_only_a_session_error_fails_a_whole_fetch() -> None:
     assert moved.responses[0].partitions[0].error_code == CODE
 
 
-def test_a_request_for_nothing_cannot_fail() -> None:
+def test_an_empty_request_has_no_error_response() -> None:
     spec = APIS[ApiKey.PRODUCE]
     assert error_answer(spec, ProduceRequest(acks=1), 9, CODE) is None

@@ -1,4 +1,4 @@
-"""The reader believes no claim that the bytes cannot keep."""
+"""The reader checks every claimed length against the bytes that remain."""
 
 import pytest
 
@@ -16,7 +16,7 @@ HUGE_COUNT = b"\xff\xff\xff\xff\x0f"
 
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 16383, 16384, 2**21, 2**28, 2**32 - 1])
-def test_a_varint_comes_back(value: int) -> None:
+def test_a_varint_round_trips(value: int) -> None:
     data = write_uvarint(value)
     assert read_uvarint(data + b"\xff", 0) == (value, len(data))
 
@@ -44,7 +44,7 @@ def test_a_varint_of_more_than_32_bits_is_malformed(data: bytes) -> None:
         (ApiVersionsRequest, 3, b"", "cut short near byte 0 of 0"),
     ],
 )
-def test_a_claim_that_the_bytes_cannot_keep_is_malformed(
+def test_a_claimed_length_beyond_the_bytes_is_malformed(
     cls: type[Struct], version: int, data: bytes, why: str
 ) -> None:
     with pytest.raises(MalformedMessage, match=why) as caught:
@@ -52,7 +52,7 @@ def test_a_claim_that_the_bytes_cannot_keep_is_malformed(
     assert f"{cls.__name__} v{version}" in str(caught.value)
 
 
-def test_a_string_may_not_be_longer_than_an_int16_can_say() -> None:
+def test_a_string_longer_than_an_int16_length_is_malformed() -> None:
     longest = write_uvarint(0x8000) + b"x" * 0x7FFF + b"\x01\x00"
     assert len(ApiVersionsRequest.decode(longest, 3).client_software_name) == 0x7FFF
     too_long = write_uvarint(0x8001) + b"x" * 0x8000 + b"\x01\x00"
@@ -75,7 +75,7 @@ def test_a_large_frame_of_tagged_fields_is_refused() -> None:
         ApiVersionsRequest.decode(data, 3)
 
 
-def test_tagged_fields_that_nobody_knows_are_skipped() -> None:
+def test_unknown_tagged_fields_are_skipped() -> None:
     plain = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     data = plain.encode(3)
     assert data.endswith(b"\0")
@@ -107,7 +107,7 @@ def test_nothing_past_the_end_is_read() -> None:
         MetadataRequest.read(b"\0\0\0\1", 0, 10, 1)
 
 
-def test_the_least_size_is_that_of_the_emptiest_struct() -> None:
+def test_the_least_size_is_that_of_an_empty_struct() -> None:
     assert least_size(FetchTopic, 4, False) == 2 + 4
     assert least_size(FetchTopic, 12, True) == 1 + 1 + 1
     assert least_size(FetchTopic, 13, True) == 16 + 1 + 1

@@ -35,7 +35,7 @@ def test_a_constructor_takes_keywords_and_fills_in_kafkas_defaults() -> None:
     assert made.error_message is None
 
 
-def test_a_constructor_refuses_names_that_it_does_not_know_and_positions() -> None:
+def test_a_constructor_refuses_unknown_names_and_positional_arguments() -> None:
     with pytest.raises(TypeError, match="partition"):
         PartitionProduceResponse(partition=3)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
@@ -56,12 +56,12 @@ def test_a_shared_default_struct_cannot_be_changed_in_place() -> None:
     assert FetchPartitionData().current_leader == FetchLeaderIdAndEpoch()
 
 
-def test_a_name_that_is_no_field_cannot_be_assigned() -> None:
+def test_an_unknown_field_cannot_be_assigned() -> None:
     with pytest.raises(AttributeError):
         FetchRequest().max_wait = 3  # type: ignore[attr-defined]
 
 
-def test_messages_are_equal_by_value_and_say_what_they_hold() -> None:
+def test_messages_are_equal_by_value_and_have_a_repr() -> None:
     assert FetchTopic(topic="a") == FetchTopic(topic="a")
     assert FetchTopic(topic="a") != FetchTopic(topic="b")
     assert FetchTopic(topic="a") != "a"
@@ -79,7 +79,7 @@ def test_a_field_that_a_version_lacks_reads_as_its_default() -> None:
     assert (found.session_epoch, found.rack_id, found.forgotten_topics_data) == (-1, "", [])
 
 
-def test_an_ignorable_field_is_dropped_where_a_version_lacks_it() -> None:
+def test_an_ignorable_field_is_dropped_by_versions_without_it() -> None:
     assert FetchRequest(rack_id="r1").encode(4) == FetchRequest().encode(4)
 
 
@@ -149,7 +149,7 @@ def test_a_value_that_does_not_fit_its_type_is_refused(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [8, 9])
-def test_a_string_longer_than_an_int16_can_say_is_refused(version: int) -> None:
+def test_a_string_longer_than_an_int16_length_is_refused(version: int) -> None:
     longest = ProduceRequest(transactional_id="x" * 0x7FFF)
     assert ProduceRequest.decode(longest.encode(version), version) == longest
     with pytest.raises(ProtocolError, match="transactional_id is too long"):
@@ -172,7 +172,7 @@ def test_records_are_read_as_a_view_of_the_callers_buffer() -> None:
     assert records.obj is frame
 
 
-def test_records_are_written_as_they_are() -> None:
+def test_records_are_written_without_a_copy() -> None:
     batches = memoryview(bytearray(b"batches"))
     response = FetchResponse(
         responses=[FetchableTopicResponse(partitions=[FetchPartitionData(records=batches)])]

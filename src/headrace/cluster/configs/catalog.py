@@ -1,4 +1,4 @@
-"""All settings by the kind of resource that has them, and how names are looked up."""
+"""All settings by resource type, and the lookup of a setting by its name."""
 
 import re
 from typing import Final
@@ -43,7 +43,7 @@ PLUGIN_PREFIXES: Final = (
     "remote.log.metadata.",
     "config.providers.",
 )
-"""Names under these belong to Java plugins of Kafka: known, and without meaning here."""
+"""Names with these prefixes belong to Kafka's Java plugins: accepted, but without effect here."""
 
 _LISTENER: Final = re.compile(r"listener\.name\.([^.]+)\.(.+)")
 _PER_MECHANISM: Final = (

@@ -1,7 +1,7 @@
-"""One setting: its name, type, default, what it allows, and how its text is read.
+"""One setting: its name, type, default and allowed values, and how its text is parsed.
 
-Texts are read as Kafka reads them and refused in Kafka's words, because clients show these words
-to people: `Invalid value x for configuration retention.ms: Not a number of type LONG`.
+Texts are parsed as Kafka parses them and refused with Kafka's messages, because clients show these
+to users: `Invalid value x for configuration retention.ms: Not a number of type LONG`.
 """
 
 import re
@@ -13,7 +13,7 @@ ConfigValue = bool | int | float | str | tuple[str, ...]
 
 
 class ConfigType(IntEnum):
-    """Kafka's codes of config types."""
+    """Kafka's codes for config types."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -28,7 +28,7 @@ class ConfigType(IntEnum):
 
 
 class UpdateMode(Enum):
-    """When a broker's setting may change: at start only, on one broker, or on all at once."""
+    """How a broker setting may change: only at start, on one broker, or on all at once."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -46,16 +46,16 @@ class InvalidConfig(Exception):
 
 
 class Synonym(NamedTuple):
-    """A broker setting that gives the default, and what its unit must be multiplied with."""
+    """A broker setting that provides the default, and the factor that converts its unit."""
 
     name: str
     factor: int = 1
 
 
 class ConfigDef(NamedTuple):
-    """A setting. `default` is a text as a person would write it; None means unset.
+    """A setting. `default` is the text as in a properties file; None means unset.
 
-    A named tuple because the hundreds of them are built at each start: it is the cheapest.
+    A named tuple is the cheapest type to build, and each start builds hundreds of them.
     """
 
     name: str
@@ -71,9 +71,9 @@ class ConfigDef(NamedTuple):
     update_mode: UpdateMode = UpdateMode.READ_ONLY
     synonyms: tuple[Synonym, ...] = ()
     meaningful_here: bool = True
-    """False: Kafka knows it, nothing here obeys it; setting it gives a warning."""
+    """False if Kafka has the setting but it has no effect here; setting it logs a warning."""
     hidden: bool = False
-    """True: described only where somebody set it."""
+    """Whether the setting is described only if it is set."""
 
     @property
     def sensitive(self) -> bool:
@@ -95,7 +95,7 @@ class ConfigDef(NamedTuple):
                 return self._string(text)
 
     def canonical(self, text: str) -> str:
-        """The text in one form: trimmed, lists without blanks and repeats; must be valid."""
+        """The text in canonical form: trimmed, lists without blanks and duplicates."""
         match self.parse(text):
             case bool(flag):
                 return "true" if flag else "false"
@@ -107,7 +107,7 @@ class ConfigDef(NamedTuple):
                 return text.strip()
 
     def allowed(self) -> str:
-        """What a value may be, in words for people."""
+        """The allowed values, in words."""
         words = _TYPE_WORDS[self.type]
         if self.choices:
             of = "any of" if self.type is ConfigType.LIST else "one of"
@@ -128,7 +128,7 @@ class ConfigDef(NamedTuple):
         return lowered == "true"
 
     def _integer(self, text: str) -> int:
-        # int() alone would take "1_000" and other scripts' digits, which Kafka's tools do not.
+        # int() also accepts "1_000" and digits of other scripts, which Kafka does not.
         if re.fullmatch(_INTEGER, text) and len(text) <= _MAX_INTEGER_CHARS:
             number = int(text)
             limit = _INTEGER_LIMITS[self.type]
@@ -195,7 +195,7 @@ class _Rule(NamedTuple):
     holds: Callable[[ConfigValue], bool]
 
 
-# Compiled on first use, not at import: most starts need none of them.
+# Compiled when first used, not at import: most starts need none of them.
 _INTEGER: Final = r"[+-]?[0-9]+"
 _DOUBLE: Final = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?"
 _DURATION: Final = (
@@ -204,7 +204,7 @@ _DURATION: Final = (
 _REPLICA: Final = r"[0-9]+:[0-9]+"
 _OVERRIDE: Final = r"[^:,\s][^,\s]*:\s*[0-9]+"
 _MAX_INTEGER_CHARS: Final = 40
-"""Longer than any number of 64 bits: keeps int() from working on megabytes of digits."""
+"""Longer than any 64-bit number: keeps int() from parsing megabytes of digits."""
 
 _INTEGER_LIMITS: Final = {
     ConfigType.SHORT: 1 << 15,

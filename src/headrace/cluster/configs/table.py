@@ -1,4 +1,4 @@
-"""Reads the tables of settings: two lines for each, made to be read by people first.
+"""Parses the tables of settings, which have two or more lines for each setting.
 
     log.segment.bytes int 1073741824 min=1048576 HIGH cluster-wide
         Size at which a segment is closed and the next one begun.
@@ -20,7 +20,7 @@ _DEFAULTS: Final[Mapping[str, str | None]] = {"null": None, '""': ""}
 
 
 class BadTable(Exception):
-    """A table in this package is not well-formed: a mistake of the programmer."""
+    """A table in this package is malformed."""
 
 
 def read_table(text: str, *, meaningful_here: bool = True) -> Iterator[ConfigDef]:
@@ -77,7 +77,7 @@ def _definition(head: str, documentation: str, meaningful_here: bool) -> ConfigD
         elif key in ("icase", "hidden"):
             flags.add(key)
         else:
-            raise BadTable(f"{name}: {attribute} means nothing")
+            raise BadTable(f"{name}: unknown attribute {attribute}")
     return ConfigDef(
         name,
         _TYPES[type_],

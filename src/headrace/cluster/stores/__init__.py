@@ -1,1 +1,1 @@
-"""Where metadata lives: one module for each kind of store."""
+"""The metadata stores: SQLite for a single node, ZooKeeper for a cluster."""

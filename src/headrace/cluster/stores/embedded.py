@@ -1,8 +1,7 @@
-"""The cluster's store in one process: SQLite behind the interface that a cluster uses.
+"""A cluster store inside one process: SQLite behind the `ClusterStore` interface.
 
-One `EmbeddedCluster` for all brokers of the process, one `EmbeddedStore` for each. Metadata is in
-the SQLite file (or memory); registrations and the office live as long as the process, which is as
-long as anybody could need them.
+All brokers of the process share one `EmbeddedCluster`; each has its own `EmbeddedStore`. Metadata
+is in the SQLite file (or in memory). Registrations and the controller role end with the process.
 """
 
 import asyncio
@@ -26,18 +25,18 @@ T = TypeVar("T")
 
 
 class Offloading(Protocol):
-    """Runs a blocking call where it does not block the loop."""
+    """Runs a blocking call without blocking the event loop."""
 
     async def __call__(self, call: Callable[[], T], /) -> T: ...
 
 
 async def inline(call: Callable[[], T], /) -> T:
-    """For stores in memory and for simulations: nothing there takes long."""
+    """Runs the call at once, for stores in memory and for simulations."""
     return call()
 
 
 class EmbeddedCluster:
-    """What the brokers of one process share. Owns the store: `close` closes it."""
+    """The state that the brokers of one process share. Owns the store: `close` closes it."""
 
     def __init__(self, store: MetadataStore, offload: Offloading = inline) -> None:
         self._store = store
@@ -48,7 +47,7 @@ class EmbeddedCluster:
         self.controller: EmbeddedStore | None = None
         self.controller_id = image.controller_id
         self.registrations: dict[int, tuple[EmbeddedStore, Registration]] = {}
-        self._turn = asyncio.Lock()
+        self._commit_lock = asyncio.Lock()
         self.version = image.version
         self._last_epoch = max([image.version, *(b.epoch for b in image.brokers.values())])
         self._last_broker_id = max(image.brokers, default=0)
@@ -56,14 +55,14 @@ class EmbeddedCluster:
         self._controller_watches: list[Callable[[], None]] = []
 
     def store(self) -> "EmbeddedStore":
-        """The store of one broker: a session of its own."""
+        """A new store for one broker, with its own session."""
         return EmbeddedStore(self)
 
     def close(self) -> None:
         self._store.close()
 
     async def load(self) -> MetadataImage:
-        async with self._turn:
+        async with self._commit_lock:
             image = await self._offload(self._store.load)
             self.version = image.version
             return image
@@ -71,8 +70,8 @@ class EmbeddedCluster:
     async def commit(
         self, records: Sequence[MetadataRecord], check: Callable[[], None] = lambda: None
     ) -> None:
-        """Stores the batch when it is its turn, if `check` does not object then."""
-        async with self._turn:
+        """Stores the batch after all earlier ones. `check` may raise just before the write."""
+        async with self._commit_lock:
             check()
             expected = self.version
             self.version = await self._offload(
@@ -87,7 +86,7 @@ class EmbeddedCluster:
         self._last_epoch = max(self._last_epoch, self.version) + 1
         return self._last_epoch
 
-    # -- watches: called once, then forgotten ------------------------------------------------------
+    # -- watches: each is called once, then removed ------------------------------------------------
 
     def watch_registrations(self, changed: Callable[[], None] | None) -> None:
         if changed is not None:
@@ -109,7 +108,7 @@ class EmbeddedCluster:
 
 
 class EmbeddedStore:
-    """A `ClusterStore` of one broker among those of its process."""
+    """The `ClusterStore` of one broker of the process."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
@@ -121,12 +120,12 @@ class EmbeddedStore:
         self._open = True
 
     async def close(self) -> None:
-        self._leave()
+        self._end_session()
         self._open = False
 
     def expire(self) -> None:
-        """Ends the session as if the process had stood still for too long; for tests."""
-        if self._leave():
+        """Ends the session as if the process had been paused for too long; for tests."""
+        if self._end_session():
             for lost in self._lost:
                 lost()
 
@@ -150,7 +149,7 @@ class EmbeddedStore:
         return self._cluster.version
 
     async def next_broker_id(self, above: int) -> int:
-        """Above all that the metadata knows; it need not outlive the process, which has all."""
+        """An id above all known ones. It is not stored, because all brokers are in this process."""
         self._check_open()
         return self._cluster.next_broker_id(above)
 
@@ -167,7 +166,7 @@ class EmbeddedStore:
         held = cluster.registrations.get(broker.broker_id)
         if held is not None and held[0] is not self:
             raise RegistrationRefused(
-                f"broker {broker.broker_id} is registered already in this process: "
+                f"broker {broker.broker_id} is already registered in this process: "
                 "give this one another broker.id"
             )
         epoch = cluster.next_epoch()
@@ -187,7 +186,7 @@ class EmbeddedStore:
         }
 
     async def fence(self, elected: Elected, broker_id: int, broker_epoch: int) -> bool:
-        self._check_office(elected)
+        self._check_controller(elected)
         cluster = self._cluster
         held = cluster.registrations.get(broker_id)
         if held is None or held[1].broker.epoch != broker_epoch:
@@ -214,7 +213,7 @@ class EmbeddedStore:
         now = (cluster.controller_id, cluster.controller_epoch)
         if cluster.controller is not None and instead_of != now:
             return None
-        # The office is taken before anything is awaited: nobody else can take it meanwhile.
+        # The role is taken before the first await, so no other broker can take it meanwhile.
         cluster.controller_id = node_id
         cluster.controller = self
         cluster.controller_epoch = epoch = cluster.controller_epoch + 1
@@ -236,28 +235,28 @@ class EmbeddedStore:
         return image
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
-        self._check_office(elected)
+        self._check_controller(elected)
         if not self._loaded:
-            raise StoreError("metadata must be loaded before it is changed, and after each error")
+            raise StoreError("metadata must be loaded before a commit, and again after each error")
         self._loaded = False
-        await self._cluster.commit(records, lambda: self._check_office(elected))
+        await self._cluster.commit(records, lambda: self._check_controller(elected))
         self._loaded = True
 
     def _check_open(self) -> None:
         if not self._open:
             raise SessionExpired("the store is closed")
 
-    def _check_office(self, elected: Elected) -> None:
+    def _check_controller(self, elected: Elected) -> None:
         self._check_open()
         cluster = self._cluster
         if cluster.controller is not self or cluster.controller_epoch != elected.fence:
             raise Fenced(
-                f"the office of controller {elected.controller_id} (epoch "
-                f"{elected.controller_epoch}) has passed to another"
+                f"broker {elected.controller_id} is no longer the controller (epoch "
+                f"{elected.controller_epoch}): another broker was elected"
             )
 
-    def _leave(self) -> bool:
-        """Takes registrations and the office away; whether there was a registration."""
+    def _end_session(self) -> bool:
+        """Drops the registration and the controller role; True if there was a registration."""
         cluster = self._cluster
         mine = [id_ for id_, (store, _) in cluster.registrations.items() if store is self]
         for id_ in mine:

@@ -1,9 +1,9 @@
-"""ZooKeeper through kazoo: its threads and sockets stay behind `kazoo_threads`.
+"""A ZooKeeper client on kazoo, whose threads and sockets stay behind `kazoo_threads`.
 
-kazoo runs a thread for the connection. Answers are handed from it straight to the event loop. What
-kazoo gets wrong for us is corrected here: it reports a wrong SASL password as success, waits up to
-a minute between attempts to connect, waits as long as a session for a host that does not answer,
-and logs credentials when debugging.
+kazoo runs a thread for the connection and hands responses straight to the event loop. This module
+corrects some of kazoo's behaviour: kazoo reports a wrong SASL password as success, waits up to a
+minute between connection attempts, waits a whole session timeout for an unresponsive host, and
+logs credentials at debug level.
 """
 
 import asyncio
@@ -61,11 +61,11 @@ from headrace.cluster.stores.zookeeper_client import (
 from headrace.cluster.stores.zookeeper_settings import ZooKeeperSettings
 
 _LOG = logging.getLogger(__name__)
-_QUIET = logging.getLogger("headrace.kazoo")  # kazoo's own lines may hold credentials
+_QUIET = logging.getLogger("headrace.kazoo")  # kazoo's own log lines may contain credentials
 _QUIET.setLevel(logging.CRITICAL)
 
 READ_BATCH: Final = 200
-"""Znodes read by one request: an answer stays well below ZooKeeper's limit of 1 MB."""
+"""Znodes read by one request: the response stays well below ZooKeeper's limit of 1 MB."""
 
 _RETRY: Final = {"max_tries": -1, "delay": 0.05, "backoff": 1.5, "max_delay": 0.5}
 _CLOSE_S: Final = 5.0
@@ -123,12 +123,12 @@ class KazooZooKeeper:
             connection_retry=dict(_RETRY),
             logger=_QUIET,
         )
-        # kazoo keeps no record of sessions that were never created: the listener sees it all.
-        kazoo.add_listener(lambda state: self._hand_over(loop, kazoo, state))
+        # kazoo does not record sessions that were never created; the listener sees every state.
+        kazoo.add_listener(lambda state: self._forward_state(loop, kazoo, state))
         try:
             kazoo.start_async()
             async with asyncio.timeout(settings.connection_timeout_s):
-                await self._until_usable()
+                await self._wait_until_usable()
             await self._create_chroot()
         except TimeoutError:
             reason = handler.trouble
@@ -143,7 +143,8 @@ class KazooZooKeeper:
         kazoo, self._kazoo = self._kazoo, None
         if kazoo is None:
             return
-        # Closing waits for threads, so it has one; a dead ensemble must not keep us for long.
+        # Closing waits for kazoo's threads, so it runs in its own thread with a timeout: a dead
+        # ensemble must not delay the broker.
         closed = asyncio.get_running_loop().create_future()
         loop = asyncio.get_running_loop()
         thread = threading.Thread(target=close_client, args=(kazoo, loop, closed), daemon=True)
@@ -152,12 +153,16 @@ class KazooZooKeeper:
             async with asyncio.timeout(_CLOSE_S):
                 await closed
         except TimeoutError:
-            _LOG.warning("ZooKeeper at %s did not see the session's end", self.servers)
+            _LOG.warning(
+                "cannot end the session with ZooKeeper at %s within %g s: it expires by itself",
+                self.servers,
+                _CLOSE_S,
+            )
         self.session_id = 0
         self.state = SessionState.SUSPENDED
 
-    async def _until_usable(self) -> None:
-        """kazoo is "connected" before it has shown its credentials: only an answer counts."""
+    async def _wait_until_usable(self) -> None:
+        """Waits for a first response: kazoo reports "connected" before it has authenticated."""
         while True:
             try:
                 await self.get("/")
@@ -183,8 +188,8 @@ class KazooZooKeeper:
         finally:
             kazoo.chroot = chroot
 
-    def _hand_over(self, loop: asyncio.AbstractEventLoop, kazoo: Kazoo, state: str) -> None:
-        """On kazoo's thread."""
+    def _forward_state(self, loop: asyncio.AbstractEventLoop, kazoo: Kazoo, state: str) -> None:
+        """Runs on kazoo's thread."""
         session_id = kazoo._session_id or 0
         refused = kazoo._state == KeeperState.AUTH_FAILED
         call_on(loop, self._set_state, _STATES[state], session_id, refused)
@@ -195,13 +200,16 @@ class KazooZooKeeper:
         if state is SessionState.CONNECTED:
             self.session_id = session_id
         elif refused and not self._refused:
-            self._refused = True  # kazoo gives up for good
-            _LOG.error("ZooKeeper at %s refuses our credentials", self.servers)
+            self._refused = True  # kazoo does not retry after this
+            _LOG.error(
+                "ZooKeeper at %s rejected this broker's credentials: correct them and restart",
+                self.servers,
+            )
         self.state = state
         for changed in list(self._changed):
             changed(state)
         if state is not SessionState.CONNECTED:
-            # kazoo tells only those watches whose request was answered.
+            # kazoo notifies only the watches whose request was answered.
             watches, self._watches = self._watches, set()
             for watch in watches:
                 watch()
@@ -210,7 +218,7 @@ class KazooZooKeeper:
         return (
             f"no answer from ZooKeeper at {self.servers} within "
             f"{self._settings.connection_timeout_s:g} s{reason}: check zookeeper.connect, and "
-            "that ZooKeeper runs there"
+            "that ZooKeeper is running there"
         )
 
     # -- requests -------------------------------------------------------------------------------
@@ -219,24 +227,24 @@ class KazooZooKeeper:
         once = self._watch_once(watch)
         while True:
             try:
-                data, stat = await self._ask(lambda kazoo: kazoo.get_async(path, once))
+                data, stat = await self._request(lambda kazoo: kazoo.get_async(path, once))
             except NoNodeError:
                 if once is None:
                     return None
-                if await self._ask(lambda kazoo: kazoo.exists_async(path, once)) is None:
+                if await self._request(lambda kazoo: kazoo.exists_async(path, once)) is None:
                     return None
-                continue  # it was created in this moment
+                continue  # it was created between the two requests
             return data or b"", _stat(stat)
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str] | None:
         once = self._watch_once(watch)
         while True:
             try:
-                names = await self._ask(lambda kazoo: kazoo.get_children_async(path, once))
+                names = await self._request(lambda kazoo: kazoo.get_children_async(path, once))
             except NoNodeError:
                 if once is None:
                     return None
-                if await self._ask(lambda kazoo: kazoo.exists_async(path, once)) is None:
+                if await self._request(lambda kazoo: kazoo.exists_async(path, once)) is None:
                     return None
                 continue
             return sorted(names)
@@ -261,27 +269,27 @@ class KazooZooKeeper:
             kazoo._call(MultiRead([prefix + path for path in paths]), answer)
             return answer
 
-        found: list[tuple[bytes, Stat] | None] = await self._ask(send)
+        found: list[tuple[bytes, Stat] | None] = await self._request(send)
         return found
 
     async def multi(self, ops: Sequence[Op]) -> list[Stat | None]:
         def send(kazoo: Kazoo) -> KazooAnswer:
             transaction = kazoo.transaction()
             for op in ops:
-                self._add(transaction, op)
+                self._add_op(transaction, op)
             answer: KazooAnswer = transaction.commit_async()
             return answer
 
-        results = await self._ask(send)
+        results = await self._request(send)
         for index, result in enumerate(results):
             if isinstance(result, KazooException):
-                self._raise_first(ops, results, index)
+                self._raise_failed_op(ops, results, index)
         return [
             _stat(result) if isinstance(op, SetData) else None
             for op, result in zip(ops, results, strict=True)
         ]
 
-    def _add(self, transaction: Any, op: Op) -> None:  # noqa: ANN401 - kazoo has no types
+    def _add_op(self, transaction: Any, op: Op) -> None:  # noqa: ANN401 - kazoo has no types
         match op:
             case Create(path, data, ephemeral):
                 transaction.create(path, data, acl=self._acl(path), ephemeral=ephemeral)
@@ -292,8 +300,8 @@ class KazooZooKeeper:
             case CheckVersion(path, version):
                 transaction.check(path, version)
 
-    def _raise_first(self, ops: Sequence[Op], results: Sequence[object], start: int) -> None:
-        """The operation that failed is between those rolled back and those never tried."""
+    def _raise_failed_op(self, ops: Sequence[Op], results: Sequence[object], start: int) -> None:
+        """Raises the failed operation's error, skipping those rolled back or never tried."""
         for index in range(start, len(results)):
             error = results[index]
             if isinstance(error, RolledBackError | RuntimeInconsistency):
@@ -303,7 +311,7 @@ class KazooZooKeeper:
                 if reason is not None:
                     raise OpFailed(index, reason, ops[index].path)
                 raise self._translated(error, ops[index].path)
-        raise StoreError(f"ZooKeeper at {self.servers} refused a write without a reason")
+        raise StoreError(f"ZooKeeper at {self.servers} refused a write and gave no reason")
 
     def _acl(self, path: str) -> list[ACL]:
         if not self._settings.set_acl:
@@ -312,7 +320,7 @@ class KazooZooKeeper:
             return list(CREATOR_ALL_ACL)
         return [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
 
-    async def _ask(self, send: Callable[[Kazoo], KazooAnswer]) -> Any:  # noqa: ANN401 - kazoo has no types
+    async def _request(self, send: Callable[[Kazoo], KazooAnswer]) -> Any:  # noqa: ANN401 - kazoo has no types
         kazoo, in_flight = self._kazoo, self._in_flight
         if kazoo is None or in_flight is None:
             raise ConnectionSuspended(f"the connection to ZooKeeper at {self.servers} is closed")
@@ -328,18 +336,18 @@ class KazooZooKeeper:
         where = f"ZooKeeper at {self.servers}"
         match AuthFailedError() if self._refused else error:
             case ConnectionLoss() | ConnectionClosedError() | SessionMovedError():
-                return ConnectionSuspended(f"{where}: the connection is lost")
+                return ConnectionSuspended(f"{where}: the connection was lost")
             case SessionExpiredError():
-                return SessionExpired(f"{where} has ended our session")
+                return SessionExpired(f"{where} ended this broker's session")
             case AuthFailedError():
                 return StoreAuthenticationFailed(
-                    f"{where} refuses our credentials: check headrace.zookeeper.username and "
-                    "headrace.zookeeper.password"
+                    f"{where} rejected this broker's credentials: check "
+                    "headrace.zookeeper.username and headrace.zookeeper.password"
                 )
             case NoAuthError():
-                what = f" write {path}" if path else " do this"
+                what = f"writing {path}" if path else "the request"
                 return StoreAuthenticationFailed(
-                    f"{where} does not let us{what}: it belongs to others. Check "
+                    f"{where} does not permit {what}: another user owns it. Check "
                     "headrace.zookeeper.auth and its username and password"
                 )
             case _:

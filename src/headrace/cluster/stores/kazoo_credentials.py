@@ -1,4 +1,4 @@
-"""How we show ZooKeeper who we are: TLS, digest, SASL."""
+"""How a broker authenticates to ZooKeeper: TLS, digest, SASL."""
 
 import ssl
 
@@ -12,7 +12,7 @@ from headrace.cluster.stores.zookeeper_settings import (
 
 
 def tls_context(tls: ZooKeeperTls) -> ssl.SSLContext:
-    """Raises `StoreError` where a file does not serve."""
+    """The TLS context; raises `StoreError` if a file cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     versions = sorted(ssl.TLSVersion[name.replace(".", "_")] for name in tls.protocols)
     context.minimum_version, context.maximum_version = versions[0], versions[-1]
@@ -27,7 +27,9 @@ def tls_context(tls: ZooKeeperTls) -> ssl.SSLContext:
         if tls.keystore is not None:
             context.load_cert_chain(tls.keystore, password=tls.keystore_password)
     except (OSError, ValueError) as error:
-        raise StoreError(f"TLS towards ZooKeeper: {error}; check zookeeper.ssl.*") from error
+        raise StoreError(
+            f"cannot set up TLS to ZooKeeper: {error}; check zookeeper.ssl.*"
+        ) from error
     return context
 
 
@@ -43,7 +45,7 @@ def sasl_options(settings: ZooKeeperSettings) -> dict[str, str] | None:
     from importlib.util import find_spec
 
     if find_spec("puresasl") is None:
-        raise StoreError("SASL towards ZooKeeper needs a library: pip install 'kazoo[sasl]'")
+        raise StoreError("SASL to ZooKeeper needs a library: pip install 'kazoo[sasl]'")
     return {
         "mechanism": "DIGEST-MD5",
         "username": settings.username,

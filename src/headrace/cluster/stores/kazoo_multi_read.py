@@ -1,4 +1,4 @@
-"""Many reads in one request: ZooKeeper has them since 3.6, kazoo has not."""
+"""Many reads in one request: ZooKeeper supports them since 3.6, kazoo does not."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from headrace.cluster.stores.zookeeper_client import Stat
 
 
 class MultiRead:
-    """Many reads in one request (ZooKeeper 3.6 has them, kazoo has not)."""
+    """A request that reads many znodes, in the form that kazoo serializes."""
 
     type = 22
 

@@ -1,4 +1,4 @@
-"""kazoo's threads and sockets: what comes from them is handed to the event loop."""
+"""kazoo's threads and sockets. Everything they deliver is handed to the event loop."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ _LONGEST_CONNECT_S: Final = 5.0
 
 
 class WatchOnce:
-    """A watch that kazoo may call from its threads, and we from ours: it counts once."""
+    """A watch that runs once, though both kazoo's threads and the event loop may call it."""
 
     def __init__(
         self, watch: Watch, among: set["WatchOnce"], loop: asyncio.AbstractEventLoop
@@ -36,7 +36,7 @@ class WatchOnce:
 
 
 class KazooAnswer:
-    """kazoo's `AsyncResult`, without threads: the answer goes to a future of the loop."""
+    """kazoo's `AsyncResult` without threads: the response goes to a future of the event loop."""
 
     __slots__ = ("_loop", "future")
 
@@ -60,7 +60,7 @@ class KazooAnswer:
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's threads and sockets, with our answers, our TLS and bounded waits for a host."""
+    """kazoo's threads and sockets, with `KazooAnswer`, own TLS and bounded connection waits."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, settings: ZooKeeperSettings) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]
 
 
 def call_on(loop: asyncio.AbstractEventLoop, call: Callable[..., None], *args: object) -> None:
-    """On the loop, from any thread; a loop that has ended needs no news."""
+    """Runs `call` on the loop, from any thread; does nothing if the loop is closed."""
     try:
         loop.call_soon_threadsafe(call, *args)
     except RuntimeError:

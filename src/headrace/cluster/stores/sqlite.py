@@ -1,8 +1,8 @@
 """The embedded metadata store: one SQLite file, or memory.
 
 Every batch is one transaction in a write-ahead log that is fsynced before `commit` returns, so an
-acknowledged topic survives a power loss. The file is locked for this process alone. A broker's
-registration ends with its process: opening the file fences what earlier processes registered.
+acknowledged topic survives a power loss. The file is locked by one process at a time. A broker's
+registration ends with its process: opening the file fences the brokers of earlier processes.
 """
 
 import json
@@ -37,7 +37,7 @@ from headrace.cluster.topology import BrokerRegistration, Endpoint, Partition
 
 IN_MEMORY: Final = ":memory:"
 SCHEMA_VERSION: Final = 1
-APPLICATION_ID: Final = 0x48445243  # "HDRC": tells our file from any other SQLite file
+APPLICATION_ID: Final = 0x48445243  # "HDRC": distinguishes this file from other SQLite files
 
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -67,40 +67,40 @@ _PartitionRow = tuple[int, int, int, str, str, str, str, str]
 
 
 class SqliteStore:
-    """A `MetadataStore` in a file (or in memory, for tests and throw-away brokers)."""
+    """A `MetadataStore` in a file, or in memory for tests and temporary brokers."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = str(path)
         # The broker may call from worker threads; one lock keeps each transaction whole.
         self._lock = threading.Lock()
-        with self._errors():
+        with self._translate_errors():
             self._db = sqlite3.connect(
                 self._path, timeout=0, isolation_level=None, check_same_thread=False
             )
         try:
-            self._open()
+            self._open_database()
         except BaseException:
             self._db.close()
             raise
 
     def load(self) -> MetadataImage:
-        with self._lock, self._errors():
+        with self._lock, self._translate_errors():
             version = self._read_version()
             try:
                 image = MetadataImage().apply(self._stored_records())
             except (ImageError, ValueError, TypeError) as error:
-                raise CorruptStore(f"{self._path} does not hold together: {error}") from error
+                raise CorruptStore(f"{self._path} is inconsistent: {error}") from error
             return image.at_version(version)
 
     def commit(self, records: Sequence[MetadataRecord], *, expected_version: int) -> int:
-        with self._lock, self._errors():
+        with self._lock, self._translate_errors():
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 version = self._read_version()
                 if version != expected_version:
                     raise StaleVersion(expected_version, version)
                 for record in records:
-                    self._write(record)
+                    self._write_record(record)
                 self._put_meta("version", version + 1)
                 self._db.execute("COMMIT")
             except BaseException:
@@ -115,12 +115,12 @@ class SqliteStore:
 
     # -- opening ----------------------------------------------------------------------------
 
-    def _open(self) -> None:
-        with self._errors():
-            # One process alone may open the file: no shared-memory file, and no surprise writer.
+    def _open_database(self) -> None:
+        with self._translate_errors():
+            # Only one process may open the file: no shared-memory file and no second writer.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode = WAL")
-            # In WAL mode FULL means: the log is fsynced at each commit, before it returns.
+            # In WAL mode FULL means that each commit fsyncs the log before it returns.
             self._db.execute("PRAGMA synchronous = FULL")
             self._db.execute("BEGIN IMMEDIATE")  # takes the lock now, not at the first commit
             try:
@@ -149,9 +149,9 @@ class SqliteStore:
         self._db.execute("UPDATE broker SET fenced = 1 WHERE fenced != 1")
 
     def _check_schema_version(self) -> None:
-        found = self._meta("schema_version")
+        found = self._read_meta("schema_version")
         if not isinstance(found, int) or found < 1:
-            raise CorruptStore(f"{self._path} names no schema version")
+            raise CorruptStore(f"{self._path} has no schema version")
         if found > SCHEMA_VERSION:
             raise NewerStore(
                 f"{self._path} was written by a newer Headrace (schema {found}; this one reads up "
@@ -163,20 +163,19 @@ class SqliteStore:
         return value
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
-        """SQLite's errors as ours, with the file and what to do."""
+    def _translate_errors(self) -> Iterator[None]:
+        """Translates SQLite's errors into store errors with the file and what to do."""
         try:
             yield
         except sqlite3.OperationalError as error:
             if error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
                 raise StoreInUse(
-                    f"{self._path} is in use by another process: stop that one, or start with "
+                    f"{self._path} is in use by another process: stop that process, or start with "
                     "another data directory"
                 ) from error
             if error.sqlite_errorname == "SQLITE_FULL":
                 raise StoreError(
-                    f"{self._path} has no room to grow: the disk is full; free some of it, or make "
-                    "it larger"
+                    f"{self._path} cannot grow: the disk is full; free some space or enlarge it"
                 ) from error
             raise StoreError(f"{self._path}: {error}") from error
         except sqlite3.DatabaseError as error:
@@ -184,18 +183,18 @@ class SqliteStore:
 
     # -- reading ----------------------------------------------------------------------------
 
-    def _meta(self, name: str) -> object:
+    def _read_meta(self, name: str) -> object:
         row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
     def _read_version(self) -> int:
-        version = self._meta("version")
+        version = self._read_meta("version")
         if not isinstance(version, int):
-            raise CorruptStore(f"{self._path} names no version")
+            raise CorruptStore(f"{self._path} has no version")
         return version
 
     def _stored_records(self) -> Iterator[MetadataRecord]:
-        """The stored state as the records that would build it."""
+        """The stored state as the records that build it."""
         meta = dict(self._db.execute("SELECT name, value FROM meta"))
         yield ClusterNamed(meta.get("cluster_id", ""))
         yield ControllerElected(meta.get("controller_id", -1), meta.get("controller_epoch", 0))
@@ -212,7 +211,7 @@ class SqliteStore:
     def _stored_brokers(self) -> Iterator[MetadataRecord]:
         directories = dict(
             self._db.execute(
-                "SELECT name, value FROM meta WHERE name LIKE ?", (_directories_of("%"),)
+                "SELECT name, value FROM meta WHERE name LIKE ?", (_directories_key("%"),)
             )
         )
         for id_, epoch, endpoints, rack, incarnation, fenced in self._db.execute(
@@ -224,13 +223,13 @@ class SqliteStore:
                 broker._replace(
                     fenced=bool(fenced & _FENCED),
                     leaving=bool(fenced & _LEAVING),
-                    directories=tuple(json.loads(directories.get(_directories_of(id_), "[]"))),
+                    directories=tuple(json.loads(directories.get(_directories_key(id_), "[]"))),
                 )
             )
 
     def _stored_topics(self) -> Iterator[MetadataRecord]:
         partitions: dict[int, list[Partition]] = {}
-        # Most partitions of a node are in the same state: one object serves them all.
+        # Most partitions of a node are in the same state and share one object.
         states: dict[_PartitionRow, Partition] = {}
         for topic, number, *state in self._db.execute(
             "SELECT topic, number, leader, leader_epoch, partition_epoch, replicas, isr,"
@@ -242,7 +241,7 @@ class SqliteStore:
             row: _PartitionRow = tuple(state)
             partition = states.get(row)
             if partition is None:
-                partition = states[row] = _partition(row)
+                partition = states[row] = _read_partition(row)
             found.append(partition)
         for topic, id_, name in self._db.execute("SELECT topic, id, name FROM topic"):
             yield TopicCreated(name, id_, tuple(partitions.pop(topic, ())))
@@ -254,7 +253,7 @@ class SqliteStore:
     def _put_meta(self, name: str, value: str | int) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
-    def _write(self, record: MetadataRecord) -> None:
+    def _write_record(self, record: MetadataRecord) -> None:
         match record:
             case TopicCreated(name, topic_id, partitions):
                 row = self._db.execute(
@@ -307,7 +306,7 @@ class SqliteStore:
         for number, partition in enumerate(partitions, first):
             text = texts.get(partition)
             if text is None:
-                text = texts[partition] = _row(partition)
+                text = texts[partition] = _partition_row(partition)
             rows.append((topic, number, *text))
         self._db.executemany("INSERT INTO partition VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
@@ -316,7 +315,7 @@ class SqliteStore:
             "UPDATE partition SET leader = ?, leader_epoch = ?, partition_epoch = ?,"
             " replicas = ?, isr = ?, eligible = ?, adding = ?, removing = ?"
             " WHERE topic = ? AND number = ?",
-            (*_row(partition), topic, index),
+            (*_partition_row(partition), topic, index),
         ).rowcount
         if changed != 1:
             raise StoreError(f"{self._path} has no partition {index} in topic row {topic}")
@@ -366,7 +365,7 @@ class SqliteStore:
                 self._put_directories(BrokerRegistration(broker_id, -1, ()))
 
     def _put_directories(self, broker: BrokerRegistration) -> None:
-        name = _directories_of(broker.broker_id)
+        name = _directories_key(broker.broker_id)
         if broker.directories:
             self._put_meta(name, json.dumps(broker.directories))
         else:
@@ -376,41 +375,41 @@ class SqliteStore:
         self._db.execute("UPDATE broker SET fenced = fenced | ? WHERE id = ?", (bit, broker_id))
 
 
-def _directories_of(broker_id: int | str) -> str:
-    """Where a broker's directories are noted: beside its row, which older versions wrote, too."""
+def _directories_key(broker_id: int | str) -> str:
+    """The name in `meta` of a broker's directories; the broker table has no column for them."""
     return f"directories of broker {broker_id}"
 
 
-def _ids(text: str) -> tuple[int, ...]:
+def _parse_ids(text: str) -> tuple[int, ...]:
     return tuple(int(id_) for id_ in text.split(",")) if text else ()
 
 
-def _text(ids: tuple[int, ...]) -> str:
+def _join_ids(ids: tuple[int, ...]) -> str:
     return ",".join(map(str, ids))
 
 
-def _partition(row: _PartitionRow) -> Partition:
+def _read_partition(row: _PartitionRow) -> Partition:
     leader, leader_epoch, partition_epoch, replicas, isr, eligible, adding, removing = row
     return Partition(
-        replicas=_ids(replicas),
-        isr=_ids(isr),
+        replicas=_parse_ids(replicas),
+        isr=_parse_ids(isr),
         leader=leader,
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
-        eligible_leaders=_ids(eligible),
-        adding=_ids(adding),
-        removing=_ids(removing),
+        eligible_leaders=_parse_ids(eligible),
+        adding=_parse_ids(adding),
+        removing=_parse_ids(removing),
     )
 
 
-def _row(partition: Partition) -> _PartitionRow:
+def _partition_row(partition: Partition) -> _PartitionRow:
     return (
         partition.leader,
         partition.leader_epoch,
         partition.partition_epoch,
-        _text(partition.replicas),
-        _text(partition.isr),
-        _text(partition.eligible_leaders),
-        _text(partition.adding),
-        _text(partition.removing),
+        _join_ids(partition.replicas),
+        _join_ids(partition.isr),
+        _join_ids(partition.eligible_leaders),
+        _join_ids(partition.adding),
+        _join_ids(partition.removing),
     )

@@ -1,7 +1,7 @@
-"""From znodes to an image: which znodes to read, and what they mean together. Pure.
+"""Builds an image from znodes: which znodes to read, and what they mean together. Pure.
 
-`reading()` is a generator: it yields what it wants to read next, and is sent the answers, so that
-the same code reads a real ensemble and a table of a test.
+`reading()` is a generator: it yields the next znodes to read and is sent their contents, so that
+the same code reads a real ensemble and a test's table.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -25,25 +25,25 @@ from headrace.cluster.stores import znodes
 from headrace.cluster.topology import NO_LEADER, BrokerRegistration, Partition
 
 EPOCH_SHIFT = 32
-"""An image's version is (controller epoch << 32) + writes of that controller: it only grows."""
+"""An image's version is (controller epoch << 32) + that controller's writes; it never decreases."""
 
 
 class Znode(NamedTuple):
-    """Data and version of a znode."""
+    """The data and version of a znode."""
 
     data: bytes
     version: int
 
 
 class Ask(NamedTuple):
-    """What to read next: znodes, or the names of a znode's children."""
+    """The next read: the contents of znodes, or the names of their children."""
 
     znodes: Sequence[str] = ()
     children: Sequence[str] = ()
 
 
 class ZnodeAnswer(NamedTuple):
-    """In the order of the question; None where there is no such znode."""
+    """The result of an `Ask`, in its order; None for a znode that does not exist."""
 
     znodes: Sequence[Znode | None] = ()
     children: Sequence[Sequence[str] | None] = ()
@@ -54,19 +54,19 @@ Reading = Generator[Ask, ZnodeAnswer, "Stored"]
 
 @dataclass(slots=True)
 class StoredTopic:
-    """A topic as it lies in ZooKeeper."""
+    """A topic as ZooKeeper stores it."""
 
     name: str
     topic_id: bytes
     partitions: list[Partition]
     bare: set[int] = field(default_factory=set)
-    """Partitions with a znode of their own, but without a state in it."""
+    """Partitions that have a znode but no state in it."""
     rooted: bool = True
-    """Whether the parent of the partitions' znodes is there."""
+    """Whether the parent of the partitions' znodes exists."""
 
 
 class UnreadableZnodes(NamedTuple):
-    """Znodes below a topic that is deleted: which partitions are left, with their states or not."""
+    """The znodes left below a deleted topic: partitions with a state, and those without."""
 
     topic_id: bytes
     stated: tuple[int, ...]
@@ -75,14 +75,14 @@ class UnreadableZnodes(NamedTuple):
 
 
 def version_of(controller_epoch: int, commits: znodes.Commits) -> int:
-    """The version of what is stored: it grows with every election and every write."""
+    """The version of the stored metadata. It grows with every election and every write."""
     writes = commits.commits if commits.controller_epoch == controller_epoch else 0
     return (controller_epoch << EPOCH_SHIFT) + writes
 
 
 @dataclass(slots=True)
 class Stored:
-    """Everything that is stored, as the writer must know it to change it."""
+    """Everything that is stored, as the writer needs it to plan changes."""
 
     cluster_id: str = ""
     controller_id: int = NO_LEADER
@@ -98,14 +98,14 @@ class Stored:
     configs: dict[ConfigResource, dict[str, str]] = field(default_factory=dict)
     deleting: set[str] = field(default_factory=set)
     """Names under /admin/delete_topics."""
-    rubble: dict[str, UnreadableZnodes] = field(default_factory=dict)
+    leftovers: dict[str, UnreadableZnodes] = field(default_factory=dict)
 
     def image(self) -> MetadataImage:
-        """The image, at a version above all that this and earlier controllers published."""
+        """The image, at a version above every one that any controller published."""
         try:
             image = MetadataImage().apply(self._records())
         except ImageError as error:
-            raise CorruptStore(f"ZooKeeper's metadata does not hold together: {error}") from error
+            raise CorruptStore(f"ZooKeeper's metadata is inconsistent: {error}") from error
         return image.at_version(self.version())
 
     def version(self) -> int:
@@ -124,22 +124,22 @@ class Stored:
         topics = {topic.name for topic in self.topics.values()}
         for resource, config in self.configs.items():
             if resource.type is ResourceType.TOPIC and resource.name not in topics:
-                continue  # left behind by somebody else; a new topic of this name replaces it
+                continue  # left by another program; a new topic of this name replaces it
             for name, value in config.items():
                 yield ConfigChanged(resource, name, value)
 
 
 def reading() -> Reading:
-    """Asks for everything that controllers write, and returns what it means."""
+    """Reads everything that controllers write, and returns it decoded."""
     stored = Stored()
-    yield from _read_single(stored)
+    yield from _read_singletons(stored)
     yield from _read_brokers(stored)
     yield from _read_topics(stored)
     yield from _read_configs(stored)
     return stored
 
 
-def _read_single(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
+def _read_singletons(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
     paths = (
         znodes.CLUSTER_ID,
         znodes.CONTROLLER,
@@ -187,7 +187,9 @@ def _read_topics(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
             documents[name] = znodes.read_topic(name, znode.data)
     alive = {name: document for name, document in documents.items() if not document.deleted}
     yield from _read_states(stored, alive)
-    yield from _read_rubble(stored, {name: documents[name] for name in documents.keys() - alive})
+    yield from _read_deleted_topics(
+        stored, {name: documents[name] for name in documents.keys() - alive}
+    )
 
 
 def _read_states(
@@ -199,7 +201,7 @@ def _read_states(
         paths.extend(znodes.state_path(name, index) for index in range(len(document.assignments)))
     answer = yield Ask(paths)
     states = iter(zip(paths, answer.znodes, strict=True))
-    # Thousands of partitions are in the same state: one object serves them all.
+    # Thousands of partitions in the same state share one object.
     seen: dict[Partition, Partition] = {}
     for name, document in documents.items():
         topic = StoredTopic(name, document.topic_id, [])
@@ -212,17 +214,18 @@ def _read_states(
                 partition = znodes.read_partition(path, assignment, *state)
             topic.partitions.append(seen.setdefault(partition, partition))
         stored.topics[topic.topic_id] = topic
-    yield from _read_bare(stored)
+    yield from _read_partitions_without_state(stored)
 
 
 def _check_indexes(name: str, indexes: Iterable[int]) -> None:
     found = sorted(indexes)
     if not found or found != list(range(len(found))):
-        raise CorruptStore(f"ZooKeeper: {znodes.topic_path(name)} misses partitions: {found[:10]}")
+        path = znodes.topic_path(name)
+        raise CorruptStore(f"ZooKeeper: {path} lacks partitions: it has {found[:10]}")
 
 
-def _read_bare(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
-    """Where a state is missing, are the znodes above it there? (Kafka writes them one by one.)"""
+def _read_partitions_without_state(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
+    """Finds which znodes above a missing state exist: Kafka writes them one by one."""
     gaps = [
         topic
         for topic in stored.topics.values()
@@ -241,7 +244,7 @@ def _read_bare(stored: Stored) -> Generator[Ask, ZnodeAnswer, None]:
         }
 
 
-def _read_rubble(
+def _read_deleted_topics(
     stored: Stored, documents: Mapping[str, znodes.TopicDocument]
 ) -> Generator[Ask, ZnodeAnswer, None]:
     for name, document in sorted(documents.items()):
@@ -252,7 +255,7 @@ def _read_rubble(
         states = list(zip(indexes, answer.znodes, strict=True))
         stated = tuple(index for index, state in states if state is not None)
         bare = tuple(index for index, state in states if state is None)
-        stored.rubble[name] = UnreadableZnodes(
+        stored.leftovers[name] = UnreadableZnodes(
             document.topic_id, stated, bare, children is not None
         )
 

@@ -1,8 +1,8 @@
-"""From records to writes: what each record changes in ZooKeeper, in steps that can be cut. Pure.
+"""Turns records into ZooKeeper writes, in steps. Pure.
 
-A step is what must happen at once. Steps are packed into writes, each one `multi` of ZooKeeper, so
-a crash leaves whole steps: after any number of them what is stored is a valid state. ZooKeeper
-drops the connection of who sends about 1 MB, therefore a batch may need several writes.
+A step is atomic. Steps are packed into writes; each write is one `multi` of ZooKeeper. So a crash
+leaves whole steps, and the stored state is valid after any number of them. ZooKeeper drops a
+connection that sends about 1 MB at once, so a batch may need several writes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,26 +34,26 @@ from headrace.cluster.stores.zookeeper_client import Create, Delete, Op, SetData
 from headrace.cluster.topology import BrokerRegistration, Partition
 
 WRITE_BYTES: Final = 512 * 1024
-"""A write is closed at this size: half of what ZooKeeper takes by default (jute.maxbuffer)."""
+"""A write is closed at this size: half of ZooKeeper's default limit (jute.maxbuffer)."""
 
 WRITE_OPS: Final = 1_000
-"""A write is closed at this number of operations: ZooKeeper does nothing else meanwhile."""
+"""A write is closed at this number of operations: a `multi` blocks ZooKeeper's other requests."""
 
 MAX_STEP_BYTES: Final = 1_000_000
-"""A step beyond this cannot be written at all."""
+"""A larger step cannot be written at all."""
 
 _OP_OVERHEAD_BYTES: Final = 100  # headers and the ACL of a new znode
 
 
 class WriteStep(NamedTuple):
-    """Operations that happen together. `topic` is set where they need a new topic document."""
+    """Operations that happen together. `topic` is set if they need a new topic document."""
 
     ops: tuple[Op, ...]
     topic: "TopicChange | None" = None
 
 
 class TopicChange(NamedTuple):
-    """A partition's assignment changes: the document of its whole topic must be written."""
+    """A partition's new assignment; the document of its whole topic must be written."""
 
     topic_id: bytes
     partition: int
@@ -77,7 +77,7 @@ class WritePlan:
 
 
 class Writer:
-    """Turns records into steps. Changes `stored` as it goes: if a write fails, read it anew."""
+    """Turns records into steps. It updates `stored`; after a failed write, read `stored` again."""
 
     def __init__(self, stored: Stored, elected: Elected) -> None:
         self.stored = stored
@@ -86,20 +86,20 @@ class Writer:
         self._plan = WritePlan()
 
     def plan(self, records: Sequence[MetadataRecord]) -> WritePlan:
-        """Everything that the records change, in their order; rubble of earlier writes first."""
-        for name in list(self.stored.rubble):
-            self._clear(name, self.stored.rubble.pop(name))
+        """The steps of the records, in order, after removing leftovers of deleted topics."""
+        for name in list(self.stored.leftovers):
+            self._remove_leftovers(name, self.stored.leftovers.pop(name))
         new_topics = {record.name for record in records if isinstance(record, TopicCreated)}
-        configs = _configs_of(new_topics, records)
+        configs = _configs_of_new_topics(new_topics, records)
         for record in records:
-            self._take(record, configs)
+            self._plan_record(record, configs)
         return self._plan
 
-    def _step(self, *ops: Op) -> None:
+    def _add_step(self, *ops: Op) -> None:
         if ops:
             self._plan.steps.append(WriteStep(ops))
 
-    def _take(
+    def _plan_record(
         self, record: MetadataRecord, configs: Mapping[ConfigResource, Mapping[str, str]]
     ) -> None:
         match record:
@@ -113,7 +113,7 @@ class Writer:
             case TopicDeleted(topic_id):
                 self._delete_topic(topic_id)
             case LeaderReturned(broker_id):
-                self._lead_anew(broker_id)
+                self._bump_leader_epochs(broker_id)
             case ConfigChanged():
                 self._change_config(record)
             case FeatureSet(name, level):
@@ -125,7 +125,7 @@ class Writer:
             case ControllerElected():
                 self._check_elected(record)
             case _:
-                self._take_broker(record)
+                self._plan_broker_record(record)
 
     # -- topics ---------------------------------------------------------------------------------
 
@@ -142,14 +142,14 @@ class Writer:
         partitions: tuple[Partition, ...],
         config: dict[str, str],
     ) -> None:
-        """The topic with its configuration at once, then its partitions."""
+        """Creates the topic and its configuration in one step, then its partitions."""
         resource = topic_resource(name)
         assignments = [znodes.assignment_of(partition) for partition in partitions]
         document = znodes.write_topic(topic_id, assignments)
         ops: list[Op] = [Create(znodes.topic_path(name), document)]
         ops.append(Create(znodes.partitions_path(name)))
         ops.extend(self._config_ops(resource, config))
-        self._step(*ops)
+        self._add_step(*ops)
         topic = StoredTopic(name, topic_id, list(partitions))
         self.stored.topics[topic_id] = topic
         self._write_states(topic, range(len(partitions)))
@@ -157,12 +157,12 @@ class Writer:
     def _add_partitions(self, topic: StoredTopic, partitions: tuple[Partition, ...]) -> None:
         first = len(topic.partitions)
         for index, partition in enumerate(partitions, first):
-            self._assign(topic, index, znodes.assignment_of(partition))
+            self._add_assignment_step(topic, index, znodes.assignment_of(partition))
             topic.partitions.append(partition)
         self._write_states(topic, range(first, len(topic.partitions)))
 
     def _write_states(self, topic: StoredTopic, indexes: Iterable[int]) -> None:
-        """First states. A partition that is without one has a znode in the topic's document."""
+        """Writes the first states. Until then a partition is only in the topic's document."""
         states: dict[Partition, bytes] = {}
         for index in indexes:
             partition = topic.partitions[index]
@@ -171,7 +171,7 @@ class Writer:
             state = states.get(partition)
             if state is None:
                 state = states[partition] = znodes.write_state(partition, self._epoch)
-            self._step(*self._state_ops(topic, index, state))
+            self._add_step(*self._state_ops(topic, index, state))
 
     def _state_ops(self, topic: StoredTopic, index: int, state: bytes) -> Iterator[Op]:
         if not topic.rooted:
@@ -196,11 +196,11 @@ class Writer:
             ops = (SetData(znodes.state_path(topic.name, index), state),)
         assignment = znodes.assignment_of(partition)
         if assignment == znodes.assignment_of(before):
-            self._step(*ops)
+            self._add_step(*ops)
         else:
-            self._assign(topic, index, assignment, before, ops)
+            self._add_assignment_step(topic, index, assignment, before, ops)
 
-    def _assign(
+    def _add_assignment_step(
         self,
         topic: StoredTopic,
         index: int,
@@ -216,14 +216,14 @@ class Writer:
             documents[topic.topic_id] = TopicAssignments(topic.name, now)
         self._plan.steps.append(WriteStep(ops, TopicChange(topic.topic_id, index, assignment)))
 
-    def _lead_anew(self, broker_id: int) -> None:
+    def _bump_leader_epochs(self, broker_id: int) -> None:
         for topic in self.stored.topics.values():
             for index, partition in enumerate(topic.partitions):
                 if partition.leader == broker_id:
-                    self._change_partition(topic, index, partition.led_anew())
+                    self._change_partition(topic, index, partition.with_new_leader_epoch())
 
     def _delete_topic(self, topic_id: bytes) -> None:
-        """First the fact, then the rubble: whatever is left after a crash is known as such."""
+        """Marks the topic as deleted, then removes its znodes: a crash leaves a marked topic."""
         topic = self._topic(topic_id)
         del self.stored.topics[topic_id]
         name = topic.name
@@ -233,30 +233,30 @@ class Writer:
         if name in self.stored.deleting:
             self.stored.deleting.remove(name)
             ops.append(Delete(znodes.deletion_path(name)))
-        self._step(*ops)
+        self._add_step(*ops)
         stated = tuple(
             index
             for index, partition in enumerate(topic.partitions)
             if partition.partition_epoch != znodes.NEW_EPOCH
         )
-        self._clear(
+        self._remove_leftovers(
             name, UnreadableZnodes(topic_id, stated, tuple(sorted(topic.bare)), topic.rooted)
         )
 
-    def _clear(self, name: str, rubble: UnreadableZnodes) -> None:
-        for index in rubble.stated:
-            self._step(
+    def _remove_leftovers(self, name: str, leftovers: UnreadableZnodes) -> None:
+        for index in leftovers.stated:
+            self._add_step(
                 Delete(znodes.state_path(name, index)), Delete(znodes.partition_path(name, index))
             )
-        for index in rubble.bare:
-            self._step(Delete(znodes.partition_path(name, index)))
-        last: list[Op] = [Delete(znodes.partitions_path(name))] if rubble.rooted else []
-        self._step(*last, Delete(znodes.topic_path(name)))
+        for index in leftovers.bare:
+            self._add_step(Delete(znodes.partition_path(name, index)))
+        last: list[Op] = [Delete(znodes.partitions_path(name))] if leftovers.rooted else []
+        self._add_step(*last, Delete(znodes.topic_path(name)))
 
-    # -- configurations, brokers, and what there is one of -----------------------------------------
+    # -- configurations, brokers, and singletons ---------------------------------------------------
 
     def _config_ops(self, resource: ConfigResource, config: dict[str, str]) -> list[Op]:
-        """The change of a resource's znode to this configuration, if it is one."""
+        """The operations that give a resource's znode this configuration; empty if unchanged."""
         before = self.stored.configs.get(resource)
         path = znodes.config_path(resource)
         if config:
@@ -275,7 +275,7 @@ class Writer:
             config.pop(record.name, None)
         else:
             config[record.name] = record.value
-        self._step(*self._config_ops(record.resource, config))
+        self._add_step(*self._config_ops(record.resource, config))
 
     def _set_feature(self, name: str, level: int) -> None:
         if level:
@@ -283,32 +283,32 @@ class Writer:
         else:
             self.stored.features.pop(name, None)
         data = znodes.write_features(self.stored.features)
-        self._step(_put(znodes.FEATURES, data, stored=self.stored.features_stored))
+        self._add_step(_put_op(znodes.FEATURES, data, stored=self.stored.features_stored))
         self.stored.features_stored = True
 
     def _reserve_producer_ids(self, next_id: int) -> None:
         first = self.stored.next_producer_id
         data = znodes.write_producer_ids(self._elected.controller_id, first, next_id)
-        self._step(_put(znodes.PRODUCER_IDS, data, stored=self.stored.producer_ids_stored))
+        self._add_step(_put_op(znodes.PRODUCER_IDS, data, stored=self.stored.producer_ids_stored))
         self.stored.next_producer_id = next_id
         self.stored.producer_ids_stored = True
 
     def _name_cluster(self, cluster_id: str) -> None:
         if not self.stored.cluster_id:
-            self._step(Create(znodes.CLUSTER_ID, znodes.write_cluster_id(cluster_id)))
+            self._add_step(Create(znodes.CLUSTER_ID, znodes.write_cluster_id(cluster_id)))
             self.stored.cluster_id = cluster_id
         elif self.stored.cluster_id != cluster_id:
             raise StoreError(
-                f"ZooKeeper holds the cluster {self.stored.cluster_id}, not {cluster_id}: "
+                f"ZooKeeper belongs to the cluster {self.stored.cluster_id}, not {cluster_id}: "
                 "check zookeeper.connect and its chroot"
             )
 
     def _check_elected(self, record: ControllerElected) -> None:
-        """An election has happened already, or it has not: a record does not make one."""
+        """Checks that the record matches the election: a record cannot elect a controller."""
         if record != (self._elected.controller_id, self._elected.controller_epoch):
             raise StoreError(f"{record} was committed by the controller {self._elected}")
 
-    def _take_broker(self, record: MetadataRecord) -> None:
+    def _plan_broker_record(self, record: MetadataRecord) -> None:
         brokers = self.stored.brokers
         match record:
             case BrokerRegistered(broker):
@@ -319,25 +319,25 @@ class Writer:
                 self._put_broker(brokers[broker_id]._replace(leaving=True))
             case BrokerUnregistered(broker_id):
                 if brokers.pop(broker_id, None) is not None:
-                    self._step(Delete(znodes.recorded_broker_path(broker_id)))
+                    self._add_step(Delete(znodes.recorded_broker_path(broker_id)))
             case _:
-                raise StoreError(f"no znode for {type(record).__name__}")
+                raise StoreError(f"{type(record).__name__} cannot be stored in ZooKeeper")
 
     def _put_broker(self, broker: BrokerRegistration) -> None:
         path = znodes.recorded_broker_path(broker.broker_id)
         data = znodes.write_recorded_broker(broker)
-        self._step(_put(path, data, stored=broker.broker_id in self.stored.brokers))
+        self._add_step(_put_op(path, data, stored=broker.broker_id in self.stored.brokers))
         self.stored.brokers[broker.broker_id] = broker
 
 
-def _put(path: str, data: bytes, *, stored: bool) -> Op:
+def _put_op(path: str, data: bytes, *, stored: bool) -> Op:
     return SetData(path, data) if stored else Create(path, data)
 
 
-def _configs_of(
+def _configs_of_new_topics(
     topics: set[str], records: Iterable[MetadataRecord]
 ) -> dict[ConfigResource, dict[str, str]]:
-    """What a batch sets on topics that it creates: nobody may see them without it."""
+    """The configurations of the topics that a batch creates: they must be created together."""
     configs: dict[ConfigResource, dict[str, str]] = {}
     for record in records:
         if (
@@ -356,7 +356,7 @@ def _configs_of(
 def pack(
     plan: WritePlan, *, write_bytes: int = WRITE_BYTES, write_ops: int = WRITE_OPS
 ) -> list[list[Op]]:
-    """The steps of a plan in as few writes as fit; `TooLarge` if one of them never will."""
+    """Packs the steps into as few writes as possible; raises `TooLarge` if a step does not fit."""
     packer = _Packer(plan, write_bytes, write_ops)
     for step in plan.steps:
         packer.add(step)
@@ -365,7 +365,7 @@ def pack(
 
 
 class _Packer:
-    """Collects steps. A topic's document is written once in each write that changes it."""
+    """Packs steps into writes. A write that changes a topic's document contains it once."""
 
     def __init__(self, plan: WritePlan, write_bytes: int, write_ops: int) -> None:
         self.writes: list[list[Op]] = []
@@ -382,8 +382,8 @@ class _Packer:
 
     def add(self, step: WriteStep) -> None:
         ops, change = step
-        size = sum(map(_size, ops))
-        document = 0 if change is None else self._change(change)
+        size = sum(map(_op_size, ops))
+        document = 0 if change is None else self._resized_document(change)
         if size + document > MAX_STEP_BYTES:
             raise self._too_large(step, size + document)
         new = document if change is not None and change.topic_id not in self._places else 0
@@ -392,7 +392,7 @@ class _Packer:
             self.close()
             new = document
         if change is not None:
-            self._apply(change)
+            self._apply_topic_change(change)
         self._ops.extend(ops)
         self._bytes += size + new
 
@@ -405,15 +405,15 @@ class _Packer:
             self.writes.append(self._ops)
         self._ops, self._places, self._bytes = [], {}, 0
 
-    def _change(self, change: TopicChange) -> int:
-        """The size of the topic's document after the change."""
+    def _resized_document(self, change: TopicChange) -> int:
+        """Updates the size of the topic's document for the change, and returns it."""
         assignments = self._documents[change.topic_id].assignments
         if change.partition < len(assignments):
             self._sizes[change.topic_id] -= _entry_size(assignments[change.partition])
         self._sizes[change.topic_id] += _entry_size(change.assignment)
         return self._sizes[change.topic_id] + 2 * _OP_OVERHEAD_BYTES
 
-    def _apply(self, change: TopicChange) -> None:
+    def _apply_topic_change(self, change: TopicChange) -> None:
         topic = self._documents[change.topic_id]
         if change.partition == len(topic.assignments):
             topic.assignments.append(change.assignment)
@@ -429,16 +429,16 @@ class _Packer:
         else:
             path = step.ops[0].path
         return TooLarge(
-            f"{path} would need {size} bytes in ZooKeeper, which takes {MAX_STEP_BYTES} at once: "
-            "a topic must have fewer partitions"
+            f"{path} would need {size} bytes in ZooKeeper, which accepts {MAX_STEP_BYTES} at once: "
+            "use fewer partitions for the topic"
         )
 
 
-def _size(op: Op) -> int:
+def _op_size(op: Op) -> int:
     data = op.data if isinstance(op, Create | SetData) else b""
     return len(op.path) + len(data) + _OP_OVERHEAD_BYTES
 
 
 def _entry_size(assignment: znodes.Assignment) -> int:
-    """Bytes of one partition in its topic's document, at most."""
+    """The maximum size of one partition in its topic's document."""
     return sum(12 + sum(len(str(id_)) + 1 for id_ in ids) for ids in assignment if ids)

@@ -1,8 +1,8 @@
 """Kafka's znodes: their paths, and the JSON in them. Pure.
 
-Whatever Kafka keeps in ZooKeeper has Kafka's path and format, so that zkCli and people can read it.
-What only Headrace knows is a key of its own in those documents (Kafka ignores unknown keys) or lies
-under /headrace.
+Everything that Kafka keeps in ZooKeeper has Kafka's path and format, so that Kafka's tools and
+people can read it. Headrace's additions use an own key in those documents (Kafka ignores unknown
+keys) or a path below /headrace.
 """
 
 import base64
@@ -21,7 +21,7 @@ CONTROLLER_EPOCH: Final = "/controller_epoch"
 BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 BROKER_SEQUENCE: Final = "/brokers/seqid"
-"""Its version is the last number that was given to a broker without an id."""
+"""Its version is the last number generated for a broker without an id."""
 DELETE_TOPICS: Final = "/admin/delete_topics"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 FEATURES: Final = "/feature"
@@ -38,7 +38,7 @@ CONFIG_TYPES: Final[Mapping[ResourceType, str]] = {
 DEFAULT_ENTITY: Final = "<default>"
 
 SENSITIVE_PATHS: Final = ("/config/users", "/config/brokers", "/delegation_token")
-"""Secrets may lie below these: with ACLs on, nobody else may even read them."""
+"""Paths that may contain secrets: with ACLs on, only their owner may read them."""
 
 SKELETON: Final[Mapping[str, bytes]] = {
     "/brokers": b"",
@@ -57,17 +57,17 @@ SKELETON: Final[Mapping[str, bytes]] = {
     RECORDED_BROKERS: b"",
     COMMITS: b'{"version":1,"controller_epoch":0,"commits":0}',
 }
-"""What every cluster has, parents first, with the data of the first one who creates it."""
+"""The znodes of every cluster, parents first, with their initial data."""
 
 NEW_EPOCH: Final = -1
-"""Epochs of a partition that has no state yet: the first state has 0."""
+"""The epochs of a partition without a state; the first state has epoch 0."""
 
 _TOPIC_VERSION: Final = 3
 _STATE_VERSION: Final = 1
 _REGISTRATION_VERSION: Final = 5
-_OURS: Final = "headrace"
+_HEADRACE_KEY: Final = "headrace"
 
-# Fields of a partition with a place of their own; any later one lies under our own key.
+# Partition fields that Kafka's documents have; any other field is stored under Headrace's key.
 _ASSIGNMENT_FIELDS: Final = ("replicas", "adding", "removing")
 _STATE_FIELDS: Final = ("isr", "leader", "leader_epoch", "partition_epoch", "eligible_leaders")
 _MORE_FIELDS: Final = tuple(
@@ -78,7 +78,7 @@ _MORE_FIELDS: Final = tuple(
 
 
 class Assignment(NamedTuple):
-    """Who shall hold a partition: the part of it that lies in the topic's znode."""
+    """The replicas of a partition: its entry in the topic's znode."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...] = ()
@@ -86,7 +86,7 @@ class Assignment(NamedTuple):
 
 
 class TopicDocument(NamedTuple):
-    """A topic's znode. `deleted`: the topic is gone, what lies below it is rubble."""
+    """A topic's znode. `deleted` means that the znodes below it are leftovers to remove."""
 
     topic_id: bytes
     assignments: Mapping[int, Assignment]
@@ -94,14 +94,14 @@ class TopicDocument(NamedTuple):
 
 
 class ControllerDocument(NamedTuple):
-    """The znode of the controller in office."""
+    """The znode of the current controller."""
 
     controller_id: int
     controller_epoch: int | None
 
 
 class Commits(NamedTuple):
-    """How many writes the controller of this epoch has made. Every write counts it up."""
+    """The number of writes by the controller of this epoch. Every write increments it."""
 
     controller_epoch: int
     commits: int
@@ -139,7 +139,7 @@ def deletion_path(topic: str) -> str:
 
 
 def config_path(resource: ConfigResource) -> str:
-    return f"{CONFIG_TYPES[resource.type]}/{_entity(resource.name)}"
+    return f"{CONFIG_TYPES[resource.type]}/{_entity_name(resource.name)}"
 
 
 def config_resource(type_: ResourceType, child: str) -> ConfigResource:
@@ -147,11 +147,11 @@ def config_resource(type_: ResourceType, child: str) -> ConfigResource:
     return ConfigResource(type_, "" if child == DEFAULT_ENTITY else unquote(child))
 
 
-def _entity(name: str) -> str:
+def _entity_name(name: str) -> str:
     if not name:
         return DEFAULT_ENTITY
     escaped = quote(name, safe="")
-    # ZooKeeper takes these two for directories.
+    # ZooKeeper treats these two as directories.
     return escaped.replace(".", "%2E") if escaped in (".", "..") else escaped
 
 
@@ -163,13 +163,13 @@ def write_json(document: Mapping[str, object]) -> bytes:
 
 
 def read_json(path: str, data: bytes) -> dict[str, Any]:
-    """The object in a znode; `CorruptStore` names the znode that holds none."""
+    """The JSON object in a znode; raises `CorruptStore` with the path if there is none."""
     try:
         document = json.loads(data)
     except ValueError as error:
-        raise CorruptStore(f"ZooKeeper: {path} holds no JSON: {error}") from error
+        raise CorruptStore(f"ZooKeeper: {path} is not valid JSON: {error}") from error
     if not isinstance(document, dict):
-        raise CorruptStore(f"ZooKeeper: {path} holds no JSON object")
+        raise CorruptStore(f"ZooKeeper: {path} is not a JSON object")
     return document
 
 
@@ -188,21 +188,23 @@ def write_controller(controller_id: int, controller_epoch: int, wall_ms: int) ->
             "brokerid": controller_id,
             "timestamp": str(wall_ms),
             "kraftControllerEpoch": -1,
-            _OURS: {"epoch": controller_epoch},
+            _HEADRACE_KEY: {"epoch": controller_epoch},
         }
     )
 
 
 def read_controller(data: bytes) -> ControllerDocument:
     document = read_json(CONTROLLER, data)
-    return ControllerDocument(int(document["brokerid"]), document.get(_OURS, {}).get("epoch"))
+    return ControllerDocument(
+        int(document["brokerid"]), document.get(_HEADRACE_KEY, {}).get("epoch")
+    )
 
 
 def read_epoch(data: bytes) -> int:
     try:
         return int(data)
     except ValueError as error:
-        raise CorruptStore(f"ZooKeeper: {CONTROLLER_EPOCH} holds no number: {data!r}") from error
+        raise CorruptStore(f"ZooKeeper: {CONTROLLER_EPOCH} is not a number: {data!r}") from error
 
 
 def write_commits(commits: Commits) -> bytes:
@@ -251,7 +253,7 @@ def read_config(path: str, data: bytes) -> dict[str, str]:
 
 
 def write_topic(topic_id: bytes, assignments: Iterable[Assignment]) -> bytes:
-    """A topic's znode; the position of an assignment is the partition's index."""
+    """The data of a topic's znode; an assignment's position is the partition's index."""
     replicas: dict[str, Sequence[int]] = {}
     adding: dict[str, Sequence[int]] = {}
     removing: dict[str, Sequence[int]] = {}
@@ -273,7 +275,7 @@ def write_topic(topic_id: bytes, assignments: Iterable[Assignment]) -> bytes:
 
 
 def write_deleted_topic(topic_id: bytes) -> bytes:
-    """A topic of which only rubble is left: several writes are needed to remove a large one."""
+    """Marks a deleted topic whose znodes remain: removing a large topic takes several writes."""
     return write_json(
         {
             "version": _TOPIC_VERSION,
@@ -281,7 +283,7 @@ def write_deleted_topic(topic_id: bytes) -> bytes:
             "partitions": {},
             "adding_replicas": {},
             "removing_replicas": {},
-            _OURS: {"deleted": True},
+            _HEADRACE_KEY: {"deleted": True},
         }
     )
 
@@ -299,12 +301,16 @@ def read_topic(name: str, data: bytes) -> TopicDocument:
             for index, replicas in document["partitions"].items()
         }
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptStore(f"ZooKeeper: {topic_path(name)} is no topic: {error!r}") from error
-    return TopicDocument(topic_id, assignments, bool(document.get(_OURS, {}).get("deleted")))
+        raise CorruptStore(
+            f"ZooKeeper: {topic_path(name)} is not a valid topic: {error!r}"
+        ) from error
+    return TopicDocument(
+        topic_id, assignments, bool(document.get(_HEADRACE_KEY, {}).get("deleted"))
+    )
 
 
 def write_state(partition: Partition, controller_epoch: int) -> bytes:
-    """A partition's state. Its epoch is a key of its own: several changes may be one write."""
+    """A partition's state. The epoch has its own key because one write may merge changes."""
     document: dict[str, object] = {
         "controller_epoch": controller_epoch,
         "leader": partition.leader,
@@ -321,15 +327,18 @@ def write_state(partition: Partition, controller_epoch: int) -> bytes:
         if (value := getattr(partition, field)) != Partition._field_defaults.get(field)
     }
     if more:
-        document[_OURS] = more
+        document[_HEADRACE_KEY] = more
     return write_json(document)
 
 
 def read_partition(path: str, assignment: Assignment, data: bytes, version: int) -> Partition:
-    """The partition that an assignment and a state make; `version` is the state's znode's."""
+    """The partition of an assignment and a state; `version` is that of the state's znode."""
     document = read_json(path, data)
     try:
-        more = {field: _tuples(value) for field, value in document.get(_OURS, {}).items()}
+        more = {
+            field: _lists_to_tuples(value)
+            for field, value in document.get(_HEADRACE_KEY, {}).items()
+        }
         return Partition(
             replicas=assignment.replicas,
             isr=tuple(document["isr"]),
@@ -342,11 +351,13 @@ def read_partition(path: str, assignment: Assignment, data: bytes, version: int)
             **{field: value for field, value in more.items() if field in _MORE_FIELDS},
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptStore(f"ZooKeeper: {path} is no partition's state: {error!r}") from error
+        raise CorruptStore(
+            f"ZooKeeper: {path} is not a valid partition state: {error!r}"
+        ) from error
 
 
 def new_partition(assignment: Assignment) -> Partition:
-    """A partition whose state was not written yet: the controller gives it its first one."""
+    """A partition without a stored state; the controller gives it its first one."""
     return Partition(
         replicas=assignment.replicas,
         isr=(),
@@ -368,43 +379,43 @@ def assignment_of(partition: Partition) -> Assignment:
 def write_registration(
     broker: BrokerRegistration, clean_shutdown_epoch: int | None, storage_id: str, wall_ms: int
 ) -> bytes:
-    """What a live broker says of itself, for Kafka's eyes and ours."""
+    """The registration of a live broker, in Kafka's format with Headrace's additions."""
     ours = {
         "incarnation": broker.incarnation_id.hex(),
         "clean_shutdown_epoch": clean_shutdown_epoch,
         "storage": storage_id,
         "directories": broker.directories,
     }
-    return write_json({**_broker_document(broker, wall_ms), _OURS: ours})
+    return write_json({**_broker_document(broker, wall_ms), _HEADRACE_KEY: ours})
 
 
 def read_registration(broker_id: int, data: bytes, epoch: int) -> Registration:
     path = broker_path(broker_id)
     document = read_json(path, data)
     broker = _read_broker(path, broker_id, document)._replace(epoch=epoch)
-    return Registration(broker, document.get(_OURS, {}).get("clean_shutdown_epoch"))
+    return Registration(broker, document.get(_HEADRACE_KEY, {}).get("clean_shutdown_epoch"))
 
 
 def storage_id_of(broker_id: int, data: bytes) -> str:
-    """The data directory of a registered broker, "" where it did not say."""
-    return str(read_json(broker_path(broker_id), data).get(_OURS, {}).get("storage", ""))
+    """The id of a registered broker's data directory; "" if it did not send one."""
+    return str(read_json(broker_path(broker_id), data).get(_HEADRACE_KEY, {}).get("storage", ""))
 
 
 def write_recorded_broker(broker: BrokerRegistration) -> bytes:
-    """What the controller has recorded of a broker, alive or not."""
+    """The controller's record of a broker, live or not."""
     fields = broker._asdict()
     for field in ("broker_id", "endpoints", "rack"):
         del fields[field]
     fields["incarnation_id"] = broker.incarnation_id.hex()
-    return write_json({**_broker_document(broker, 0), _OURS: fields})
+    return write_json({**_broker_document(broker, 0), _HEADRACE_KEY: fields})
 
 
 def read_recorded_broker(broker_id: int, data: bytes) -> BrokerRegistration:
     path = recorded_broker_path(broker_id)
     document = read_json(path, data)
     fields = {
-        field: _tuples(value)
-        for field, value in document.get(_OURS, {}).items()
+        field: _lists_to_tuples(value)
+        for field, value in document.get(_HEADRACE_KEY, {}).items()
         if field in BrokerRegistration._fields
     }
     fields["incarnation_id"] = bytes.fromhex(fields.get("incarnation_id", ZERO_UUID.hex()))
@@ -434,7 +445,7 @@ def _read_broker(path: str, broker_id: int, document: Mapping[str, Any]) -> Brok
     try:
         protocols = document.get("listener_security_protocol_map", {})
         endpoints = tuple(_endpoint(text, protocols) for text in document["endpoints"])
-        ours = document.get(_OURS, {})
+        ours = document.get(_HEADRACE_KEY, {})
         incarnation = ours.get("incarnation")
         return BrokerRegistration(
             broker_id,
@@ -445,7 +456,7 @@ def _read_broker(path: str, broker_id: int, document: Mapping[str, Any]) -> Brok
             directories=tuple(ours.get("directories", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptStore(f"ZooKeeper: {path} is no broker: {error!r}") from error
+        raise CorruptStore(f"ZooKeeper: {path} is not a valid broker: {error!r}") from error
 
 
 def _endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
@@ -468,5 +479,5 @@ def _uuid(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def _tuples(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _lists_to_tuples(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    return tuple(map(_lists_to_tuples, value)) if isinstance(value, list) else value

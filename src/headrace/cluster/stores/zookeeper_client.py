@@ -1,8 +1,8 @@
-"""What the ZooKeeper store needs of a client: one interface, a real and a simulated one behind it.
+"""The client interface of the ZooKeeper store, with a real and a simulated implementation.
 
-All calls and callbacks happen on the event loop. Paths are absolute, below the chroot. A call that
-fails with `ConnectionSuspended` may have happened or may still happen: only a compare-and-set on a
-version tells. `StoreError` covers everything that a person must look at.
+All calls and callbacks run on the event loop. Paths are absolute, below the chroot. A call that
+fails with `ConnectionSuspended` may have been executed or may still be: only a compare-and-set on a
+version can tell. `StoreError` covers everything that an operator must resolve.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +40,7 @@ Watch = Callable[[], None]
 
 
 class Stat(NamedTuple):
-    """A znode's numbers. `czxid` orders its creation among all changes of the ensemble."""
+    """A znode's metadata. `czxid` orders its creation among all changes of the ensemble."""
 
     version: int
     czxid: int
@@ -49,7 +49,7 @@ class Stat(NamedTuple):
 
 
 class Create(NamedTuple):
-    """A new znode; an ephemeral one goes with this client's session."""
+    """Creates a znode; an ephemeral one is deleted when this client's session ends."""
 
     path: str
     data: bytes = b""
@@ -57,7 +57,7 @@ class Create(NamedTuple):
 
 
 class SetData(NamedTuple):
-    """New data for a znode that is at this version."""
+    """Sets the data of a znode that is at this version."""
 
     path: str
     data: bytes
@@ -65,14 +65,14 @@ class SetData(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """Removes a znode that has no children and is at this version."""
+    """Deletes a znode that has no children and is at this version."""
 
     path: str
     version: int = ANY_VERSION
 
 
 class CheckVersion(NamedTuple):
-    """Nothing, if the znode is at this version; else the whole `multi` fails."""
+    """Checks that the znode is at this version; otherwise the whole `multi` fails."""
 
     path: str
     version: int
@@ -82,7 +82,7 @@ Op = Create | SetData | Delete | CheckVersion
 
 
 class Reason(Enum):
-    """Why an operation did not happen."""
+    """Why an operation failed."""
 
     EXISTS = "exists"
     MISSING = "missing"
@@ -91,7 +91,7 @@ class Reason(Enum):
 
 
 class OpFailed(StoreError):
-    """Nothing of the `multi` happened, because of the operation at this index."""
+    """The operation at this index failed, so the whole `multi` had no effect."""
 
     def __init__(self, index: int, reason: Reason, path: str) -> None:
         super().__init__(f"ZooKeeper: operation {index} on {path}: {reason.value}")
@@ -109,17 +109,20 @@ class SessionState(Enum):
 
 
 class ZooKeeperClient(Protocol):
-    """One session after the other. Watches are called once; after a lost connection or session
-    they are called too, so that their owner looks again."""
+    """A client that opens a new session when one expires.
+
+    A watch is called once. It is also called after a lost connection or session, so that its owner
+    reads the state again.
+    """
 
     @property
     def session_id(self) -> int:
-        """Of the current session; 0 while there is none."""
+        """The id of the current session; 0 if there is none."""
         ...
 
     @property
     def session_timeout_s(self) -> float:
-        """After this time without contact ZooKeeper ends a session."""
+        """The time without contact after which ZooKeeper ends a session."""
         ...
 
     @property
@@ -127,33 +130,33 @@ class ZooKeeperClient(Protocol):
 
     @property
     def servers(self) -> str:
-        """Where ZooKeeper is, for messages to people."""
+        """ZooKeeper's addresses, for messages."""
         ...
 
     async def start(self) -> None:
-        """Connects and creates the chroot. `StoreError` says who was not reached, what to do."""
+        """Connects and creates the chroot. `StoreError` names unreachable servers."""
         ...
 
     async def close(self) -> None:
-        """Ends the session: its ephemeral znodes go at once."""
+        """Ends the session, which deletes its ephemeral znodes at once."""
         ...
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat] | None:
-        """A znode; None if there is none (then the watch waits for its creation)."""
+        """A znode; None if it does not exist (then the watch waits for its creation)."""
         ...
 
     async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
-        """Many znodes, cheaply; not one moment's view."""
+        """Many znodes in few requests; not a consistent snapshot."""
         ...
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str] | None:
-        """Names of the children; None if there is no such znode."""
+        """The names of the children; None if the znode does not exist."""
         ...
 
     async def multi(self, ops: Sequence[Op]) -> list[Stat | None]:
-        """All of them or none (`OpFailed`). Stats for `SetData`, None for the others."""
+        """Executes all operations or none (`OpFailed`). Returns a stat for each `SetData`."""
         ...
 
     def on_state(self, changed: Callable[[SessionState], None]) -> None:
-        """`changed` hears of every change of the session's state."""
+        """Calls `changed` for every change of the session's state."""
         ...

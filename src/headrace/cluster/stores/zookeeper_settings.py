@@ -1,4 +1,4 @@
-"""How to reach ZooKeeper, from a broker's `zookeeper.*` settings."""
+"""The connection settings for ZooKeeper, from a broker's `zookeeper.*` settings."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,7 +15,7 @@ _PEM: Final = "PEM"
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperTls:
-    """TLS towards ZooKeeper. Files are PEM: certificates, and a key with its certificates."""
+    """TLS to ZooKeeper. Files are PEM: trusted certificates, and a key with its certificates."""
 
     truststore: str | None = None
     keystore: str | None = None
@@ -45,13 +45,13 @@ class ZooKeeperSettings:
 
     @property
     def chroot(self) -> str:
-        """ "" or an absolute path without a slash at its end."""
+        """ "" or an absolute path without a trailing slash."""
         _, slash, path = self.connect.partition("/")
         return (slash + path).rstrip("/")
 
     @classmethod
     def of(cls, settings: BrokerSettings) -> "ZooKeeperSettings | None":
-        """None where no ZooKeeper is named; `InvalidSetting` where the settings do not fit."""
+        """None if `zookeeper.connect` is unset; raises `InvalidSetting` for invalid settings."""
         connect = (settings.string("zookeeper.connect") or "").strip()
         if not connect:
             return None
@@ -87,9 +87,9 @@ def _check_connect(connect: str) -> None:
             reason = "expected host:port,host:port/chroot"
             raise InvalidSetting("zookeeper.connect", connect, reason)
     if slash and "//" in slash + chroot:
-        raise InvalidSetting("zookeeper.connect", connect, "its chroot has an empty part")
+        raise InvalidSetting("zookeeper.connect", connect, "the chroot has an empty part")
     if not {".", ".."}.isdisjoint(chroot.split("/")):
-        reason = "the parts of its chroot are names, not . or .."
+        reason = "the chroot must not contain . or .."
         raise InvalidSetting("zookeeper.connect", connect, reason)
 
 
@@ -98,7 +98,7 @@ def _tls(settings: BrokerSettings) -> ZooKeeperTls:
         name = f"zookeeper.ssl.{store}.type"
         kind = settings.string(name)
         if settings.string(f"zookeeper.ssl.{store}.location") and (kind or _PEM).upper() != _PEM:
-            raise InvalidSetting(name, kind or "", "only PEM files are read here")
+            raise InvalidSetting(name, kind or "", "only PEM files are supported")
     protocols = settings.words("zookeeper.ssl.enabled.protocols")
     default = (settings.string("zookeeper.ssl.protocol") or "TLSv1.2", "TLSv1.3")
     return ZooKeeperTls(

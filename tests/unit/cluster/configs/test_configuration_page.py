@@ -1,4 +1,4 @@
-"""The committed page of settings is the one that the table prints."""
+"""The committed settings page equals the generated one."""
 
 import importlib.util
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[4]
 
 
-def test_the_page_of_settings_equals_the_table() -> None:
+def test_the_settings_page_equals_the_tables() -> None:
     spec = importlib.util.spec_from_file_location("print_config", ROOT / "tools/print_config.py")
     assert spec is not None
     assert spec.loader is not None

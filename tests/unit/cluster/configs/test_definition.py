@@ -1,4 +1,4 @@
-"""Values are read as Kafka reads them and refused in Kafka's words."""
+"""Values are parsed as in Kafka and refused with Kafka's messages."""
 
 import pytest
 
@@ -58,25 +58,25 @@ def test_bad_topic_values_are_refused_with_kafkas_words(name: str, text: str, re
     )
 
 
-def test_an_empty_word_in_a_list_is_refused() -> None:
+def test_an_empty_list_item_is_refused() -> None:
     for text in (",", "delete,"):
         with pytest.raises(InvalidConfig) as caught:
             TOPIC["cleanup.policy"].parse(text)
         assert str(caught.value) == "Configuration 'cleanup.policy' values must not be empty."
 
 
-def test_throttled_replicas_are_the_star_or_pairs() -> None:
+def test_throttled_replicas_are_a_star_or_pairs() -> None:
     with pytest.raises(InvalidConfig, match=r"the literal '\*' or a list of replicas"):
         TOPIC["leader.replication.throttled.replicas"].parse("1:2,*")
 
 
 @pytest.mark.parametrize("text", ["earliest", "latest", "by_duration:P1DT2H", "by_duration:PT0.5S"])
-def test_share_groups_start_by_name_or_duration(text: str) -> None:
+def test_share_auto_offset_reset_accepts_names_and_durations(text: str) -> None:
     assert GROUP["share.auto.offset.reset"].parse(text) == text
 
 
 @pytest.mark.parametrize("text", ["foo", "by_duration:", "by_duration:P", "by_duration:PT", ""])
-def test_other_starts_of_share_groups_are_refused(text: str) -> None:
+def test_other_values_of_share_auto_offset_reset_are_refused(text: str) -> None:
     with pytest.raises(InvalidConfig, match="must be either 'earliest', 'latest'"):
         GROUP["share.auto.offset.reset"].parse(text)
 
@@ -95,7 +95,7 @@ def test_connection_overrides_are_pairs() -> None:
         overrides.parse("foo")
 
 
-def test_canonical_texts_have_one_form() -> None:
+def test_equal_values_have_one_canonical_text() -> None:
     assert TOPIC["preallocate"].canonical(" True ") == "true"
     assert TOPIC["cleanup.policy"].canonical("delete , compact") == "delete,compact"
     assert TOPIC["retention.ms"].canonical("+007") == "7"

@@ -1,4 +1,4 @@
-"""The table of settings holds together."""
+"""The tables of settings are consistent."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def test_every_inherited_default_equals_the_default_of_a_broker_setting() -> Non
             assert item.default in defaults, item.name
 
 
-def test_known_facts_of_kafka_4_3() -> None:
+def test_definitions_match_kafka_4_3() -> None:
     assert TOPIC["message.timestamp.after.max.ms"].default == "3600000"
     assert TOPIC["segment.bytes"].minimum == 1048576
     assert [synonym.name for synonym in TOPIC["retention.ms"].synonyms] == [
@@ -54,7 +54,7 @@ def test_known_facts_of_kafka_4_3() -> None:
     assert len([item for item in TOPIC.values() if not item.hidden]) == 33
 
 
-def test_the_names_of_a_zookeeper_cluster_are_known() -> None:
+def test_zookeeper_settings_are_in_the_catalog() -> None:
     for name in ("zookeeper.connect", "broker.id", "controlled.shutdown.max.retries"):
         assert BROKER[name].meaningful_here
 
@@ -65,8 +65,8 @@ def test_a_listeners_override_is_looked_up_by_the_setting_it_overrides() -> None
     assert base_name("num.partitions") == "num.partitions"
 
 
-def test_a_bad_table_is_the_programmers_mistake() -> None:
-    with pytest.raises(BadTable, match="means nothing"):
+def test_a_malformed_table_is_refused() -> None:
+    with pytest.raises(BadTable, match="unknown attribute"):
         list(read_table("a int 1 nonsense\n    Text."))
     with pytest.raises(BadTable, match="twice"):
         index(read_table("a int 1\n    Text.\na int 2\n    Text."))

@@ -1,4 +1,4 @@
-"""The embedded store keeps what it acknowledged and refuses what it cannot read."""
+"""The SQLite store keeps every acknowledged commit and refuses files that it cannot read."""
 
 import random
 import signal
@@ -65,7 +65,7 @@ def test_a_loaded_image_equals_the_one_built_from_the_same_records() -> None:
     store.close()
 
 
-def test_everything_committed_is_there_after_reopening_with_registrations_fenced(
+def test_a_reopened_store_has_every_commit_and_fences_registrations(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "metadata.db"
@@ -92,7 +92,7 @@ def test_a_commit_against_another_version_changes_nothing() -> None:
     store.close()
 
 
-def test_a_batch_that_fails_half_way_leaves_no_trace() -> None:
+def test_a_failed_batch_changes_nothing() -> None:
     store = SqliteStore(IN_MEMORY)
     with pytest.raises(StoreError):
         store.commit([TopicCreated("a", A, (ONE,)), TopicDeleted(B)], expected_version=0)
@@ -101,7 +101,7 @@ def test_a_batch_that_fails_half_way_leaves_no_trace() -> None:
     store.close()
 
 
-def test_a_deleted_topic_leaves_nothing_to_the_next_one() -> None:
+def test_a_new_topic_inherits_nothing_from_a_deleted_one() -> None:
     store = SqliteStore(IN_MEMORY)
     store.commit([TopicCreated("a", A, (ONE,) * 5)], expected_version=0)
     store.commit([TopicDeleted(A), TopicCreated("a", B, (ONE,) * 2)], expected_version=1)
@@ -112,7 +112,7 @@ def test_a_deleted_topic_leaves_nothing_to_the_next_one() -> None:
     store.close()
 
 
-def test_a_change_of_a_partition_that_is_not_there_is_refused() -> None:
+def test_a_change_of_an_unknown_partition_is_refused() -> None:
     store = SqliteStore(IN_MEMORY)
     store.commit([TopicCreated("a", A, (ONE,))], expected_version=0)
     with pytest.raises(StoreError, match="no partition 1"):
@@ -133,7 +133,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
+def test_commits_survive_sigkill(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     done = subprocess.run([sys.executable, "-c", KILLED_AFTER_ITS_COMMITS, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
@@ -143,31 +143,33 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     assert (image.version, image.cluster_id) == (20, "c19")
 
 
-def test_a_full_disk_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_a_full_disk_error_says_what_to_do(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "metadata.db")
     try:
-        store._db.execute("PRAGMA max_page_count = 1")  # no less than the file has now
-        with pytest.raises(StoreError, match=r"metadata\.db .* the disk is full; free some of it"):
+        store._db.execute(
+            "PRAGMA max_page_count = 1"
+        )  # the minimum is the current size of the file
+        with pytest.raises(StoreError, match=r"metadata\.db .* the disk is full; free some space"):
             store.commit([ClusterNamed("c" * 100_000)], expected_version=0)
     finally:
         store.close()
 
 
-def test_a_second_opener_is_told_that_the_file_is_in_use(tmp_path: Path) -> None:
+def test_a_second_process_gets_a_file_in_use_error(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "metadata.db")
     with pytest.raises(StoreInUse, match="in use by another process"):
         SqliteStore(tmp_path / "metadata.db")
     store.close()
 
 
-def test_a_file_that_is_no_database_is_named_as_damaged(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported_as_damaged(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     path.write_bytes(random.Random(1).randbytes(8192))
     with pytest.raises(CorruptStore, match=r"metadata\.db"):
         SqliteStore(path)
 
 
-def test_a_foreign_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_database_is_refused_and_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     with sqlite3.connect(path) as db:
         db.execute("CREATE TABLE theirs (x)")
@@ -176,7 +178,7 @@ def test_a_foreign_database_is_refused_and_left_alone(tmp_path: Path) -> None:
         SqliteStore(path)
 
 
-def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_a_newer_schema_error_says_what_to_do(tmp_path: Path) -> None:
     path = tmp_path / "metadata.db"
     SqliteStore(path).close()
     with sqlite3.connect(path) as db:
@@ -198,7 +200,7 @@ def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
         "UPDATE broker SET endpoints = '7'",
     ],
 )
-def test_rows_that_do_not_fit_together_are_reported_as_damage(tmp_path: Path, damage: str) -> None:
+def test_inconsistent_rows_are_reported_as_damage(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "metadata.db"
     store = SqliteStore(path)
     commit_all(store)
@@ -212,7 +214,7 @@ def test_rows_that_do_not_fit_together_are_reported_as_damage(tmp_path: Path, da
     store.close()
 
 
-def test_a_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
+def test_a_missing_directory_is_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="nowhere"):
         SqliteStore(tmp_path / "nowhere" / "metadata.db")
 
@@ -232,6 +234,6 @@ def test_ten_thousand_partitions_are_stored_and_loaded_quickly(
     loaded = time.process_time()
     store.close()
     assert image.partition_count == 10_000
-    # The goal is 200 ms for each on an idle core. CPU time, because a busy disk is not our doing.
+    # The goal is 200 ms for each on an idle core. CPU time, so that a busy disk does not matter.
     assert committed - started < 1
     assert loaded - committed < 1

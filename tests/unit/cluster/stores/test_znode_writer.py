@@ -1,4 +1,4 @@
-"""Large batches go to ZooKeeper in writes that fit, and a crash after any of them leaves sense."""
+"""Large batches are split into writes that fit; a crash after any of them leaves a valid state."""
 
 import json
 
@@ -46,7 +46,7 @@ def stored(tree: ZnodeTree) -> MetadataImage:
     return read_tree(tree).image()
 
 
-def test_ten_thousand_partitions_are_created_in_writes_of_which_each_leaves_a_valid_topic() -> None:
+def test_each_write_of_a_topic_with_ten_thousand_partitions_leaves_a_valid_topic() -> None:
     tree = new_tree()
     writes = writes_of(tree, big_topic(), ConfigChanged(topic_resource("big"), "x", "1"))
     assert len(writes) > 10
@@ -67,8 +67,8 @@ def test_ten_thousand_partitions_are_created_in_writes_of_which_each_leaves_a_va
     assert before == PARTITIONS
 
 
-def test_a_crash_in_the_middle_of_a_large_deletion_leaves_no_topic_and_no_rubble_for_long() -> None:
-    """Partitions without states would be taken for new ones, and the topic would come back."""
+def test_after_a_crash_during_a_large_deletion_the_leftovers_are_removed() -> None:
+    """Otherwise partitions without states would look new, and the topic would reappear."""
     tree = new_tree()
     for write in writes_of(tree, big_topic()):
         tree.write(write, 0)
@@ -85,7 +85,7 @@ def test_a_crash_in_the_middle_of_a_large_deletion_leaves_no_topic_and_no_rubble
 
 
 def test_a_reassignment_of_a_large_topic_never_shows_a_partition_half_moved() -> None:
-    """A partition's replicas and its in-sync set lie in two znodes and change in one write."""
+    """A partition's replicas and its in-sync set are in two znodes and change in one write."""
     tree = new_tree()
     for write in writes_of(tree, big_topic()):
         tree.write(write, 0)
@@ -103,7 +103,7 @@ def test_a_reassignment_of_a_large_topic_never_shows_a_partition_half_moved() ->
     assert moved == PARTITIONS
 
 
-def test_added_partitions_are_known_before_they_have_a_state() -> None:
+def test_added_partitions_are_loaded_before_they_have_a_state() -> None:
     tree = new_tree()
     for write in writes_of(tree, TopicCreated("small", TOPIC_ID, (STATE,))):
         tree.write(write, 0)
@@ -115,7 +115,7 @@ def test_added_partitions_are_known_before_they_have_a_state() -> None:
     assert set(stored(tree).topics["small"].partitions) == {STATE}
 
 
-def test_a_topic_that_no_znode_can_hold_is_refused_in_words_before_anything_is_written() -> None:
+def test_a_topic_too_large_for_a_znode_is_refused_before_anything_is_written() -> None:
     fine = TopicCreated("fine", b"f" * 16, (STATE,))
     huge = TopicCreated("huge", b"h" * 16, (STATE,) * 80_000)
     with pytest.raises(TooLarge, match=r"/brokers/topics/huge would need \d+ bytes"):
@@ -131,7 +131,7 @@ def test_a_topic_and_its_configuration_appear_together() -> None:
     assert {"/brokers/topics/t", "/config/topics/t"} <= set(paths)
 
 
-def test_a_configuration_that_somebody_left_behind_does_not_haunt_a_new_topic() -> None:
+def test_a_new_topic_does_not_inherit_a_leftover_configuration() -> None:
     tree = new_tree()
     tree.write([Create("/config/topics/t", b'{"version":1,"config":{"old":"1"}}')], 0)
     assert not stored(tree).configs
@@ -161,8 +161,8 @@ def test_a_record_of_another_controllers_election_is_refused() -> None:
         writes_of(new_tree(), ControllerElected(2, 9))
 
 
-def test_znodes_are_kafkas() -> None:
-    """Paths and documents as Kafka 3.9 writes them, with our keys beside its own."""
+def test_znodes_have_kafkas_paths_and_documents() -> None:
+    """Paths and documents as Kafka 3.9 writes them, with Headrace's key added."""
     tree = new_tree()
     records = [TopicCreated("t", TOPIC_ID, (STATE._replace(eligible_leaders=(2,)),))]
     (write,) = writes_of(tree, *records)
@@ -185,7 +185,7 @@ def test_znodes_are_kafkas() -> None:
     }
 
 
-def test_what_kafka_wrote_is_read() -> None:
+def test_znodes_written_by_kafka_are_read() -> None:
     tree = new_tree()
     tree.write(
         [

@@ -1,4 +1,4 @@
-"""`zookeeper.connect`: what is no list of servers with a chroot is refused, in words."""
+"""`zookeeper.connect` is a list of servers with a chroot; anything else is refused."""
 
 import pytest
 
@@ -17,13 +17,13 @@ def parsed(connect: str) -> ZooKeeperSettings:
     ("connect", "chroot"),
     [("a:1,b:2", ""), ("a:1/", ""), ("a:1/c", "/c"), ("a:1/c/d/", "/c/d"), ("a:1/..c", "/..c")],
 )
-def test_servers_and_chroot_are_told_apart(connect: str, chroot: str) -> None:
+def test_connect_is_split_into_servers_and_chroot(connect: str, chroot: str) -> None:
     assert parsed(connect).chroot == chroot
 
 
 @pytest.mark.parametrize(
     "connect", ["a:x", ":2181", "a:1,,b:1", "a:1//c", "a:1/c//d", "a:1/c/../d", "a:1/./c", "a:1/.."]
 )
-def test_what_names_no_place_is_refused(connect: str) -> None:
+def test_an_invalid_connect_string_is_refused(connect: str) -> None:
     with pytest.raises(InvalidSetting, match=r"zookeeper\.connect"):
         parsed(connect)

@@ -292,7 +292,7 @@ zookeeper.ssl.crl.enable boolean false LOW hidden
 zookeeper.ssl.ocsp.enable boolean false LOW hidden
     Checks revocation by OCSP with Java's TLS to ZooKeeper.
 queued.max.request.bytes long -1
-    Maximum bytes of waiting requests over all connections; -1 is no limit.
+    Maximum bytes of waiting requests over all connections; -1 means unlimited.
 queued.max.requests int 500 min=1 HIGH
     Maximum number of waiting requests before the broker stops reading from sockets.
 socket.receive.buffer.bytes int 102400 min=-1 HIGH

@@ -78,7 +78,7 @@ log.message.timestamp.type string CreateTime in=CreateTime|LogAppendTime cluster
 log.preallocate boolean false cluster-wide
     Allocates the whole file when a segment is created.
 log.retention.bytes long -1 HIGH cluster-wide
-    Size above which the oldest segments of a partition are deleted; -1 is no limit.
+    Size above which the oldest segments of a partition are deleted; -1 means unlimited.
 log.retention.check.interval.ms long 300000 min=1
     How often the broker checks for segments to delete.
 log.retention.hours int 168 min=-1 HIGH

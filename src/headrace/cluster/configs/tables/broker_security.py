@@ -7,7 +7,7 @@ authorizer.class.name string "" LOW
     Turns access control on; Kafka's StandardAuthorizer and AclAuthorizer both select the
     built-in authorizer.
 connections.max.reauth.ms long 0
-    Maximum lifetime of a SASL session before the client must authenticate again; 0 is no limit.
+    Maximum lifetime of a SASL session before the client must authenticate again; 0 means unlimited.
 delegation.token.expiry.check.interval.ms long 3600000 min=1 LOW
     How often expired delegation tokens are removed.
 delegation.token.expiry.time.ms long 86400000 min=1

@@ -55,7 +55,7 @@ min.insync.replicas int 1 min=1 from=min.insync.replicas
 preallocate boolean false from=log.preallocate
     Allocates the whole file when a segment is created.
 retention.bytes long -1 from=log.retention.bytes
-    Size above which the oldest segments of a partition are deleted; -1 is no limit.
+    Size above which the oldest segments of a partition are deleted; -1 means unlimited.
 retention.ms long 604800000 min=-1 \
 from=log.retention.ms,log.retention.minutes*60000,log.retention.hours*3600000
     Age in milliseconds at which segments are deleted; -1 keeps them forever.
