@@ -46,6 +46,7 @@ def stored(tree: ZnodeTree) -> MetadataImage:
     return read_tree(tree).image()
 
 
+@pytest.mark.slow
 def test_ten_thousand_partitions_are_created_in_writes_of_which_each_leaves_a_valid_topic() -> None:
     tree = new_tree()
     writes = writes_of(tree, big_topic(), ConfigChanged(topic_resource("big"), "x", "1"))
@@ -84,6 +85,7 @@ def test_a_crash_in_the_middle_of_a_large_deletion_leaves_no_topic_and_no_rubble
     assert tree.nodes[znodes.partitions_path("big")].children == {"0"}
 
 
+@pytest.mark.slow
 def test_a_reassignment_of_a_large_topic_never_shows_a_partition_half_moved() -> None:
     """A partition's replicas and its in-sync set lie in two znodes and change in one write."""
     tree = new_tree()

@@ -215,6 +215,7 @@ def test_without_the_flush_the_simulator_sees_the_loss() -> None:
             run_single(seed, flush=False)
 
 
+@pytest.mark.slow
 def test_a_seed_decides_everything() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); "
