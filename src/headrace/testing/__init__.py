@@ -1,7 +1,7 @@
-"""What tests of Kafka applications, and Headrace's own, are built from.
+"""Building blocks for tests of Kafka applications, and for Headrace's own tests.
 
 `Broker` is a real broker in a thread, `Cluster` several of them that replicate; `Headrace` creates
-topics, produces, consumes and makes trouble for a test; `VirtualClock` is time that a test moves;
+topics, produces, consumes and injects faults; `VirtualClock` is a clock that a test moves;
 `HeadraceTestCase` and `AsyncHeadraceTestCase` are for unittest, `factories` for pytest. Names load
 on first use, so that importing one part does not load the others.
 """

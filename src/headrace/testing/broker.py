@@ -3,9 +3,9 @@
     with headrace.testing.Broker() as broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-It is the broker that `headrace up` runs, over real sockets and real files. What goes wrong while
-it starts is raised where it was started. One whose log directories have all failed ends, as its
-process would: it is not running any more, and `failure` says why.
+It is the broker that `headrace up` runs, over real sockets and real files. `start` raises any error
+that keeps the broker from starting. A broker whose log directories have all failed ends, as its
+process would: `is_running` is then False, and `failure` gives the reason.
 """
 
 import asyncio
@@ -36,14 +36,16 @@ T = TypeVar("T")
 
 HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_S: Final = 30.0
-JOIN_MARGIN_S: Final = 5.0  # the loop's own end, after the broker's
+JOIN_MARGIN_S: Final = 5.0  # for the loop to end, after the broker has ended
 
 SETTLE_TIMEOUT_S: Final = 60.0
-QUIET_ROUNDS: Final = 3  # of the loop, without anything due: what a timer started has run on
+QUIET_ROUNDS: Final = (
+    3  # loop iterations without a due timer: callbacks that a timer started have run
+)
 SETTLE_PAUSE_S: Final = 0.001
 
-# Where time stands still nobody may wait for it: groups need not wait for more members, nor for
-# their next assignment, and no connection grows idle.
+# While a virtual clock does not move, nothing may wait for it: groups do not wait for more members
+# or for their next assignment, and connections do not become idle.
 BY_HAND_SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
@@ -56,16 +58,16 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class NotRunning(RuntimeError):
-    """The broker was asked for something that only a running one has."""
+    """The call needs a running broker, and this one is stopped."""
 
 
 class Broker(Lifetime):
-    """One broker; a context manager in both kinds of code, or `start()` and `close()`.
+    """One broker. Use it in `with` or `async with`, or call `start()` and `close()`.
 
     `settings` are broker settings by Kafka's names. `data` is a directory that outlives the
-    broker; without it there is a temporary one, kept over `restart()` and removed at the end.
-    With a `VirtualClock` for its `clock`, time passes when the test says so. `world` and `loops`
-    are for those who own the broker's surroundings, such as `Cluster`.
+    broker. Without it, the broker uses a temporary directory, which `restart()` keeps and
+    `close()` removes. With a `VirtualClock` as `clock`, time passes only when the test moves it.
+    `Cluster` passes `world` and `loops`; tests do not need them.
     """
 
     def __init__(
@@ -91,13 +93,13 @@ class Broker(Lifetime):
         self._temporary: TemporaryDirectory[str] | None = None
         self._running: _Running | None = None
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Returns when clients can connect; raises what kept the broker from starting."""
+        """Returns when clients can connect. Raises the error that kept the broker from starting."""
         if self._serving is None:
-            self._end("kill")
-            running = _Running(self._make, self._loops)
+            self._end_broker("kill")
+            running = _Running(self._create_node, self._loops)
             self._port = running.broker.endpoints[0].port
             self._running = running
             if isinstance(self._clock, VirtualClock):
@@ -107,29 +109,29 @@ class Broker(Lifetime):
         return self
 
     def stop(self) -> None:
-        """Stops as a signal would: answers what was accepted, flushes, writes the marker."""
-        self._end("stop")
+        """Stops as on SIGTERM: answers accepted requests, flushes, marks the shutdown as clean."""
+        self._end_broker("stop")
 
     def kill(self) -> None:
-        """Ends without a word, as a crash would: the next start has to recover the logs."""
-        self._end("kill")
+        """Ends without shutdown, as in a crash: the next start has to recover the logs."""
+        self._end_broker("kill")
 
     def pause(self) -> None:
-        """Stands still, as with SIGSTOP: keeps its connections, and says nothing to anybody."""
+        """Pauses the broker, as with SIGSTOP: connections stay open, and nothing is answered."""
         self._expect_running().pause()
 
     def resume(self) -> None:
-        """Goes on where it stood still; no matter if it did not."""
+        """Continues a paused broker; does nothing if it is not paused."""
         if self._serving is not None:
             self._serving.resume()
 
     def restart(self) -> Self:
-        """Stops if need be and starts again with the same data on the same port."""
+        """Stops the broker if it runs, and starts it with the same data on the same port."""
         self.stop()
         return self.start()
 
     def close(self) -> None:
-        """Stops and removes what was temporary."""
+        """Stops the broker and removes its temporary directory."""
         if "headrace" in self.__dict__:
             self.headrace.close()
             del self.headrace
@@ -140,11 +142,11 @@ class Broker(Lifetime):
                 self._temporary.cleanup()
                 self._temporary = None
 
-    # --- what a test does to it -----------------------------------------------------------------
+    # --- tools for tests ------------------------------------------------------------------------
 
     @cached_property
     def headrace(self) -> "Headrace":
-        """The helper for tests: topics, records, groups, trouble."""
+        """The helper for tests: topics, records, groups, faults."""
         from headrace.testing.helper import Headrace
 
         return Headrace(self)
@@ -157,29 +159,29 @@ class Broker(Lifetime):
         return Trouble(self)
 
     def ready(self) -> None:
-        """Runs, also if a test has stopped it, and without trouble that waits for requests."""
+        """Starts the broker if a test has stopped it, and removes faults that wait for requests."""
         if "trouble" in self.__dict__:
             self.trouble.clear()
         self.start()
 
     @property
     def clock(self) -> VirtualClock:
-        """The clock that it was made with; raises TypeError if nobody can move that."""
+        """The broker's virtual clock; raises TypeError if it runs on the machine's clock."""
         if not isinstance(self._clock, VirtualClock):
-            msg = "the broker runs on the machine's clock; make it with clock=VirtualClock()"
+            msg = "the broker runs on the machine's clock; create it with clock=VirtualClock()"
             raise TypeError(msg)
         return self._clock
 
     def on_loop(self, call: Callable[[], T]) -> T:
-        """The result of `call`, made on the broker's own loop; right here while it is stopped."""
+        """Runs `call` on the broker's loop, or in this thread while the broker is stopped."""
         return call() if self._serving is None else self._serving.on_loop(call)
 
     @property
     def node(self) -> Node | None:
-        """The broker inside, for use on its loop; None while it is stopped."""
+        """The `headrace.broker` object, for use on its loop; None while the broker is stopped."""
         return None if self._serving is None else self._serving.broker
 
-    # --- what a test wants to know --------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
@@ -187,16 +189,16 @@ class Broker(Lifetime):
 
     @property
     def failure(self) -> LogDirFailed | None:
-        """Why it ended by itself; None if it did not, and after the next start or stop."""
+        """The error that ended the broker; None if there is none. Start and stop reset it."""
         return None if self._running is None else self._running.failure
 
     def now_ms(self) -> int:
-        """The time on the broker's clock, which it stamps records with."""
+        """The time on the broker's clock, which gives records their timestamps."""
         return (self._clock or SystemClock()).wall_ms()
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients want to be given; also right for a broker that will restart."""
+        """The value of `bootstrap.servers` for clients; a restart does not change it."""
         if not self._port:
             msg = "the broker has no port yet: use it as a context manager, or call start()"
             raise NotRunning(msg)
@@ -215,20 +217,20 @@ class Broker(Lifetime):
             self._temporary = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
         return Path(self._temporary.name)
 
-    # --- inside ---------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------
 
     @property
     def _serving(self) -> "_Running | None":
-        """None also for one that has ended by itself."""
+        """None also after the broker has ended because of a failure."""
         return None if self.failure is not None else self._running
 
     def _expect_running(self) -> "_Running":
         serving = self._serving
         if serving is None:
-            raise NotRunning(f"the broker does not run ({self.failure or 'it was stopped'})")
+            raise NotRunning(f"the broker is not running ({self.failure or 'it was stopped'})")
         return serving
 
-    def _make(self) -> Node:
+    def _create_node(self) -> Node:
         named = {
             "listeners": f"PLAINTEXT://{HOST}:{self._port}",
             "log.dirs": str(self.data),
@@ -238,7 +240,7 @@ class Broker(Lifetime):
         settings = BrokerSettings.parse(named | self._settings)
         return Node(settings, world=self._world)
 
-    def _end(self, ending: Ending) -> None:
+    def _end_broker(self, ending: Ending) -> None:
         running, self._running = self._running, None
         detach, self._detach = self._detach, None
         if detach is not None:
@@ -248,10 +250,10 @@ class Broker(Lifetime):
 
 
 class _Running:
-    """A started broker and the thread it lives in."""
+    """A started broker and its thread."""
 
     def __init__(self, make: Callable[[], Node], loops: LoopFactory | None) -> None:
-        self._make = make
+        self._create_node = make
         self._loops = loops
         self._goes_on = threading.Event()
         self._goes_on.set()
@@ -280,19 +282,19 @@ class _Running:
     def _stand_still(self, stands: threading.Event) -> None:
         stands.set()
         self._goes_on.wait()
-        if self._is_killed:  # before the loop does anything else
+        if self._is_killed:  # before the loop runs anything else
             self.broker.abort()
 
     def end(self, ending: Ending) -> None:
         if not self._goes_on.is_set():
             self._is_killed = ending == "kill"
             self.resume()
-        with suppress(RuntimeError):  # the loop of one that has ended by itself is closed
-            self._loop.call_soon_threadsafe(self._tell_end, ending)
+        with suppress(RuntimeError):  # a broker that has failed has closed its loop
+            self._loop.call_soon_threadsafe(self._request_end, ending)
         self._thread.join(STOP_TIMEOUT_S + JOIN_MARGIN_S)
         self._ended.result(timeout=0)
 
-    def _tell_end(self, ending: Ending) -> None:
+    def _request_end(self, ending: Ending) -> None:
         if not self._ending.done():
             self._ending.set_result(ending)
 
@@ -303,14 +305,14 @@ class _Running:
         return asyncio.run_coroutine_threadsafe(made(), self._loop).result(STOP_TIMEOUT_S)
 
     def settle(self) -> None:
-        """Returns when no timer is due and no chore runs."""
+        """Returns when no timer is due and no periodic task runs."""
         if self.failure is not None:
             return
         settled = asyncio.run_coroutine_threadsafe(self._settled(), self._loop)
         try:
             settled.result(SETTLE_TIMEOUT_S)
         except CancelledError:
-            if self.failure is None:  # else it has ended meanwhile
+            if self.failure is None:  # False: it has ended meanwhile
                 raise
 
     async def _settled(self) -> None:
@@ -333,7 +335,7 @@ class _Running:
         self._loop = asyncio.get_running_loop()
         self._ending: asyncio.Future[Ending] = self._loop.create_future()
         try:
-            broker = self._make()
+            broker = self._create_node()
             await broker.start()
         except BaseException as error:
             self._started.set_exception(error)
@@ -346,6 +348,6 @@ class _Running:
         elif self._ending.result() == "kill":
             if not self._is_killed:
                 broker.abort()
-            await asyncio.sleep(0)  # the loop closes the sockets before it ends
+            await asyncio.sleep(0)  # the loop closes the sockets before it stops
         else:
             await broker.stop(timeout_s=STOP_TIMEOUT_S)

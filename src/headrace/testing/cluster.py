@@ -1,11 +1,11 @@
-"""A cluster of real brokers for tests, in one process: each its own thread, loop and port.
+"""A cluster of real brokers for tests in one process. Each has its own thread, loop and port.
 
     with headrace.testing.Cluster(brokers=3) as cluster:
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
         cluster.kill(cluster.leader("orders"))
 
-They register, elect a controller, replicate and fail over as processes with a ZooKeeper would; the
-store is in memory. Needs no Java.
+They register, elect a controller, replicate and fail over like processes that use ZooKeeper. The
+metadata store is in memory, so no Java is needed.
 """
 
 import time
@@ -39,11 +39,11 @@ class NoSuchBroker(KeyError):
 
 
 class Cluster(Lifetime):
-    """Brokers 1 to `brokers`; a context manager in both kinds of code, or `start()` and `close()`.
+    """Brokers 1 to `brokers`. Use it in `with` or `async with`, or call `start()` and `close()`.
 
-    `settings` are broker settings by Kafka's names, for all of them. New topics have three
-    replicas, of which two must be in sync, or as many as there are brokers for. With `racks`, one
-    for each broker, replicas are spread over them and consumers may read from their own.
+    `settings` are settings of all brokers, by Kafka's names. New topics have three replicas, of
+    which two must be in sync; fewer if there are fewer brokers. `racks` names a rack for each
+    broker: replicas are spread over the racks, and consumers may read from their own rack.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class Cluster(Lifetime):
         session_timeout_s: float = SESSION_TIMEOUT_S,
     ) -> None:
         if brokers < 1:
-            raise ValueError("a cluster has at least one broker")
+            raise ValueError("brokers must be at least 1")
         if racks and len(racks) != brokers:
-            raise ValueError("name a rack for each broker, or none")
+            raise ValueError("racks must name one rack for each broker")
         self._size = brokers
         self._settings = dict(settings or {})
         self._racks = racks
@@ -68,12 +68,12 @@ class Cluster(Lifetime):
         self._paused: set[int] = set()
         self._temporary: TemporaryDirectory[str] | None = None
         self.brokers: dict[int, Broker] = {}
-        """By id; each has its own `trouble`, `kill()` and so on."""
+        """The brokers by id; each has its own `trouble`, `kill()` and so on."""
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Returns when all brokers serve and one of them is controller."""
+        """Returns when all brokers accept clients and one of them is the controller."""
         if self._store is None:
             self._store = SharedStore(self._session_timeout_s)
             self._temporary = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
@@ -83,7 +83,7 @@ class Cluster(Lifetime):
         return self
 
     def close(self) -> None:
-        """Ends all brokers, as a crash would, and removes what they kept."""
+        """Ends all brokers without shutdown, and removes their data."""
         with ExitStack() as closing:
             if self._temporary is not None:
                 closing.callback(self._temporary.cleanup)
@@ -98,7 +98,7 @@ class Cluster(Lifetime):
         self.brokers = {}
 
     def ready(self) -> None:
-        """Every broker runs, hears the others, and has no trouble in store."""
+        """Starts every stopped broker, heals the network, and removes injected faults."""
         self.heal()
         for broker_id, broker in self.brokers.items():
             self.slow_disk(broker_id, 0.0)
@@ -141,44 +141,46 @@ class Cluster(Lifetime):
 
     @property
     def _shared(self) -> SharedStore:
-        assert self._store is not None, "the cluster has not been started"
+        assert self._store is not None, (
+            "the cluster has not been started: use it as a context manager, or call start()"
+        )
         return self._store
 
-    # --- what a test does to it -----------------------------------------------------------------
+    # --- faults and changes ---------------------------------------------------------------------
 
     def kill(self, broker_id: int) -> None:
-        """Ends it without a word, as kill -9 does; its data stays for `restart`."""
+        """Ends the broker as kill -9 does; its data stays for `restart`."""
         self._known(broker_id).kill()
         self._paused.discard(broker_id)
         self._shared.silence(broker_id)
 
     def stop(self, broker_id: int) -> None:
-        """Stops it as a signal would: what it leads is handed over first."""
+        """Stops the broker as on SIGTERM: other brokers take over its partitions first."""
         self.resume(broker_id)
         self._known(broker_id).stop()
 
     def restart(self, broker_id: int) -> None:
-        """Starts it again on its data and its port; stops it first if it runs."""
+        """Starts the broker on its data and its port; stops it first if it runs."""
         self.stop(broker_id)
         self.brokers[broker_id].start()
 
     def pause(self, broker_id: int) -> None:
-        """It stands still, as with SIGSTOP, and loses its session after a while."""
+        """Pauses the broker, as with SIGSTOP; its session expires after the timeout."""
         self._known(broker_id).pause()
         self._paused.add(broker_id)
         self._shared.silence(broker_id)
 
     def resume(self, broker_id: int) -> None:
-        """It goes on, and may not have noticed anything."""
+        """Continues a paused broker, which may not have noticed the pause."""
         self._known(broker_id).resume()
         if broker_id in self._paused:
             self._paused.discard(broker_id)
-            self._shared.hear(broker_id)
+            self._shared.resume(broker_id)
 
     def partition(self, broker_id: int, *others: int) -> None:
-        """Cuts it off from these brokers; from all, and from the store, where none are named.
+        """Cuts the broker off from `others`; if empty, from all brokers and the metadata store.
 
-        A cut link is silent. Clients still reach every broker.
+        A cut link loses nothing and reports nothing. Clients still reach every broker.
         """
         self._known(broker_id)
         cut_from = others or tuple(other for other in self.brokers if other != broker_id)
@@ -187,32 +189,32 @@ class Cluster(Lifetime):
             self._shared.cut_off(broker_id)
 
     def heal(self) -> None:
-        """Everybody hears everybody again."""
+        """Restores all links between brokers, and between brokers and the metadata store."""
         self._links.heal()
         for broker_id in self.brokers:
             if broker_id not in self._paused and self.brokers[broker_id].is_running:
-                self._shared.hear(broker_id)
+                self._shared.resume(broker_id)
 
     def slow_disk(self, broker_id: int, seconds: float) -> None:
-        """Each of its writes and flushes takes so much longer; 0 ends that."""
+        """Adds a delay to each write and flush of the broker; 0 removes it."""
         self._disks[self._checked(broker_id)].delay_s = seconds
 
     def add(self) -> int:
-        """One more broker joins; its id. It has no partitions until some are moved to it."""
+        """Adds a broker and returns its id. It has no partitions until some are moved to it."""
         broker_id = max(self.brokers) + 1
         self._begin(broker_id)
         return broker_id
 
-    # --- what a test wants to know --------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients want to be given."""
+        """The value of `bootstrap.servers` for clients."""
         return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
 
     @property
     def controller(self) -> int | None:
-        """The broker that is controller; None while one is being elected."""
+        """The id of the controller; None during an election."""
         for broker_id, broker in self.brokers.items():
             node = broker.node
             if node is not None and broker_id not in self._paused and node.is_controller:
@@ -220,16 +222,16 @@ class Cluster(Lifetime):
         return None
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """The broker that leads the partition; waits for one while there is none."""
+        """The id of the partition's leader; waits for an election if there is none."""
         return self.headrace.leader(topic, partition)
 
     def wait_until_healthy(self, *, timeout_s: float = HEALTHY_TIMEOUT_S) -> None:
-        """Returns when every broker that runs is in the cluster, every replica of theirs in sync,
-        and what one of them knows all know; raises `DeadlineMissed`."""
+        """Returns when all running brokers are in the cluster, all their replicas are in sync,
+        and all know the same metadata; raises `DeadlineMissed`."""
         deadline = time.monotonic() + timeout_s
         self.headrace.wait_until_healthy(self._serving(), timeout_s=timeout_s)
         left_s = deadline - time.monotonic()
-        self.headrace.wait_for(self._agree, "all brokers know the same", timeout_s=left_s)
+        self.headrace.wait_for(self._agree, "all brokers have the same metadata", timeout_s=left_s)
 
     def _agree(self) -> bool:
         nodes = [self.brokers[id_].node for id_ in self._serving()]
@@ -251,14 +253,14 @@ class Cluster(Lifetime):
 
     @property
     def trouble(self) -> "Trouble":
-        self._refuse("trouble", "cluster.brokers[1].trouble is one broker's")
+        self._refuse("trouble", "use a broker's, such as cluster.brokers[1].trouble")
 
     @property
     def clock(self) -> "VirtualClock":
-        self._refuse("a clock that tests move", "a Broker may have one")
+        self._refuse("virtual clock", "use Broker(clock=VirtualClock())")
 
     def now_ms(self) -> int:
-        """The machine's time."""
+        """The machine's time in milliseconds since the Unix epoch."""
         return time.time_ns() // 1_000_000
 
     def _refuse(self, what: str, instead: str) -> NoReturn:
@@ -269,6 +271,6 @@ class Cluster(Lifetime):
 
     def _checked(self, broker_id: int) -> int:
         if broker_id not in self.brokers:
-            known = ", ".join(map(str, self.brokers)) or "none, it has not been started"
-            raise NoSuchBroker(f"no broker has the id {broker_id} (there are: {known})")
+            known = ", ".join(map(str, self.brokers)) or "none, the cluster has not been started"
+            raise NoSuchBroker(f"no broker has the id {broker_id}; the cluster has: {known}")
         return broker_id

@@ -1,4 +1,4 @@
-"""Makes fixtures for pytest, where the ones that the plugin brings are not the right ones.
+"""Creates pytest fixtures with other options than the plugin's own fixtures.
 
 from headrace.testing import factories
 
@@ -27,10 +27,10 @@ def headrace_proc(
     settings: Mapping[str, str] | None = None,
     virtual_clock: bool = False,
 ) -> "Callable[..., Iterator[Broker]]":
-    """A session's broker, one for each worker of pytest-xdist.
+    """A fixture: the broker of a session, one for each worker of pytest-xdist.
 
-    `settings` are added to those of the ini file. A `port` other than 0 is for a single process;
-    the plugin's own fixture takes `configured_port`.
+    `settings` are added to those of the ini file. A `port` other than 0 works only without
+    pytest-xdist; the plugin's own fixture uses `configured_port`.
     """
 
     @pytest.fixture(scope="session")
@@ -53,7 +53,7 @@ def headrace_proc(
 def headrace_noproc(
     *, bootstrap_servers: str | None = None
 ) -> "Callable[..., Iterator[ExternalBroker]]":
-    """A broker that runs already: as given, or by HEADRACE_BOOTSTRAP or `headrace_bootstrap`."""
+    """A fixture: a running broker at `bootstrap`, HEADRACE_BOOTSTRAP or `headrace_bootstrap`."""
 
     @pytest.fixture(scope="session")
     def noproc(request: pytest.FixtureRequest) -> "Iterator[ExternalBroker]":
@@ -78,7 +78,7 @@ def headrace_noproc(
 
 
 def headrace(process: str = "headrace_proc") -> "Callable[..., Iterator[Headrace]]":
-    """A test's helper for the broker of that fixture; cleans up behind the test."""
+    """A fixture: the helper for one test; it deletes the test's topics and groups at the end."""
 
     @pytest.fixture
     def helper(request: pytest.FixtureRequest) -> "Iterator[Headrace]":
@@ -97,7 +97,7 @@ def headrace_cluster_proc(
     settings: Mapping[str, str] | None = None,
     racks: tuple[str, ...] = (),
 ) -> "Callable[..., Iterator[Cluster]]":
-    """A session's cluster, one for each worker of pytest-xdist."""
+    """A fixture: the cluster of a session, one for each worker of pytest-xdist."""
 
     @pytest.fixture(scope="session")
     def proc(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
@@ -111,7 +111,8 @@ def headrace_cluster_proc(
 
 
 def headrace_cluster(process: str = "headrace_cluster_proc") -> "Callable[..., Iterator[Cluster]]":
-    """A test's cluster: all brokers run at its start, and its topics go at its end."""
+    """A fixture: the cluster for one test. All brokers run at the start of the test, and the
+    test's topics and groups are deleted at the end."""
 
     @pytest.fixture
     def cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
@@ -124,7 +125,7 @@ def headrace_cluster(process: str = "headrace_cluster_proc") -> "Callable[..., I
 
 
 def configured_port(config: pytest.Config) -> int:
-    """The port by `--headrace-port` or the ini file; workers of pytest-xdist take the next ones."""
+    """The port from `--headrace-port` or the ini file, plus the pytest-xdist worker's number."""
     option = config.getoption("headrace_port")
     first = int(config.getini("headrace_port") or 0) if option is None else int(option)
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")

@@ -1,7 +1,7 @@
-"""`Headrace`: what a test of a Kafka application does beside the application's own clients.
+"""`Headrace`: the helper of a test, beside the clients of the application under test.
 
-Everything goes over the wire, so it works against any cluster; `trouble` and `clock` need a broker
-of `headrace.testing`. Methods block, each no longer than its `timeout_s`; `aio` has the same for
+All calls use Kafka's protocol, so they work with any cluster; `trouble` and `clock` need a broker
+of `headrace.testing`. Each method blocks for at most `timeout_s`; `aio` has the same methods for
 asyncio.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_S: Final = 30.0  # more than a busy machine needs for an answer
+TIMEOUT_S: Final = 30.0  # enough for a response on a busy machine
 RECORDS_S: Final = 10.0
 PAUSE_S: Final = 0.01
 
@@ -42,7 +42,7 @@ Text = bytes | str
 
 
 class HelperBroker(Protocol):
-    """The broker that a test uses: one in this process, or one elsewhere."""
+    """The broker that a test uses, in this process or elsewhere."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -56,12 +56,12 @@ class HelperBroker(Protocol):
     def now_ms(self) -> int: ...
 
     def ready(self) -> None:
-        """Back to where a test may begin: it runs, and nothing is in store for it."""
+        """Prepares for the next test: the broker runs, and no injected fault is left."""
         ...
 
 
 class Headrace:
-    """A helper for the tests of one broker; `close` ends its connections."""
+    """The helper for tests with one broker; `close` closes its connections."""
 
     def __init__(self, broker: HelperBroker) -> None:
         self.broker = broker
@@ -69,16 +69,16 @@ class Headrace:
         self._inventory: Inventory | None = None
         self._turns: dict[str, int] = {}
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- start and end of a test ----------------------------------------------------------------
 
     def begin(self) -> None:
-        """A test begins: what is there now will be left alone."""
+        """Begins a test: `clean` will keep the topics and groups that exist now."""
         self.broker.ready()
         self._turns.clear()
         self._inventory = self._call(lambda client: take_inventory(client, TIMEOUT_S))
 
     def clean(self) -> None:
-        """Deletes the topics and groups made since `begin`; takes back trouble that waits."""
+        """Deletes the topics and groups created since `begin`, and removes pending faults."""
         self.broker.ready()
         before, self._inventory = self._inventory, None
         if before is not None:
@@ -92,7 +92,7 @@ class Headrace:
 
     @property
     def bootstrap_servers(self) -> str:
-        """What clients want to be given."""
+        """The value of `bootstrap.servers` for clients."""
         return self.broker.bootstrap_servers
 
     @property
@@ -102,7 +102,7 @@ class Headrace:
 
     @property
     def clock(self) -> "VirtualClock":
-        """The broker's time, where the test owns it."""
+        """The broker's virtual clock; raises an error if it does not have one."""
         return self.broker.clock
 
     @cached_property
@@ -122,7 +122,7 @@ class Headrace:
         configs: Mapping[str, object] | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> str:
-        """Its name, which is a new one unless it is given; raises `RequestRefused`."""
+        """Creates a topic and returns its name, by default a new one; raises `RequestRefused`."""
         chosen = name or f"topic-{uuid.uuid4().hex[:12]}"
         settings = {key: str(value) for key, value in (configs or {}).items()}
         topic = NewTopic(chosen, partitions, configs=settings)
@@ -133,14 +133,14 @@ class Headrace:
         return chosen
 
     def topics(self, *, timeout_s: float = TIMEOUT_S) -> dict[str, int]:
-        """How many partitions each topic has; without the broker's own."""
+        """The number of partitions of each topic, without internal topics."""
         found = self._call(lambda client: list_topics(client, timeout_s=timeout_s))
         return {topic.name: len(topic.partitions) for topic in found if not topic.is_internal}
 
     # --- brokers --------------------------------------------------------------------------------
 
     def leader(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_S) -> int:
-        """The id of the broker that leads; waits while there is none. Raises `DeadlineMissed`."""
+        """The id of the leader; waits for an election if there is none. Raises `DeadlineMissed`."""
 
         async def ask(client: ClusterClient) -> int | None:
             info = (await client.refresh([topic], timeout_s=timeout_s)).topic(topic)
@@ -153,8 +153,8 @@ class Headrace:
     def wait_until_healthy(
         self, brokers: Collection[int] | None = None, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """Returns when these brokers, and no others, are in the cluster, with a controller, and
-        all of their replicas in sync; without `brokers`, whoever is there now."""
+        """Returns when exactly these brokers (default: all current ones) are in the cluster, with
+        a controller, and all of their replicas are in sync."""
 
         async def ask(client: ClusterClient) -> bool:
             cluster = await describe_cluster(client, timeout_s=timeout_s)
@@ -184,10 +184,10 @@ class Headrace:
         timestamp_ms: int | None = None,
         timeout_s: float = TIMEOUT_S,
     ) -> list[Written]:
-        """Writes a record for each value, acknowledged by all replicas.
+        """Writes a record for each value, acknowledged by all in-sync replicas.
 
-        A topic that does not exist is made. A key decides about the partition as in Java clients;
-        records without one go to the partitions in turn. Raises `RequestRefused`.
+        Creates the topic if it does not exist. A key selects the partition as in Java clients;
+        records without a key go to the partitions in turn. Raises `RequestRefused`.
         """
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         stamp_ms = self.broker.now_ms() if timestamp_ms is None else timestamp_ms
@@ -221,14 +221,14 @@ class Headrace:
 
     async def _partitions_of(self, client: ClusterClient, topic: str, timeout_s: float) -> int:
         deadline = time.monotonic() + timeout_s
-        pause_s = 0.0  # one broker alone needs none
+        pause_s = 0.0  # a single broker needs no wait
         while True:
             info = (await client.refresh([topic], timeout_s=timeout_s)).topic(topic)
             if info is not None:
                 return len(info.partitions)
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the topic {topic!r} was made, and is not there")
-            # Where it exists already, brokers of a cluster have still to hear of it.
+                raise TimeoutError(f"the topic {topic!r} was created but is not in the metadata")
+            # The topic may exist before all brokers of the cluster have its metadata.
             await create_topics(client, [NewTopic(topic)], timeout_s=timeout_s)
             await asyncio.sleep(pause_s)
             pause_s = PAUSE_S
@@ -250,11 +250,11 @@ class Headrace:
         read_committed: bool = False,
         timeout_s: float = RECORDS_S,
     ) -> list[ReceivedRecord]:
-        """The first `count` records, waited for; without a count all that is there now.
+        """Waits for the first `count` records; without a count, returns all current records.
 
-        Reads partitions from `from_offset`, without a group: no position is kept, and no test's
-        consumers are disturbed. Waits for the topic too. Raises `DeadlineMissed`, which is an
-        AssertionError and says what did come.
+        Reads partitions from `from_offset` without a group: commits nothing, and does not affect
+        the consumers of the test. Also waits for the topic. Raises `DeadlineMissed`, an
+        AssertionError that lists the records that did arrive.
         """
         wanted = ReadRequest(topic, count, partition, from_offset, read_committed, timeout_s)
         return self._call(lambda client: consumer.consume(client, wanted))
@@ -262,7 +262,7 @@ class Headrace:
     # --- groups ---------------------------------------------------------------------------------
 
     def groups(self, *, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
-        """The state of each group."""
+        """The state of each group, by group id."""
         found: list[ListedGroup] = self._call(
             lambda client: list_groups(client, timeout_s=timeout_s)
         )
@@ -271,7 +271,7 @@ class Headrace:
     def describe_group(
         self, group: str, *, timeout_s: float = TIMEOUT_S
     ) -> GroupDescription | None:
-        """Its state and members, whatever its kind; None if there is none."""
+        """The state and members of a group of any type; None if it does not exist."""
         return self._call(
             lambda client: group_eviction.describe(client, group, timeout_s=timeout_s)
         )
@@ -279,7 +279,7 @@ class Headrace:
     def commit(
         self, group: str, offsets: Mapping[tuple[str, int], int], *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """Sets the positions of a group without members; raises `RequestRefused`."""
+        """Commits offsets for a group without members; raises `RequestRefused`."""
         named = {TopicPartition(*key): offset for key, offset in offsets.items()}
         done = self._call(lambda client: commit_offsets(client, group, named, timeout_s=timeout_s))
         for refusal in done.values():
@@ -289,10 +289,10 @@ class Headrace:
     def lag(
         self, group: str, topic: str | None = None, *, timeout_s: float = TIMEOUT_S
     ) -> dict[TopicPartition, int]:
-        """How many records each partition has behind the group's position.
+        """The number of records after the group's committed offset, by partition.
 
-        Of all partitions with a position; with `topic` of all of that topic's, where one without
-        a position counts from its start.
+        Includes all partitions with a committed offset; with `topic`, all partitions of that
+        topic, where a partition without a committed offset counts from its start.
         """
         return self._call(lambda client: self._lag(client, group, topic, timeout_s))
 
@@ -316,8 +316,7 @@ class Headrace:
     def wait_for_lag(
         self, group: str, topic: str, *, at_most: int = 0, timeout_s: float = RECORDS_S
     ) -> None:
-        """Returns when the group has at most so much left of the topic; raises
-        `DeadlineMissed`."""
+        """Returns when the group's lag on the topic is at most `lag`; raises `DeadlineMissed`."""
 
         def lag() -> str:
             left = self.lag(group, topic)
@@ -330,7 +329,7 @@ class Headrace:
     def wait_for(
         self, condition: Callable[[], T | None], what: str, *, timeout_s: float = RECORDS_S
     ) -> T:
-        """The first true value of `condition`; raises `DeadlineMissed` with `what`."""
+        """Returns the first true value of `condition`; raises `DeadlineMissed` with `what`."""
         deadline = time.monotonic() + timeout_s
         while True:
             value = condition()
@@ -340,10 +339,10 @@ class Headrace:
                 raise DeadlineMissed(f"not within {timeout_s:g} s: {what}", ())
             time.sleep(PAUSE_S)
 
-    # --- trouble over the wire ------------------------------------------------------------------
+    # --- faults by Kafka's protocol -------------------------------------------------------------
 
     def fence_producer(self, transactional_id: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Aborts its transaction, if one is open, and shuts it out: its next request fails."""
+        """Aborts the producer's open transaction and fences it: its next request fails."""
         from headrace.client.transactions import fence
 
         self._call(lambda client: fence(client, transactional_id, timeout_s=timeout_s))
@@ -351,7 +350,7 @@ class Headrace:
     def transaction(
         self, transactional_id: str, *, timeout_s: float = TIMEOUT_S
     ) -> "TransactionDescription | None":
-        """The state of a transactional id; None if nobody has used it."""
+        """The state of a transactional id; None if the id is unknown."""
         from headrace.client.transactions import describe_transaction
 
         found = self._call(
@@ -360,10 +359,10 @@ class Headrace:
         return None if isinstance(found, Refusal) else found
 
     def force_rebalance(self, group: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """The group begins a rebalance.
+        """Triggers a rebalance of the group.
 
-        Members of a classic group are called to join again. In the newer protocols only what must
-        move moves, so there all members are put out, as if their sessions had expired.
+        The members of a classic group have to rejoin. Newer protocols move only the partitions
+        that must move, so there all members are removed, as if their sessions had expired.
         """
         self._call(
             lambda client: group_eviction.rebalance(
@@ -374,8 +373,8 @@ class Headrace:
     def expire_session(
         self, group: str, member_id: str | None = None, *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """The member, or every one, is put out of the group, as if nothing had been heard of it;
-        it finds out with its next heartbeat."""
+        """Removes one member, or all, from the group, as if the session had expired. The member
+        learns of it with its next heartbeat."""
         self._call(lambda client: self._expire(client, group, member_id, timeout_s))
 
     async def _expire(
@@ -388,7 +387,7 @@ class Headrace:
             if member_id in (None, member.member_id)
         ]
         if found is None or not members:
-            msg = f"the group {group!r} has no such member"
+            msg = f"the group {group!r} does not have this member"
             raise ValueError(msg)
         await group_eviction.remove_members(client, found, members, timeout_s=timeout_s)
 

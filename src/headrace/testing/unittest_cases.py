@@ -1,4 +1,4 @@
-"""unittest's way to a broker: a class has one, and each of its tests a clean one.
+"""Test cases for unittest: one broker for each class, without topics left by earlier tests.
 
 class OrdersTest(headrace.testing.HeadraceTestCase):
     def test_orders_arrive(self) -> None:
@@ -16,12 +16,12 @@ from headrace.testing.virtual_clock import VirtualClock
 
 
 class _WithBroker(unittest.TestCase):
-    """What both kinds of test cases share."""
+    """The common part of both kinds of test cases."""
 
     settings: ClassVar[Mapping[str, str]] = {}
     """Broker settings by Kafka's names."""
     virtual_clock: ClassVar[bool] = False
-    """Whether time passes only by `self.headrace.clock.advance`."""
+    """Whether time passes only with `self.headrace.clock.advance`."""
     broker: ClassVar[Broker]
     headrace: Headrace
 
@@ -42,7 +42,7 @@ class _WithBroker(unittest.TestCase):
 
 
 class HeadraceTestCase(_WithBroker):
-    """`self.headrace` in each test; topics and groups go with it."""
+    """Provides `self.headrace`; deletes a test's topics and groups when it ends."""
 
 
 class AsyncHeadraceTestCase(_WithBroker, unittest.IsolatedAsyncioTestCase):

@@ -1,12 +1,12 @@
-"""A clock that a test moves: retention, sessions and transactions time out when it says so.
+"""A clock that a test moves: retention, sessions and transactions time out only when it does.
 
     clock = headrace.testing.VirtualClock()
     with headrace.testing.Broker(clock=clock) as broker:
         ...
         clock.advance(days=8)
 
-It stands still by itself, so nothing times out because a machine is slow. `advance` jumps: what has
-become due runs once, in the order of its deadlines, at the new time.
+Time does not pass by itself, so nothing times out because a machine is slow. `advance` jumps:
+timers that have become due run once, in the order of their deadlines, at the new time.
 """
 
 import threading
@@ -20,7 +20,7 @@ _DAY_S: Final = 86_400
 
 
 class VirtualClock:
-    """One broker's time, or several brokers'; starts at the machine's, or at `start_ms`."""
+    """The time of one or more brokers; starts at the machine's time, or at `start_ms`."""
 
     def __init__(self, *, start_ms: int | None = None) -> None:
         self._start_ms = time.time_ns() // 1_000_000 if start_ms is None else start_ms
@@ -30,7 +30,7 @@ class VirtualClock:
         self._settlers: list[Callable[[], None]] = []
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since the clock was created."""
         return self._passed_ms / 1000
 
     def wall_ms(self) -> int:
@@ -40,10 +40,10 @@ class VirtualClock:
     def advance(
         self, seconds: float = 0, *, minutes: float = 0, hours: float = 0, days: float = 0
     ) -> None:
-        """Moves on. Returns when every broker of this clock has done what became due by it."""
+        """Moves the time forward; returns when every broker has run the timers that became due."""
         passed_s = seconds + minutes * _MINUTE_S + hours * _HOUR_S + days * _DAY_S
         if passed_s < 0:
-            msg = f"time does not go back: {passed_s} s"
+            msg = f"cannot move time back by {-passed_s} s"
             raise ValueError(msg)
         with self._moving:
             self._passed_ms += round(passed_s * 1000)
@@ -55,10 +55,10 @@ class VirtualClock:
     # --- for brokers ----------------------------------------------------------------------------
 
     def subscribe(self, moved: Callable[[], None]) -> None:
-        """`moved` is called after every move, from the thread that moves the clock."""
+        """Calls `moved` after every move, in the thread that moves the clock."""
         self._moved.append(moved)
 
     def attach(self, settle: Callable[[], None]) -> Callable[[], None]:
-        """`settle` blocks until what has become due is done; the answer takes it off again."""
+        """Adds `settle`, which blocks until due timers have run; the result removes it."""
         self._settlers.append(settle)
         return lambda: self._settlers.remove(settle)

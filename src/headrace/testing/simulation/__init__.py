@@ -1,8 +1,8 @@
 """Whole brokers on virtual time: a seeded network, disks that lose power, processes that die.
 
-`Simulation` is one run, decided by its seed alone; `SimulatedCluster` is a cluster in it, and
-`Place`, `History`, `Producer` and `Reader` are clients and the checker of what they saw. `run`
-plays the whole story of a seed: a cluster under load and faults, and the reckoning.
+`Simulation` is one run, which depends only on its seed. `SimulatedCluster` is a cluster in it.
+`Producer` and `Reader` are clients; `History` checks what they saw in each partition (`Place`).
+`run` runs the whole scenario of a seed: a cluster under load and faults, and the final checks.
 """
 
 from headrace.testing.simulation.brokers import BrokerProcess, idle

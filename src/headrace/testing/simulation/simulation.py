@@ -6,8 +6,8 @@
         simulation.run(60)
         broker.kill()
 
-The same seed gives the same run, event by event (`trace.digest` tells), if the interpreter was
-started with `PYTHONHASHSEED=0`: sets of strings have an order of their own otherwise.
+The same seed gives the same run, event by event, and the same `trace.digest`, if the interpreter
+was started with `PYTHONHASHSEED=0`: otherwise the order of sets of strings is random.
 """
 
 import gc
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class SimulationError(AssertionError):
-    """What was waited for did not happen in the time given."""
+    """A condition did not become true before its deadline."""
 
 
 class Simulation:
-    """One run. A context manager: the collector of garbage rests inside, and cleans up after."""
+    """One run. A context manager that turns the garbage collector off, and collects at the end."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -47,13 +47,13 @@ class Simulation:
         return self.schedule.trace
 
     def host(self, name: str) -> SimulatedHost:
-        """The machine of that name; a new one at the first call."""
+        """The host of that name; the first call creates it."""
         if name not in self.hosts:
             self.hosts[name] = SimulatedHost(self.schedule, name)
         return self.hosts[name]
 
     def process(self, name: str, main: Main, *, host: str | None = None) -> SimulatedProcess:
-        """A program that is not started yet, on a host of its own unless one is named."""
+        """Creates a process, not started yet, by default on its own host."""
         process = SimulatedProcess(self.schedule, self.network, self.host(host or name), name, main)
         process.on_error = lambda message, error: self.errors.append(
             f"{self.now_s:.6f} {name}: {message}: {error!r}"
@@ -62,26 +62,29 @@ class Simulation:
         return process
 
     def run(self, seconds: float) -> None:
-        """So much time passes."""
+        """Runs the simulation for `seconds`."""
         self.schedule.run(self.now_s + seconds)
 
     def run_until(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Time passes until `done`; `SimulationError` if it takes too long."""
+        """Runs the simulation until `done`; raises `SimulationError` at the deadline."""
         if not self.schedule.run(self.now_s + timeout_s, done):
             raise SimulationError(f"not within {timeout_s:g} s: {what}")
 
     def do(
-        self, life: Incarnation, call: Callable[[], Coroutine[Any, Any, T]], timeout_s: float = 60.0
+        self,
+        incarnation: Incarnation,
+        call: Callable[[], Coroutine[Any, Any, T]],
+        timeout_s: float = 60.0,
     ) -> T:
-        """The result of a coroutine that runs in a process, while everything else goes on."""
-        task = life.run(call())
-        what = getattr(task.get_coro(), "__qualname__", "what it was asked to")
-        self.run_until(task.done, timeout_s, f"{life.name} finished {what}")
+        """Runs a coroutine in a process, while the simulation continues; returns its result."""
+        task = incarnation.run(call())
+        what = getattr(task.get_coro(), "__qualname__", "the coroutine")
+        self.run_until(task.done, timeout_s, f"{incarnation.name} finished {what}")
         return task.result()
 
     def __enter__(self) -> Self:
         self._collects = gc.isenabled()
-        gc.disable()  # when it runs depends on more than the seed
+        gc.disable()  # its timing does not depend on the seed alone
         return self
 
     def __exit__(
@@ -91,7 +94,7 @@ class Simulation:
         traceback: TracebackType | None,
     ) -> None:
         for process in self.processes.values():
-            process.bury()
+            process.release_ended()
         if self._collects:
             gc.enable()
         gc.collect()

@@ -142,6 +142,7 @@ def by_time(log: Log) -> dict[int, object]:
     return found
 
 
+@pytest.mark.slow
 def test_no_bit_of_a_closed_segment_changes_what_a_time_finds() -> None:
     """The answer is what it was, or that it is not known. Before the segment it is known."""
     fs = MemoryFileSystem()
