@@ -36,7 +36,7 @@ def test_nothing_is_loaded_before_it_is_asked_for():
 @pytest.mark.parametrize("round", range(3))
 def test_each_test_finds_a_clean_broker(headrace, round):
     assert headrace.topics() == {}
-    assert headrace.coordinator.group() == {}
+    assert headrace.groups() == {}
     headrace.produce("orders", "one", "two")
     assert headrace.topics() == {"orders": 3}  # headrace_settings
     headrace.commit("billing", {("orders", 0): 1})

@@ -173,7 +173,7 @@ def test_a_group_goes_with_its_members(headrace: Headrace) -> None:
         assert described is not None
         assert (described.state, len(described.members)) == ("Stable", 1)
         headrace.clean()
-        assert "left-open" not in headrace.coordinator.group()
+        assert "left-open" not in headrace.groups()
         assert headrace.describe_group("left-open") is None
 
 

@@ -67,7 +67,7 @@ def test_a_silent_member_of_a_classic_group_is_put_out(headrace: Headrace, wire:
     assert members(headrace, "silent") == 1
     headrace.clock.advance(2)
     assert members(headrace, "silent") == 0
-    assert headrace.coordinator.group()["silent"] == "Empty"
+    assert headrace.groups()["silent"] == "Empty"
 
 
 def test_a_silent_member_of_a_consumer_group_is_put_out(headrace: Headrace, wire: Wire) -> None:

@@ -139,7 +139,7 @@ def test_who_was_counted_in_an_earlier_life_may_have_had_more_than_now(
     seen = _Seen(epoch=1, watermark=0, enough=True, partition_epoch=1)
     seen.counts = [(follower, 112, heard)]
     follower.broker_epoch = now
-    assert seen.heard_another_life(follower) is another
+    assert seen.heard_another_incarnation(follower) is another
 
 
 def test_a_seed_that_is_interrupted_leaves_no_loop_behind(monkeypatch: pytest.MonkeyPatch) -> None:
