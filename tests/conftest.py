@@ -24,6 +24,26 @@ settings.register_profile("headrace", deadline=None)
 settings.load_profile("headrace")
 
 
+TESTS = Path(__file__).parent
+# `script/test --quick` runs the tests in these folders, except those marked `slow`.
+QUICK_FOLDERS = (TESTS / "unit", TESTS / "wire")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Does not import the other folders for `-m "quick and ..."`: that takes several seconds."""
+    selects_quick = config.option.markexpr.startswith("quick")
+    if not selects_quick or TESTS not in collection_path.parents:
+        return None
+    folders = {collection_path, *collection_path.parents}
+    return None if folders.intersection(QUICK_FOLDERS) else True
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(folder in item.path.parents for folder in QUICK_FOLDERS):
+            item.add_marker(pytest.mark.quick)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """With `--dist loadgroup`, all tests on Spark go to one worker, where they share a session.

@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-import support.groups.churn_worker
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -28,6 +27,7 @@ from headrace.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from support.brokers.processes import BrokerProcess
+from support.groups import churn_worker
 from support.waiting import wait_for
 from support.wire.connection import ConnectionEnded, Wire
 from support.wire.topics import create_topic
@@ -120,7 +120,7 @@ class Group:
         journal = self._home / f"{self.name}-{len(self._read)}.journal"
         journal.touch()
         self._read[journal] = 0
-        script = str(support.groups.churn_worker.__file__)
+        script = str(churn_worker.__file__)
         arguments = [self._bootstrap, self.name, TOPIC, self.protocol, str(journal)]
         self.processes.append(subprocess.Popen([sys.executable, script, *arguments]))
 

@@ -1,4 +1,4 @@
-"""`Headrace` for asyncio: the same methods, and the loop goes on meanwhile."""
+"""`Headrace` for asyncio: the same methods, without blocking the event loop."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class AsyncHeadrace:
-    """Each method is `Headrace`'s own, in a thread."""
+    """Each method runs the method of `Headrace` with the same name in a thread."""
 
     def __init__(self, headrace: Headrace) -> None:
         self._blocking = headrace

@@ -3,9 +3,9 @@
     with headrace.testing.Broker() as broker:
         producer = confluent_kafka.Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-It is the broker that `headrace up` runs, over real sockets and real files. What goes wrong while
-it starts is raised where it was started. One whose log directories have all failed ends, as its
-process would: it is not running any more, and `failure` says why.
+It is the broker that `headrace up` runs, over real sockets and real files. `start` raises any error
+that keeps the broker from starting. A broker whose log directories have all failed ends, as its
+process would: `is_running` is then False, and `failure` gives the reason.
 """
 
 import asyncio
@@ -37,14 +37,16 @@ T = TypeVar("T")
 
 HOST: Final = "127.0.0.1"
 STOP_TIMEOUT_S: Final = 30.0
-JOIN_MARGIN_S: Final = 5.0  # the loop's own end, after the broker's
+JOIN_MARGIN_S: Final = 5.0  # for the loop to end, after the broker has ended
 
 SETTLE_TIMEOUT_S: Final = 60.0
-QUIET_ROUNDS: Final = 3  # of the loop, without anything due: what a timer started has run on
+QUIET_ROUNDS: Final = (
+    3  # loop iterations without a due timer: callbacks that a timer started have run
+)
 SETTLE_PAUSE_S: Final = 0.001
 
-# Where time stands still nobody may wait for it: groups need not wait for more members, nor for
-# their next assignment, and no connection grows idle.
+# While a virtual clock does not move, nothing may wait for it: groups do not wait for more members
+# or for their next assignment, and connections do not become idle.
 BY_HAND_SETTINGS: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.assignment.interval.ms": "0",
@@ -57,7 +59,7 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 
 class NotRunning(RuntimeError):
-    """The broker was asked for something that only a running one has."""
+    """The call needs a running broker, and this one is stopped."""
 
 
 class Broker(Lifetime):
@@ -97,13 +99,13 @@ class Broker(Lifetime):
         self._temporary: TemporaryDirectory[str] | None = None
         self._running: _Running | None = None
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> Self:
         """Starts the broker and returns when clients can connect; raises any error of the start."""
         if self._serving is None:
-            self._end("kill")
-            running = _Running(self._make, self._loops)
+            self._end_broker("kill")
+            running = _Running(self._create_node, self._loops)
             self._port = running.broker.endpoints[0].port
             self._running = running
             if isinstance(self._clock, VirtualClock):
@@ -115,11 +117,11 @@ class Broker(Lifetime):
     def stop(self) -> None:
         """Stops as after SIGTERM: answers accepted requests, flushes, writes the clean-shutdown
         marker."""
-        self._end("stop")
+        self._end_broker("stop")
 
     def kill(self) -> None:
         """Ends as in a crash. The next start recovers the logs."""
-        self._end("kill")
+        self._end_broker("kill")
 
     def pause(self) -> None:
         """Suspends the broker as SIGSTOP does: it keeps its connections and answers nothing."""
@@ -147,7 +149,7 @@ class Broker(Lifetime):
                 self._temporary.cleanup()
                 self._temporary = None
 
-    # --- what a test does to it -----------------------------------------------------------------
+    # --- tools for tests ------------------------------------------------------------------------
 
     @cached_property
     def headrace(self) -> "Headrace":
@@ -173,7 +175,7 @@ class Broker(Lifetime):
     def clock(self) -> VirtualClock:
         """The broker's `VirtualClock`; raises TypeError if the broker has another clock."""
         if not isinstance(self._clock, VirtualClock):
-            msg = "the broker runs on the machine's clock; make it with clock=VirtualClock()"
+            msg = "the broker runs on the machine's clock; create it with clock=VirtualClock()"
             raise TypeError(msg)
         return self._clock
 
@@ -186,7 +188,7 @@ class Broker(Lifetime):
         """The broker object, for use on its event loop; None while the broker is stopped."""
         return None if self._serving is None else self._serving.broker
 
-    # --- what a test wants to know --------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
@@ -224,20 +226,20 @@ class Broker(Lifetime):
             self._temporary = TemporaryDirectory(prefix="headrace-", ignore_cleanup_errors=True)
         return Path(self._temporary.name)
 
-    # --- inside ---------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------
 
     @property
     def _serving(self) -> "_Running | None":
-        """None also for one that has ended by itself."""
+        """None also after the broker has ended because of a failure."""
         return None if self.failure is not None else self._running
 
     def _expect_running(self) -> "_Running":
         serving = self._serving
         if serving is None:
-            raise NotRunning(f"the broker does not run ({self.failure or 'it was stopped'})")
+            raise NotRunning(f"the broker is not running ({self.failure or 'it was stopped'})")
         return serving
 
-    def _make(self) -> Node:
+    def _create_node(self) -> Node:
         named = {
             "listeners": f"PLAINTEXT://{HOST}:{self._port}",
             "log.dirs": str(self.data),
@@ -247,7 +249,7 @@ class Broker(Lifetime):
         settings = BrokerSettings.parse(named | self._settings)
         return Node(settings, world=self._world)
 
-    def _end(self, ending: Ending) -> None:
+    def _end_broker(self, ending: Ending) -> None:
         running, self._running = self._running, None
         detach, self._detach = self._detach, None
         if detach is not None:
@@ -257,10 +259,10 @@ class Broker(Lifetime):
 
 
 class _Running:
-    """A started broker and the thread it lives in."""
+    """A started broker and its thread."""
 
     def __init__(self, make: Callable[[], Node], loops: LoopFactory | None) -> None:
-        self._make = make
+        self._create_node = make
         self._loops = loops
         self._goes_on = threading.Event()
         self._goes_on.set()
@@ -289,19 +291,19 @@ class _Running:
     def _stand_still(self, stands: threading.Event) -> None:
         stands.set()
         self._goes_on.wait()
-        if self._is_killed:  # before the loop does anything else
+        if self._is_killed:  # before the loop runs anything else
             self.broker.abort()
 
     def end(self, ending: Ending) -> None:
         if not self._goes_on.is_set():
             self._is_killed = ending == "kill"
             self.resume()
-        with suppress(RuntimeError):  # the loop of one that has ended by itself is closed
-            self._loop.call_soon_threadsafe(self._tell_end, ending)
+        with suppress(RuntimeError):  # a broker that has failed has closed its loop
+            self._loop.call_soon_threadsafe(self._request_end, ending)
         self._thread.join(STOP_TIMEOUT_S + JOIN_MARGIN_S)
         self._ended.result(timeout=0)
 
-    def _tell_end(self, ending: Ending) -> None:
+    def _request_end(self, ending: Ending) -> None:
         if not self._ending.done():
             self._ending.set_result(ending)
 
@@ -312,14 +314,14 @@ class _Running:
         return asyncio.run_coroutine_threadsafe(made(), self._loop).result(STOP_TIMEOUT_S)
 
     def settle(self) -> None:
-        """Returns when no timer is due and no chore runs."""
+        """Returns when no timer is due and no periodic task runs."""
         if self.failure is not None:
             return
         settled = asyncio.run_coroutine_threadsafe(self._settled(), self._loop)
         try:
             settled.result(SETTLE_TIMEOUT_S)
         except CancelledError:
-            if self.failure is None:  # else it has ended meanwhile
+            if self.failure is None:  # False: it has ended meanwhile
                 raise
 
     async def _settled(self) -> None:
@@ -342,7 +344,7 @@ class _Running:
         self._loop = asyncio.get_running_loop()
         self._ending: asyncio.Future[Ending] = self._loop.create_future()
         try:
-            broker = self._make()
+            broker = self._create_node()
             await broker.start()
         except BaseException as error:
             self._started.set_exception(error)
@@ -355,6 +357,6 @@ class _Running:
         elif self._ending.result() == "kill":
             if not self._is_killed:
                 broker.abort()
-            await asyncio.sleep(0)  # the loop closes the sockets before it ends
+            await asyncio.sleep(0)  # the loop closes the sockets before it stops
         else:
             await broker.stop(timeout_s=STOP_TIMEOUT_S)

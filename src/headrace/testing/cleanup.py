@@ -1,4 +1,4 @@
-"""Takes away what a test has made: its topics and its groups, members included."""
+"""Deletes the topics and groups that a test has created, including groups with members."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from headrace.testing.group_eviction import describe, remove_members
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a broker has. A topic that was made anew is another one."""
+    """The topics and groups of a broker. A topic that was created again is a new one."""
 
     topics: frozenset[tuple[str, bytes]]
     groups: frozenset[str]
@@ -29,7 +29,7 @@ async def take_inventory(client: ClusterClient, timeout_s: float) -> Inventory:
 
 
 async def clean(client: ClusterClient, before: Inventory, timeout_s: float) -> None:
-    """Deletes what is there now and was not there before."""
+    """Deletes the topics and groups that are not in `before`."""
     now = await take_inventory(client, timeout_s)
     groups = sorted(now.groups - before.groups)
     if groups:
@@ -40,7 +40,7 @@ async def clean(client: ClusterClient, before: Inventory, timeout_s: float) -> N
 
 
 async def _delete_groups(client: ClusterClient, groups: list[str], timeout_s: float) -> None:
-    """A group with members, of clients that were not closed, loses them first."""
+    """Removes the members of clients that were not closed before it deletes a group."""
     done = await delete_groups(client, groups, timeout_s=timeout_s)
     for group, refusal in done.items():
         if refusal is None or refusal.code is not ErrorCode.NON_EMPTY_GROUP:

@@ -1,4 +1,4 @@
-"""The name by which a broker knows the helper of a test, to leave its requests alone."""
+"""The client id of the test helper: injected faults do not apply to its requests."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""A cluster client in a thread of its own: blocking code and any event loop can use it."""
+"""A cluster client in its own thread: blocking code and any event loop can use it."""
 
 import asyncio
 import threading
@@ -13,13 +13,13 @@ from headrace.testing.client_id import CLIENT_ID
 
 T = TypeVar("T")
 
-# A broker in the same process is back, or has elected itself, within milliseconds.
+# A broker in the same process restarts, or is elected, within milliseconds.
 BACKOFF: Final = Backoff(initial_s=0.005, max_s=0.2)
 CLOSE_TIMEOUT_S: Final = 10.0
 
 
 class ClientThread:
-    """Starts with the first call; `close` ends it."""
+    """The thread starts with the first call; `close` ends it."""
 
     def __init__(self, bootstrap_servers: Callable[[], str]) -> None:
         self._servers = bootstrap_servers
@@ -29,7 +29,7 @@ class ClientThread:
         self._starting = threading.Lock()
 
     def call(self, ask: Callable[[ClusterClient], Awaitable[T]]) -> T:
-        """The result of `ask`, which bounds its own time."""
+        """Runs `ask` with the client and returns its result. `ask` has to limit its own time."""
         with self._starting:
             loop = self._loop or self._start()
 
@@ -41,7 +41,7 @@ class ClientThread:
         return asyncio.run_coroutine_threadsafe(asked(), loop).result()
 
     def new_client(self) -> ClusterClient:
-        """A client with connections of its own, for use on this thread's loop."""
+        """A client with its own connections, for use on this thread's loop."""
         return ClusterClient(
             self._servers(),
             client_id=CLIENT_ID,

@@ -1,11 +1,11 @@
-"""A cluster of real brokers for tests, in one process: each its own thread, loop and port.
+"""A cluster of real brokers for tests in one process. Each has its own thread, loop and port.
 
     with headrace.testing.Cluster(brokers=3) as cluster:
         producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
         cluster.kill(cluster.leader("orders"))
 
-They register, elect a controller, replicate and fail over as processes with a ZooKeeper would; the
-store is in memory. Needs no Java.
+They register, elect a controller, replicate and fail over like processes that use ZooKeeper. The
+metadata store is in memory, so no Java is needed.
 """
 
 import time
@@ -61,9 +61,9 @@ class Cluster(Lifetime):
         session_timeout_s: float = SESSION_TIMEOUT_S,
     ) -> None:
         if brokers < 1:
-            raise ValueError("a cluster has at least one broker")
+            raise ValueError("brokers must be at least 1")
         if racks and len(racks) != brokers:
-            raise ValueError("name a rack for each broker, or none")
+            raise ValueError("racks must name one rack for each broker")
         self._size = brokers
         self._settings = setting_texts(settings)
         self._racks = racks
@@ -74,9 +74,9 @@ class Cluster(Lifetime):
         self._paused: set[int] = set()
         self._temporary: TemporaryDirectory[str] | None = None
         self.brokers: dict[int, Broker] = {}
-        """By id; each has its own `trouble`, `kill()` and so on."""
+        """The brokers by id; each has its own `trouble`, `kill()` and so on."""
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- start and stop -------------------------------------------------------------------------
 
     def start(self) -> Self:
         """Starts all brokers and returns when they serve and one of them is controller."""
@@ -147,10 +147,12 @@ class Cluster(Lifetime):
 
     @property
     def _shared(self) -> SharedStore:
-        assert self._store is not None, "the cluster has not been started"
+        assert self._store is not None, (
+            "the cluster has not been started: use it as a context manager, or call start()"
+        )
         return self._store
 
-    # --- what a test does to it -----------------------------------------------------------------
+    # --- faults and changes ---------------------------------------------------------------------
 
     def kill(self, broker_id: int) -> None:
         """Ends a broker as `kill -9` does. Its data stays for `restart`."""
@@ -179,7 +181,7 @@ class Cluster(Lifetime):
         self._known(broker_id).resume()
         if broker_id in self._paused:
             self._paused.discard(broker_id)
-            self._shared.hear(broker_id)
+            self._shared.resume(broker_id)
 
     def partition(self, broker_id: int, *others: int) -> None:
         """Disconnects a broker from `others`; without `others`, from all brokers and the store.
@@ -197,7 +199,7 @@ class Cluster(Lifetime):
         self._links.heal()
         for broker_id in self.brokers:
             if broker_id not in self._paused and self.brokers[broker_id].is_running:
-                self._shared.hear(broker_id)
+                self._shared.resume(broker_id)
 
     def slow_disk(self, broker_id: int, seconds: float) -> None:
         """Makes each write and flush of a broker slower by `seconds`; 0 ends that."""
@@ -209,7 +211,7 @@ class Cluster(Lifetime):
         self._begin(broker_id)
         return broker_id
 
-    # --- what a test wants to know --------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
@@ -237,7 +239,7 @@ class Cluster(Lifetime):
         deadline = time.monotonic() + timeout_s
         self.headrace.wait_until_healthy(self._serving(), timeout_s=timeout_s)
         left_s = deadline - time.monotonic()
-        self.headrace.wait_for(self._agree, "all brokers know the same", timeout_s=left_s)
+        self.headrace.wait_for(self._agree, "all brokers have the same metadata", timeout_s=left_s)
 
     def _agree(self) -> bool:
         nodes = [self.brokers[id_].node for id_ in self._serving()]
@@ -279,6 +281,6 @@ class Cluster(Lifetime):
 
     def _checked(self, broker_id: int) -> int:
         if broker_id not in self.brokers:
-            known = ", ".join(map(str, self.brokers)) or "none, it has not been started"
-            raise NoSuchBroker(f"no broker has the id {broker_id} (there are: {known})")
+            known = ", ".join(map(str, self.brokers)) or "none, the cluster has not been started"
+            raise NoSuchBroker(f"no broker has the id {broker_id}; the cluster has: {known}")
         return broker_id

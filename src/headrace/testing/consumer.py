@@ -1,4 +1,4 @@
-"""Reads records for a test, by partitions and without a group, up to a count or to the end."""
+"""Reads records for a test from partitions, without a group, up to a count or to the end."""
 
 import asyncio
 import time
@@ -32,11 +32,11 @@ MAX_WAIT_S: Final = 0.5
 MAX_BYTES: Final = 64 * 1024 * 1024
 PAUSE_S: Final = 0.02
 MIN_REQUEST_S: Final = 5.0
-_BY_NAME: Final = 12  # Fetch names topics by their names up to this version
+_BY_NAME: Final = 12  # the newest version of Fetch that has topic names instead of ids
 
 
 class DeadlineMissed(AssertionError):
-    """The records did not come in time; `records` are those that did."""
+    """The records did not arrive before the deadline; `records` are those that did."""
 
     def __init__(self, message: str, records: Sequence["ReceivedRecord"]) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class DeadlineMissed(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRecord:
-    """A record as it is in its partition."""
+    """A record, with its partition and offset."""
 
     topic: str
     partition: int
@@ -58,7 +58,7 @@ class ReceivedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What to read: `count` records, or with None all that is there now."""
+    """What to read: `count` records, or with None all records up to the current end."""
 
     topic: str
     count: int | None
@@ -73,7 +73,7 @@ async def consume(client: ClusterClient, wanted: ReadRequest) -> list[ReceivedRe
     reading = _Reading(client, wanted)
     while True:
         try:
-            if await reading.go_on():
+            if await reading.fetch_round():
                 return reading.records
         except ClientError as error:
             if not (error.retriable or isinstance(error, DeadlineExceeded)):
@@ -81,7 +81,7 @@ async def consume(client: ClusterClient, wanted: ReadRequest) -> list[ReceivedRe
             client.metadata.forget(wanted.topic)
             await asyncio.sleep(PAUSE_S)
         if reading.remaining_s() <= 0:
-            raise DeadlineMissed(reading.complaint(), reading.records)
+            raise DeadlineMissed(reading.timeout_message(), reading.records)
 
 
 class _Reading:
@@ -97,10 +97,10 @@ class _Reading:
         return self._deadline - time.monotonic()
 
     def _request_s(self) -> float:
-        """A short deadline is one for records, and not for a busy machine's answers."""
+        """Longer than a short deadline: that limits the wait for records, not for a response."""
         return max(MIN_REQUEST_S, self.remaining_s())
 
-    def complaint(self) -> str:
+    def timeout_message(self) -> str:
         wanted = self._wanted
         what = "the end" if wanted.count is None else f"{wanted.count} records"
         got = [record.value for record in self.records[-5:]]
@@ -109,22 +109,22 @@ class _Reading:
             f"got {len(self.records)}, the last {got}"
         )
 
-    async def go_on(self) -> bool:
-        """One round of fetches; whether that was all."""
-        if not self._positions and not await self._begin():
+    async def fetch_round(self) -> bool:
+        """Does one round of fetches; returns whether the read is complete."""
+        if not self._positions and not await self._load_positions():
             await asyncio.sleep(PAUSE_S)
             return False
-        if self._done():
+        if self._is_complete():
             return True
         led: dict[int, list[int]] = {}
         for partition in self._positions:
             leader = self._client.metadata.leader_of(self._wanted.topic, partition)
             led.setdefault(leader, []).append(partition)
         await asyncio.gather(*(self._fetch(leader, of) for leader, of in led.items()))
-        return self._done()
+        return self._is_complete()
 
-    async def _begin(self) -> bool:
-        """Whether the topic is there; it may yet be made by what is tested."""
+    async def _load_positions(self) -> bool:
+        """Whether the topic exists; the application under test may create it later."""
         topic = self._wanted.topic
         await self._client.refresh([topic], timeout_s=self._request_s())
         info = self._client.metadata.topic(topic)
@@ -145,7 +145,7 @@ class _Reading:
             self._ends[index] = bound[1]
         return True
 
-    def _done(self) -> bool:
+    def _is_complete(self) -> bool:
         count = self._wanted.count
         if count is not None:
             del self.records[count:]
@@ -156,7 +156,7 @@ class _Reading:
         wanted = self._wanted
         wait_s = min(MAX_WAIT_S, max(0.0, self.remaining_s()))
         if wanted.count is None:
-            wait_s = min(wait_s, PAUSE_S)  # what is there is there
+            wait_s = min(wait_s, PAUSE_S)  # reads only up to the current end
         topic = FetchTopic(
             topic=wanted.topic,
             partitions=[
@@ -183,24 +183,24 @@ class _Reading:
         )
         for each in answer.responses:
             for data in each.partitions:
-                self._take(data)
+                self._append_records(data)
 
-    def _take(self, data: FetchPartitionData) -> None:
+    def _append_records(self, data: FetchPartitionData) -> None:
         index = data.partition_index
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._positions.clear()  # retention was faster
+            self._positions.clear()  # retention deleted the records first
             return
         if data.error_code:
             code = code_of_number(data.error_code)
             if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise LeaderUnknown(f"{self._wanted.topic}-{index} is gone")
+                raise LeaderUnknown(f"{self._wanted.topic}-{index} does not exist any more")
             raise RequestRefused(code, f"fetch from {self._wanted.topic}-{index}")
         for record in self._records(data):
             if record.offset >= self._positions[index]:
                 self.records.append(record)
         self._positions[index] = max(self._positions[index], self._next_offset(data))
         if self._wanted.read_committed:
-            # What is beyond belongs to a transaction that is open.
+            # Later records belong to an open transaction.
             self._ends[index] = min(self._ends[index], data.last_stable_offset)
 
     def _next_offset(self, data: FetchPartitionData) -> int:
@@ -208,7 +208,7 @@ class _Reading:
         return found[-1][1].next_offset if found else 0
 
     def _records(self, data: FetchPartitionData) -> Iterator[ReceivedRecord]:
-        """What an application is given: no markers, nothing that was aborted."""
+        """The records an application gets: without markers and aborted records."""
         held = memoryview(data.records or b"")
         aborted = sorted(
             (one.first_offset, one.producer_id) for one in data.aborted_transactions or ()

@@ -1,4 +1,4 @@
-"""A broker that somebody else runs, for tests that are to use it."""
+"""A broker that runs outside of the test process."""
 
 import time
 from functools import cached_property
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class NotOurs(RuntimeError):
-    """What was asked for needs a broker of `headrace.testing`."""
+    """The feature needs a broker that `headrace.testing` has started."""
 
 
 class ExternalBroker:
@@ -33,18 +33,18 @@ class ExternalBroker:
 
     @property
     def clock(self) -> "VirtualClock":
-        self._refuse("a clock")
+        self._refuse("virtual clock")
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
     def ready(self) -> None:
-        """It is somebody else's to start."""
+        """Does nothing: tests do not start or stop an external broker."""
 
     def close(self) -> None:
         if "headrace" in self.__dict__:
             self.headrace.close()
 
     def _refuse(self, what: str) -> NoReturn:
-        msg = f"{self.bootstrap_servers} is not run by headrace.testing: no test can give it {what}"
+        msg = f"{self.bootstrap_servers} was not started by headrace.testing, so it has no {what}"
         raise NotOurs(msg)

@@ -1,7 +1,7 @@
-"""Puts members out of their groups, and groups into a rebalance, by requests of Kafka's protocol.
+"""Removes members from groups, and triggers rebalances, with requests of Kafka's protocol.
 
-All of it works against any broker. What a member notices is what it would notice of an expired
-session, or of a member that joins and leaves.
+This works with any broker. A removed member sees the same as after an expired session; the members
+of a rebalanced group see another member that joins and leaves.
 """
 
 import asyncio
@@ -50,9 +50,9 @@ from headrace.protocol.messages.share_group_heartbeat import (
 
 T = TypeVar("T")
 
-LEAVING: Final = -1  # the epoch of a member that goes
+LEAVING: Final = -1  # the epoch of a member that leaves
 PAUSE_S: Final = 0.01
-GUEST_SESSION_MS: Final = 10_000
+TEMPORARY_SESSION_MS: Final = 10_000
 _GONE: Final = (ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID)
 _NO_GROUP: Final = (
     ErrorCode.GROUP_ID_NOT_FOUND,
@@ -64,7 +64,7 @@ _NO_GROUP: Final = (
 async def describe(
     client: ClusterClient, group: str, *, timeout_s: float
 ) -> GroupDescription | None:
-    """A group of any kind; None if there is none."""
+    """Describes a group of any type; None if it does not exist."""
     found = await describe_group(client, group, timeout_s=timeout_s)
     if isinstance(found, Refusal) and found.code in _NO_GROUP:
         found = await describe_share_group(client, group, timeout_s=timeout_s)
@@ -82,14 +82,14 @@ async def remove_members(
     *,
     timeout_s: float,
 ) -> None:
-    """They are no members any more when this returns; raises `RequestRefused`."""
+    """Removes these members from the group; raises `RequestRefused`."""
     for member in members:
-        code = await _remove(client, group, member, timeout_s)
+        code = await _remove_member(client, group, member, timeout_s)
         if code not in _GONE:
             raise RequestRefused(code, f"member {member.member_id} of {group.group_id!r}")
 
 
-async def _remove(
+async def _remove_member(
     client: ClusterClient, group: GroupDescription, member: GroupMember, timeout_s: float
 ) -> ErrorCode:
     to = CoordinatorNode(group.group_id)
@@ -116,10 +116,12 @@ async def _remove(
             timeout_s=timeout_s,
         )
         return code_of_number(left.error_code)
-    return await _leave(client, group.group_id, member.member_id, member.instance_id, timeout_s)
+    return await _leave_group(
+        client, group.group_id, member.member_id, member.instance_id, timeout_s
+    )
 
 
-async def _leave(
+async def _leave_group(
     client: ClusterClient, group: str, member_id: str, instance_id: str | None, timeout_s: float
 ) -> ErrorCode:
     answer = await client.send(
@@ -142,8 +144,8 @@ async def rebalance(
     *,
     timeout_s: float,
 ) -> None:
-    """A classic group begins a rebalance: a guest joins it, and leaves at once. In groups of the
-    newer protocols only what must move moves, so all members are put out and join again."""
+    """Triggers a rebalance. In a classic group, a temporary member joins and leaves at once. Newer
+    protocols move only the partitions that must move, so all members are removed and rejoin."""
     found = await describe(client, group, timeout_s=timeout_s)
     if found is None or not found.members:
         msg = f"the group {group!r} has no member to rebalance"
@@ -151,22 +153,24 @@ async def rebalance(
     if found.kind != CLASSIC:
         await remove_members(client, found, found.members, timeout_s=timeout_s)
         return
-    async with new_client() as guest:
-        await _visit(client, guest, group, timeout_s)
+    async with new_client() as temporary:
+        await _join_and_leave(client, temporary, group, timeout_s)
 
 
-async def _visit(client: ClusterClient, guest: ClusterClient, group: str, timeout_s: float) -> None:
+async def _join_and_leave(
+    client: ClusterClient, temporary: ClusterClient, group: str, timeout_s: float
+) -> None:
     async def stable() -> DescribeGroupsDescribedGroup | None:
-        known = await _classic(client, group, timeout_s)
+        known = await _describe_classic(client, group, timeout_s)
         return known if known.group_state == "Stable" else None
 
-    known = await _until(stable, f"{group!r} is stable", timeout_s)
+    known = await _wait_until(stable, f"{group!r} is stable", timeout_s)
     join = JoinGroupRequest(
         group_id=group,
-        session_timeout_ms=GUEST_SESSION_MS,
-        rebalance_timeout_ms=GUEST_SESSION_MS,
+        session_timeout_ms=TEMPORARY_SESSION_MS,
+        rebalance_timeout_ms=TEMPORARY_SESSION_MS,
         protocol_type=known.protocol_type,
-        # The others must be able to read it, and nothing may change but who is there.
+        # The other members must be able to decode it, and only the membership may change.
         protocols=[
             JoinGroupRequestProtocol(
                 name=known.protocol_data, metadata=known.members[0].member_metadata
@@ -174,28 +178,28 @@ async def _visit(client: ClusterClient, guest: ClusterClient, group: str, timeou
         ],
     )
     to = CoordinatorNode(group)
-    named = await guest.send(join, JoinGroupResponse, to=to, timeout_s=timeout_s)
+    named = await temporary.send(join, JoinGroupResponse, to=to, timeout_s=timeout_s)
     if named.error_code != ErrorCode.MEMBER_ID_REQUIRED:
-        raise RequestRefused(code_of_number(named.error_code), f"a guest of {group!r}")
+        raise RequestRefused(code_of_number(named.error_code), f"temporary member of {group!r}")
     member_id = join.member_id = named.member_id
     joining = asyncio.ensure_future(
-        guest.send(join, JoinGroupResponse, to=to, timeout_s=timeout_s, retry=False)
+        temporary.send(join, JoinGroupResponse, to=to, timeout_s=timeout_s, retry=False)
     )
 
     async def joined() -> bool:
-        known = await _classic(client, group, timeout_s)
+        known = await _describe_classic(client, group, timeout_s)
         return any(member.member_id == member_id for member in known.members)
 
     try:
-        await _until(joined, f"a guest has joined {group!r}", timeout_s)
+        await _wait_until(joined, f"temporary member has joined {group!r}", timeout_s)
     finally:
-        await _leave(client, group, member_id, None, timeout_s)
+        await _leave_group(client, group, member_id, None, timeout_s)
         joining.cancel()
         with contextlib.suppress(asyncio.CancelledError, Exception):
             await joining
 
 
-async def _classic(
+async def _describe_classic(
     client: ClusterClient, group: str, timeout_s: float
 ) -> DescribeGroupsDescribedGroup:
     answer = await client.send(
@@ -208,7 +212,9 @@ async def _classic(
     return found
 
 
-async def _until(condition: Callable[[], Awaitable[T | None]], what: str, timeout_s: float) -> T:
+async def _wait_until(
+    condition: Callable[[], Awaitable[T | None]], what: str, timeout_s: float
+) -> T:
     deadline = time.monotonic() + timeout_s
     while True:
         value = await condition()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TIMEOUT_S: Final = 30.0  # more than a busy machine needs for an answer
+TIMEOUT_S: Final = 30.0  # enough for a response on a busy machine
 RECORDS_S: Final = 10.0
 PAUSE_S: Final = 0.01
 
@@ -42,7 +42,7 @@ Text = bytes | str
 
 
 class HelperBroker(Protocol):
-    """The broker that a test uses: one in this process, or one elsewhere."""
+    """The broker that a test uses, in this process or elsewhere."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -56,7 +56,7 @@ class HelperBroker(Protocol):
     def now_ms(self) -> int: ...
 
     def ready(self) -> None:
-        """Back to where a test may begin: it runs, and nothing is in store for it."""
+        """Prepares for the next test: the broker runs, and no injected fault is left."""
         ...
 
 
@@ -69,7 +69,7 @@ class Headrace:
         self._inventory: Inventory | None = None
         self._turns: dict[str, int] = {}
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- start and end of a test ----------------------------------------------------------------
 
     def begin(self) -> None:
         """Begins a test: `clean` will leave the topics and groups that exist now alone."""
@@ -229,14 +229,14 @@ class Headrace:
 
     async def _partitions_of(self, client: ClusterClient, topic: str, timeout_s: float) -> int:
         deadline = time.monotonic() + timeout_s
-        pause_s = 0.0  # one broker alone needs none
+        pause_s = 0.0  # a single broker needs no wait
         while True:
             info = (await client.refresh([topic], timeout_s=timeout_s)).topic(topic)
             if info is not None:
                 return len(info.partitions)
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the topic {topic!r} was made, and is not there")
-            # Where it exists already, brokers of a cluster have still to hear of it.
+                raise TimeoutError(f"the topic {topic!r} was created but is not in the metadata")
+            # The topic may exist before all brokers of the cluster have its metadata.
             await create_topics(client, [NewTopic(topic)], timeout_s=timeout_s)
             await asyncio.sleep(pause_s)
             pause_s = PAUSE_S
@@ -270,7 +270,7 @@ class Headrace:
     # --- groups ---------------------------------------------------------------------------------
 
     def groups(self, *, timeout_s: float = TIMEOUT_S) -> dict[str, str]:
-        """The state of each group."""
+        """The state of each group, by group id."""
         found: list[ListedGroup] = self._call(
             lambda client: list_groups(client, timeout_s=timeout_s)
         )
@@ -287,7 +287,7 @@ class Headrace:
     def commit(
         self, group: str, offsets: Mapping[tuple[str, int], int], *, timeout_s: float = TIMEOUT_S
     ) -> None:
-        """Sets the positions of a group without members; raises `RequestRefused`."""
+        """Commits offsets for a group without members; raises `RequestRefused`."""
         named = {TopicPartition(*key): offset for key, offset in offsets.items()}
         done = self._call(lambda client: commit_offsets(client, group, named, timeout_s=timeout_s))
         for refusal in done.values():
@@ -348,7 +348,7 @@ class Headrace:
                 raise DeadlineMissed(f"not within {timeout_s:g} s: {what}", ())
             time.sleep(PAUSE_S)
 
-    # --- trouble over the wire ------------------------------------------------------------------
+    # --- faults by Kafka's protocol -------------------------------------------------------------
 
     def fence_producer(self, transactional_id: str, *, timeout_s: float = TIMEOUT_S) -> None:
         """Aborts the producer's open transaction and fences it: its next request fails."""
@@ -398,7 +398,7 @@ class Headrace:
             if member_id in (None, member.member_id)
         ]
         if found is None or not members:
-            msg = f"the group {group!r} has no such member"
+            msg = f"the group {group!r} does not have this member"
             raise ValueError(msg)
         await group_eviction.remove_members(client, found, members, timeout_s=timeout_s)
 

@@ -1,4 +1,4 @@
-"""Things with a beginning and an end, as context managers in both kinds of code."""
+"""A base class for objects with start and close: both `with` and `async with` work."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -7,15 +7,15 @@ from typing import Self
 
 
 class Lifetime(ABC):
-    """`with` starts it and closes it; so does `async with`, beside the loop."""
+    """`with` and `async with` call `start` and `close`; `async with` does so in a thread."""
 
     @abstractmethod
     def start(self) -> Self:
-        """Returns when it can be used."""
+        """Returns when the object can be used."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it, also one that has only half begun."""
+        """Releases everything, also after a `start` that failed."""
 
     def __enter__(self) -> Self:
         try:

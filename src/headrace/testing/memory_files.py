@@ -18,11 +18,11 @@ SECTOR_BYTES = 512
 
 
 class PowerLoss(BaseException):
-    """The machine is off. Not an `Exception`: no handler of the code under test may survive it."""
+    """The machine is off. Not an `Exception`, so that the code under test cannot handle it."""
 
 
 class MemoryFile:
-    """Bytes as the process sees them, and as the disk has them."""
+    """A file's bytes as the process sees them, and as they are on disk."""
 
     __slots__ = ("data", "disk", "pending")
 
@@ -37,7 +37,7 @@ class MemoryFile:
         self.pending = []
 
     def survivor(self, rng: Random) -> bytes:
-        """What a crash leaves: some of the changes, the last of them perhaps in part."""
+        """The bytes after a crash: some of the changes, the last of them perhaps in part."""
         if not self.pending:
             return self.disk
         if rng.random() < 0.5:
@@ -66,14 +66,14 @@ class MemoryFile:
 
 
 class MemoryDir:
-    """Names as the process sees them, and as the disk has them."""
+    """A directory's names as the process sees them, and as they are on disk."""
 
     __slots__ = ("disk", "names", "pending")
 
     def __init__(self) -> None:
         self.names: dict[str, Node] = {}
         self.disk: dict[str, Node] = {}
-        # Since the last sync: each change is a set of names and what they point at, None if gone.
+        # Changes since the last sync: names and their nodes, None for a removed name.
         self.pending: list[dict[str, Node | None]] = []
 
     def change(self, change: "dict[str, Node | None]") -> None:
@@ -85,7 +85,7 @@ class MemoryDir:
         self.pending = []
 
     def survivor(self, rng: Random) -> "dict[str, Node]":
-        """Any of the changes may be on disk, each as a whole, in their order."""
+        """The names after a crash: any of the changes, in order, each whole or not at all."""
         names = dict(self.disk)
         for change in self.pending:
             if rng.random() < 0.5:
@@ -99,8 +99,8 @@ Node: TypeAlias = MemoryFile | MemoryDir
 class MemoryFileSystem:
     """A `FileSystem` whose disk can be made to fail.
 
-    `operations` counts the calls that change something. At `power_fails_at` the power goes *after*
-    that many calls; at `fault_at`, that call raises `fault_errno`, once or from then on.
+    `operations` counts the calls that change something. The power fails *after* `power_fails_at`
+    such calls. Call number `fault_at` raises `fault_errno`, once or from then on.
     """
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
@@ -113,30 +113,30 @@ class MemoryFileSystem:
         self.fault_errno = errno.EIO
         self.fault_lasts = False
         self.fault_on: Callable[[str], bool] = lambda _operation: True
-        self.sync_works = True  # off: fsync returns and does nothing, as a lying disk does
+        self.sync_works = True  # False: fsync returns without effect, as on a disk that ignores it
         self.is_off = False
         self._open: dict[int, MemoryFile] = {}
         self._next_fd = 3
         self._locked: dict[int, str] = {}
 
-    # --- the disk's will ------------------------------------------------------------------------
+    # --- faults ---------------------------------------------------------------------------------
 
     def after_power_loss(self, rng: Random | None) -> "MemoryFileSystem":
-        """The machine after a restart; without `rng`, nothing unsynced is left."""
+        """The files after a power failure; without `rng`, all unsynced changes are lost."""
         after = MemoryFileSystem(capacity_bytes=self.capacity_bytes)
         after.root = _copy_after_loss(self.root, rng)
         after.sync_works = self.sync_works
         return after
 
     def after_kill(self) -> "MemoryFileSystem":
-        """The same machine after the process died: nothing is lost, and nothing is synced."""
+        """The files after the process was killed: nothing is lost, and nothing is synced."""
         after = MemoryFileSystem(capacity_bytes=self.capacity_bytes)
         after.root = self.root
         after.sync_works = self.sync_works
         return after
 
-    def _step(self, operation: str) -> None:
-        """Counts a change, which is refused here if the disk is to refuse it."""
+    def _begin_change(self, operation: str) -> None:
+        """Counts a change; raises the fault that is set for it."""
         if self.is_off:
             raise PowerLoss
         self.operations += 1
@@ -145,8 +145,8 @@ class MemoryFileSystem:
             if due or (self.fault_lasts and self.operations > self.fault_at):
                 raise OSError(self.fault_errno, os.strerror(self.fault_errno))
 
-    def _done(self) -> None:
-        """The change has been made: does the power last?"""
+    def _end_change(self) -> None:
+        """Called after a change; raises `PowerLoss` if the power fails now."""
         if self.power_fails_at is not None and self.operations >= self.power_fails_at:
             self.is_off = True
             raise PowerLoss
@@ -184,10 +184,10 @@ class MemoryFileSystem:
         if node is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            self._step("create")
+            self._begin_change("create")
             node = MemoryFile()
             parent.change({name: node})
-            self._done()
+            self._end_change()
         if isinstance(node, MemoryDir):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         fd = self._next_fd
@@ -206,20 +206,20 @@ class MemoryFileSystem:
         if self.is_off:
             raise PowerLoss
         if size < 0 or offset < 0:
-            raise OSError(errno.EINVAL, "no such place in a file")
+            raise OSError(errno.EINVAL, "offset or length is negative")
         return bytes(self._open[fd].data[offset : offset + size])
 
     def pwrite(self, fd: int, data: Buffer, offset: int, /) -> int:
-        self._step("write")
-        taken = self._room(len(data))
+        self._begin_change("write")
+        taken = self._writable_bytes(len(data))
         file = self._open[fd]
         change = bytes(data[:taken])
         _apply(file.data, offset, change)
         file.pending.append((offset, change))
-        self._done()
+        self._end_change()
         return taken
 
-    def _room(self, wanted: int) -> int:
+    def _writable_bytes(self, wanted: int) -> int:
         if self.capacity_bytes is None:
             return wanted
         room = self.capacity_bytes - self.used_bytes()
@@ -228,34 +228,34 @@ class MemoryFileSystem:
         return min(room, wanted)
 
     def used_bytes(self) -> int:
-        """How much of the capacity is taken."""
+        """The used part of the capacity."""
         return _size_of(self.root)
 
     def truncate(self, fd: int, size: int) -> None:
-        self._step("truncate")
+        self._begin_change("truncate")
         file = self._open[fd]
         _apply(file.data, size, None)
         file.pending.append((size, None))
-        self._done()
+        self._end_change()
 
     def fsync(self, fd: int) -> None:
-        self._step("fsync")
+        self._begin_change("fsync")
         if self.sync_works:
             self._open[fd].sync()
-        self._done()
+        self._end_change()
 
     def fsync_dir(self, path: str) -> None:
-        self._step("fsync_dir")
+        self._begin_change("fsync_dir")
         directory = self._directory(path)
         if self.sync_works:
             directory.sync()
-        self._done()
+        self._end_change()
 
     def sync_all(self, path: str) -> None:
-        self._step("fsync")
+        self._begin_change("fsync")
         if self.sync_works:
             _sync_tree(self._directory(path))
-        self._done()
+        self._end_change()
 
     # --- names ----------------------------------------------------------------------------------
 
@@ -277,19 +277,19 @@ class MemoryFileSystem:
         parent, name = self._parent(path)
         if name in parent.names:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        self._step("mkdir")
+        self._begin_change("mkdir")
         parent.change({name: MemoryDir()})
-        self._done()
+        self._end_change()
 
     def rename(self, source: str, target: str) -> None:
         node = self._find(source)
         parent, name = self._parent(source)
         target_parent, target_name = self._parent(target)
         if parent is not target_parent:
-            raise OSError(errno.EXDEV, "renames stay in one directory here", source)
-        self._step("rename")
+            raise OSError(errno.EXDEV, "a rename to another directory is not supported", source)
+        self._begin_change("rename")
         parent.change({name: None, target_name: node})
-        self._done()
+        self._end_change()
 
     def remove(self, path: str) -> None:
         if not isinstance(self._find(path), MemoryFile):
@@ -303,9 +303,9 @@ class MemoryFileSystem:
 
     def _forget(self, path: str) -> None:
         parent, name = self._parent(path)
-        self._step("remove")
+        self._begin_change("remove")
         parent.change({name: None})
-        self._done()
+        self._end_change()
 
     def lock(self, path: str) -> int:
         if path in self._locked.values():

@@ -1,7 +1,8 @@
-"""The network between the brokers of a test's cluster, whose links can be cut.
+"""The network between the brokers of a test cluster, with links that can be cut.
 
-A cut link is silent, as a network is: what is sent waits and connections stay, new ones are not
-made, and when the link heals everything arrives. Clients of the test are not concerned.
+A cut link reports no error, like a real network: connections stay open, sent data waits, and new
+connections are not established. When the link heals, all data arrives. Links of clients are not
+affected.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ PAUSE_S: Final = 0.01
 
 
 class NetworkLinks:
-    """Which brokers can hear each other, and the connections between them."""
+    """The links between brokers, and the connections over them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,7 +24,7 @@ class NetworkLinks:
         self._gates: set[_Gate] = set()
 
     def place(self, broker_id: int, port: int) -> None:
-        """A broker listens there."""
+        """Registers the address of a broker."""
         with self._lock:
             self._brokers[port] = broker_id
 
@@ -42,7 +43,7 @@ class NetworkLinks:
         return frozenset((one, other)) in self._cut
 
     def loops(self, broker_id: int) -> Callable[[], asyncio.AbstractEventLoop]:
-        """Makes loops for this broker; the connections that they make go over these links."""
+        """A factory of event loops for this broker; their connections go over these links."""
         base = _loop_class()
 
         async def create_connection(
@@ -75,7 +76,7 @@ class NetworkLinks:
 
 
 class _Gate(asyncio.Protocol):
-    """Stands between a connection's transport and its protocol, and holds back while cut."""
+    """Sits between a transport and its protocol; queues their events while the link is cut."""
 
     def __init__(
         self,
@@ -94,14 +95,14 @@ class _Gate(asyncio.Protocol):
         self._held: list[Callable[[], None]] = []
 
     def heal(self) -> None:
-        """From any thread."""
+        """Releases the queued events; can be called from any thread."""
         try:
             self._loop.call_soon_threadsafe(self._release)
         except RuntimeError:  # its broker has ended
             self._links.discard(self)
 
-    def do(self, call: Callable[[], None]) -> None:
-        """Now, or in its turn when the link has healed."""
+    def run_or_queue(self, call: Callable[[], None]) -> None:
+        """Runs the call now, or in order when the link has healed."""
         if self._held or self._links.is_cut(*self._ends):
             self._held.append(call)
         else:
@@ -128,19 +129,19 @@ class _Gate(asyncio.Protocol):
             inner.buffer_updated(count)
             left = left[count:]
 
-    # What the transport calls.
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.shown = _HeldTransport(cast("asyncio.Transport", transport), self)
+        self.shown = _GatedTransport(cast("asyncio.Transport", transport), self)
         self._links.add(self)
         self.inner.connection_made(self.shown)
 
     def data_received(self, data: bytes) -> None:
-        self.do(partial(self._receive, data))
+        self.run_or_queue(partial(self._receive, data))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._links.discard(self)
-        self.do(partial(self.inner.connection_lost, exc))
+        self.run_or_queue(partial(self.inner.connection_lost, exc))
         if self._held:
             self._links.add(self)
 
@@ -151,7 +152,7 @@ class _Gate(asyncio.Protocol):
         self.inner.resume_writing()
 
 
-class _HeldTransport(asyncio.Transport):
+class _GatedTransport(asyncio.Transport):
     """The transport that the protocol sees."""
 
     def __init__(self, transport: asyncio.Transport, gate: _Gate) -> None:
@@ -160,13 +161,13 @@ class _HeldTransport(asyncio.Transport):
         self._gate = gate
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._gate.do(partial(self._transport.write, bytes(data)))
+        self._gate.run_or_queue(partial(self._transport.write, bytes(data)))
 
     def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
-        self._gate.do(partial(self._transport.write, b"".join(parts)))
+        self._gate.run_or_queue(partial(self._transport.write, b"".join(parts)))
 
     def close(self) -> None:
-        self._gate.do(self._transport.close)
+        self._gate.run_or_queue(self._transport.close)
 
     def abort(self) -> None:
         self._transport.abort()

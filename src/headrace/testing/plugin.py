@@ -1,7 +1,7 @@
-"""The pytest plugin: `headrace`, `headrace_cluster` and what they run on, without an import.
+"""The pytest plugin: the fixtures `headrace`, `headrace_cluster` and those they use.
 
-It loads with every run of pytest in an environment that has Headrace, so it imports nothing of
-Headrace but its own few lines until a test asks for a fixture.
+It loads with every run of pytest in an environment that has Headrace, so it imports the rest of
+Headrace only when a test uses a fixture.
 """
 
 import sys
@@ -18,11 +18,11 @@ headrace_cluster = factories.headrace_cluster()
 
 
 def _import_as_usual() -> None:
-    """Takes Headrace off the list of packages whose assertions pytest rewrites.
+    """Removes Headrace from the list of packages whose assertions pytest rewrites.
 
-    pytest puts every package with a plugin on it. A broker then takes several times as long to
-    import, and its assertions, which are not a test's, get slower. There is no public way: where
-    pytest has changed inside, this does nothing.
+    pytest adds every package with a plugin. With rewriting, a broker takes several times as long
+    to import, and its own assertions get slower. pytest has no public API for this: if its
+    internals change, this does nothing.
     """
     for finder in sys.meta_path:
         marked = getattr(finder, "_must_rewrite", None)
@@ -42,17 +42,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=None,
         metavar="PORT",
-        help="port of the headrace_proc broker; 0, the default, takes a free one",
+        help="port of the headrace_proc broker (default: 0, a free port)",
     )
     parser.addini("headrace_port", "port of the headrace_proc broker", default="0")
     parser.addini(
         "headrace_settings",
-        "settings of the headrace_proc broker by Kafka's names, one name=value a line",
+        "settings of the headrace_proc broker by Kafka's names, one name=value per line",
         type="linelist",
         default=[],
     )
     parser.addini(
         "headrace_bootstrap",
-        "bootstrap servers of headrace_noproc where HEADRACE_BOOTSTRAP is not set",
+        "bootstrap servers of headrace_noproc if HEADRACE_BOOTSTRAP is not set",
         default="",
     )

@@ -1,4 +1,4 @@
-"""Writes records for a test: one request, one acknowledgement of all replicas."""
+"""Writes records for a test: one request, acknowledged by all in-sync replicas."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from headrace.protocol.messages.produce import (
 from headrace.records.record import Headers, Record, build_batch
 
 ALL_REPLICAS: Final = -1
-_BY_NAME: Final = 12  # Produce names topics by their names up to this version
+_BY_NAME: Final = 12  # the newest version of Produce that has topic names instead of ids
 
 
 @dataclass(frozen=True, slots=True)
 class RecordToWrite:
-    """A record to be written."""
+    """A record to write."""
 
     value: bytes | None
     key: bytes | None
@@ -32,7 +32,7 @@ class RecordToWrite:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where a record has gone."""
+    """The partition and offset of a written record."""
 
     partition: int
     offset: int
@@ -46,7 +46,7 @@ async def produce(
     *,
     timeout_s: float,
 ) -> list[Written]:
-    """One batch into one partition; raises `RequestRefused`."""
+    """Writes one batch to one partition; raises `RequestRefused`."""
     batch = build_batch(
         Record(number, one.timestamp_ms, one.key, one.value, one.headers)
         for number, one in enumerate(records)

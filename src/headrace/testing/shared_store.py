@@ -1,8 +1,8 @@
-"""The store of a test's cluster: in memory, in a thread of its own, with sessions that end.
+"""The metadata store of a test cluster: in memory, in its own thread, with sessions that expire.
 
-Each broker has a session, as it would have with ZooKeeper. A session goes on as long as its broker
-shows signs of life; a broker that was killed, stands still or is cut off from the store loses it
-after the session's timeout, and everybody sees that.
+Each broker has a session, as with ZooKeeper. The session lasts as long as the broker sends
+heartbeats. It expires after its timeout if the broker was killed, is paused or is cut off from the
+store, and all other brokers see that.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ CALL_TIMEOUT_S: Final = 30.0
 
 
 class SharedStore:
-    """One for a cluster; `close` ends its thread."""
+    """One store for all brokers of a cluster; `close` ends its thread."""
 
     def __init__(self, session_timeout_s: float = SESSION_TIMEOUT_S) -> None:
         self.session_timeout_s = session_timeout_s
@@ -37,7 +37,7 @@ class SharedStore:
         self._cluster = self._call(_make_cluster)
 
     def session(self, broker_id: int) -> "StoreSession":
-        """A new session; an earlier one of that broker ends, for its process is gone."""
+        """Opens a session; ends an earlier session of the broker, whose process has ended."""
         before = self._sessions.get(broker_id)
         if before is not None:
             self._on_loop(before.expire)
@@ -45,20 +45,20 @@ class SharedStore:
         return session
 
     def silence(self, broker_id: int) -> None:
-        """No sign of life comes from this broker any more: its session ends in a while."""
+        """Stops the broker's heartbeats: its session expires after the timeout."""
         session = self._sessions.get(broker_id)
         if session is not None:
             self._on_loop(session.count_down)
 
     def cut_off(self, broker_id: int) -> None:
-        """As `silence`, and the broker knows that it cannot reach the store."""
+        """Like `silence`; in addition, the broker's requests to the store fail."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.is_cut = True
             self._on_loop(session.count_down)
 
-    def hear(self, broker_id: int) -> None:
-        """Signs of life come again; what the broker missed is told now."""
+    def resume(self, broker_id: int) -> None:
+        """Resumes the broker's heartbeats, and delivers the notifications it missed."""
         session = self._sessions.get(broker_id)
         if session is not None:
             session.is_cut = False
@@ -85,7 +85,7 @@ async def _make_cluster() -> EmbeddedCluster:
 
 
 class StoreSession:
-    """A `ClusterStore` for one broker, whose loop is another than the store's."""
+    """A `ClusterStore` for one broker, which runs on another loop than the store."""
 
     def __init__(self, shared: SharedStore, store: EmbeddedStore) -> None:
         self._shared = shared
@@ -94,7 +94,7 @@ class StoreSession:
         self._missed: list[tuple[asyncio.AbstractEventLoop, Callable[[], None]]] = []
         self._timer: asyncio.TimerHandle | None = None
 
-    # --- what happens to it, on the store's loop -------------------------------------------------
+    # --- called on the store's loop --------------------------------------------------------------
 
     def count_down(self) -> None:
         if self._timer is None:
@@ -106,31 +106,31 @@ class StoreSession:
             self._timer = None
         missed, self._missed = self._missed, []
         for loop, call in missed:
-            _tell(loop, call)
+            _call_on_loop(loop, call)
 
     def expire(self) -> None:
         self._timer = None
         self._store.expire()
 
-    # --- what the broker asks, on its own loop ---------------------------------------------------
+    # --- called by the broker, on its own loop ---------------------------------------------------
 
     async def open(self) -> None:
-        await self._ask(self._store.open)
+        await self._on_store_loop(self._store.open)
 
     async def close(self) -> None:
-        await self._ask(self._store.close)
+        await self._on_store_loop(self._store.close)
 
     async def cluster_id(self, proposed: str) -> str:
-        return await self._ask(lambda: self._store.cluster_id(proposed))
+        return await self._on_store_loop(lambda: self._store.cluster_id(proposed))
 
     async def stored_cluster_id(self) -> str:
-        return await self._ask(self._store.stored_cluster_id)
+        return await self._on_store_loop(self._store.stored_cluster_id)
 
     async def stored_version(self) -> int:
-        return await self._ask(self._store.stored_version)
+        return await self._on_store_loop(self._store.stored_version)
 
     async def next_broker_id(self, above: int) -> int:
-        return await self._ask(lambda: self._store.next_broker_id(above))
+        return await self._on_store_loop(lambda: self._store.next_broker_id(above))
 
     async def register(
         self,
@@ -140,7 +140,7 @@ class StoreSession:
         storage_id: str = "",
         deadline_s: float | None = None,
     ) -> int:
-        return await self._ask(
+        return await self._on_store_loop(
             lambda: self._store.register(
                 broker,
                 clean_shutdown_epoch=clean_shutdown_epoch,
@@ -152,57 +152,59 @@ class StoreSession:
     async def registered(
         self, changed: Callable[[], None] | None = None
     ) -> Mapping[int, Registration]:
-        watch = self._here(changed)
-        return await self._ask(lambda: self._store.registered(watch))
+        watch = self._on_broker_loop(changed)
+        return await self._on_store_loop(lambda: self._store.registered(watch))
 
     async def fence(self, elected: Elected, broker_id: int, broker_epoch: int) -> bool:
-        return await self._ask(lambda: self._store.fence(elected, broker_id, broker_epoch))
+        return await self._on_store_loop(
+            lambda: self._store.fence(elected, broker_id, broker_epoch)
+        )
 
     async def controller(self, changed: Callable[[], None] | None = None) -> tuple[int, int] | None:
-        watch = self._here(changed)
-        return await self._ask(lambda: self._store.controller(watch))
+        watch = self._on_broker_loop(changed)
+        return await self._on_store_loop(lambda: self._store.controller(watch))
 
     async def elect(
         self, node_id: int, *, instead_of: tuple[int, int] | None = None
     ) -> Elected | None:
-        return await self._ask(lambda: self._store.elect(node_id, instead_of=instead_of))
+        return await self._on_store_loop(lambda: self._store.elect(node_id, instead_of=instead_of))
 
     async def resign(self, elected: Elected) -> None:
-        await self._ask(lambda: self._store.resign(elected))
+        await self._on_store_loop(lambda: self._store.resign(elected))
 
     async def load(self) -> MetadataImage:
-        return await self._ask(self._store.load)
+        return await self._on_store_loop(self._store.load)
 
     async def commit(self, records: Sequence[MetadataRecord], elected: Elected) -> None:
-        await self._ask(lambda: self._store.commit(records, elected))
+        await self._on_store_loop(lambda: self._store.commit(records, elected))
 
     def on_lost(self, lost: Callable[[], None]) -> None:
-        told = self._here(lost)
-        assert told is not None
-        self._store.on_lost(told)
+        callback = self._on_broker_loop(lost)
+        assert callback is not None
+        self._store.on_lost(callback)
 
-    async def _ask(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def _on_store_loop(self, call: Callable[[], Coroutine[Any, Any, T]]) -> T:
         if self.is_cut:
             raise ConnectionSuspended("a test has cut this broker off from the store")
         asked = asyncio.run_coroutine_threadsafe(call(), self._shared.loop)
         return await asyncio.wrap_future(asked)
 
-    def _here(self, call: Callable[[], None] | None) -> Callable[[], None] | None:
-        """The callback, made on the broker's loop, or later if the broker is cut off."""
+    def _on_broker_loop(self, call: Callable[[], None] | None) -> Callable[[], None] | None:
+        """Wraps a callback: it runs on the broker's loop, later if the broker is cut off."""
         if call is None:
             return None
         loop = asyncio.get_running_loop()
 
-        def told() -> None:
+        def callback() -> None:
             if self.is_cut:
                 self._missed.append((loop, call))
             else:
-                _tell(loop, call)
+                _call_on_loop(loop, call)
 
-        return told
+        return callback
 
 
-def _tell(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+def _call_on_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
     try:
         loop.call_soon_threadsafe(call)
     except RuntimeError:  # the broker has ended

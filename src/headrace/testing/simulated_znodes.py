@@ -1,6 +1,7 @@
 """The tree of znodes of a simulated ZooKeeper: versions, transaction ids, atomic writes, watches.
 
-What it refuses and in which order it looks is ZooKeeper's; the store's contract suite compares.
+It refuses the same operations as ZooKeeper, and checks in the same order; the contract tests of the
+metadata store compare the two.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ class SimulatedZnode:
 
 
 class ZnodeTree:
-    """The nodes by path, and who waits for their changes. `zxid` counts the writes."""
+    """The nodes by path, and their watches. `zxid` counts the writes."""
 
     def __init__(self) -> None:
         self.zxid = 0
@@ -52,7 +53,7 @@ class ZnodeTree:
         self._watches: dict[tuple[WatchKind, str], dict[int, Callable[[], None]]] = {}
 
     def watch(self, kind: WatchKind, path: str, key: int, fire: Callable[[], None]) -> None:
-        """`fire` is called at the next change, once. `key` tells the watches of a path apart."""
+        """Calls `fire` once, at the next change. `key` distinguishes the watches of a path."""
         self._watches.setdefault((kind, path), {})[key] = fire
 
     def unwatch(self, key: int) -> None:
@@ -60,7 +61,7 @@ class ZnodeTree:
             watches.pop(key, None)
 
     def write(self, ops: Sequence[Op], session_id: int) -> list[Stat | None]:
-        """All operations or none; `OpFailed` says which one stood in the way."""
+        """Applies all operations or none; `OpFailed` names the one that failed."""
         zxid = self.zxid + 1
         undo: list[Callable[[], None]] = []
         touched: list[tuple[WatchKind, str]] = []
@@ -80,7 +81,7 @@ class ZnodeTree:
         return results
 
     def remove_session(self, session_id: int) -> None:
-        """A session ended: what it owned goes in one write."""
+        """Removes the ephemeral nodes of an ended session in one write."""
         owned = [path for path, node in self.nodes.items() if node.owner == session_id]
         if owned:
             self.write([Delete(path) for path in sorted(owned)], session_id)

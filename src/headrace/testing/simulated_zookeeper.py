@@ -1,20 +1,20 @@
-"""A ZooKeeper without Java, threads or real time: for simulations and quick tests.
+"""A ZooKeeper without Java, threads or real time, for simulations and quick tests.
 
     zookeeper = SimulatedZooKeeper()
     client = zookeeper.client("broker-1", session_timeout_s=6)
     await client.start()
 
-Sessions, ephemeral znodes, versions, `multi`, watches and expiry are those of the real one; both
-pass one contract suite. Everything happens on timers of the running loop, in an order that only
-`delay` (seconds of one way over the network) decides: the same delays give the same history.
+Sessions, ephemeral znodes, versions, `multi`, watches and expiry work as in the real ZooKeeper;
+both pass the same contract tests. All events are timers of the running loop. Only `delay` (seconds
+for one way over the network) decides their order: the same delays give the same history.
 
-Clients may live on other loops than the server, which then has one of its own: a client's loop may
-end or stand still, and the server's time goes on.
+Clients may run on other loops than the server, which then has its own loop: a client's loop may
+end or pause while the server's time continues.
 
-Trouble: `cut_off` and `heal` (silence between a client and the server), `drop` (its connection
-breaks), `pause` and `resume` (the process stands still, as by SIGSTOP), `crash` (it is gone),
-`expire` (the server gives the session up), `stop` and `start` (the server dies and comes back with
-what it had).
+Faults: `cut_off` and `heal` (nothing passes between a client and the server), `drop` (the client's
+connection breaks), `pause` and `resume` (the client's process, as by SIGSTOP), `crash` (the
+client's process ends), `expire` (the server expires the session), `stop` and `start` (the server
+ends and comes back with its data).
 """
 
 import asyncio
@@ -41,12 +41,12 @@ from headrace.testing.simulated_znodes import WatchKind, ZnodeTree
 T = TypeVar("T")
 
 MAX_REQUEST_BYTES: Final = 0xFFFFF
-"""jute.maxbuffer: a larger request ends the connection."""
+"""jute.maxbuffer: a larger request closes the connection."""
 
 _RETRY_S: Final = 0.05
 _OP_OVERHEAD_BYTES: Final = 60
 _NOTICE: Final = 2 / 3
-"""A client gives a silent connection up after this share of the session's timeout."""
+"""A client closes a silent connection after this share of the session timeout."""
 
 
 @dataclass(slots=True)
@@ -95,69 +95,69 @@ class SimulatedZooKeeper:
         connection_timeout_s: float | None = None,
         chroot: str = "",
     ) -> "SimulatedClient":
-        """A client; the name is for those who cause trouble. An earlier one of it is replaced."""
+        """Creates a client; faults refer to it by name. Replaces an earlier client of that name."""
         client = SimulatedClient(
             self, name, session_timeout_s, connection_timeout_s or session_timeout_s, chroot
         )
         self.clients[name] = client
         return client
 
-    # -- trouble --------------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """The server dies. Its data stays; sessions do not run out meanwhile."""
+        """Ends the server. Its data stays, and sessions do not expire meanwhile."""
         self.running = False
         for session in self._sessions.values():
             if session.connection is not None:
-                _tell(session.connection)
+                _notify_broken(session.connection)
             _cancel(session)
 
     def start(self) -> None:
-        """The server is back: each session has its whole timeout to be seen again."""
+        """Starts the server; each session has its whole timeout to reconnect."""
         self.running = True
         for session_id in self._sessions:
             self._await_contact(session_id)
 
     def expire(self, name: str) -> None:
-        """The server gives the client's session up, however alive it is."""
+        """Expires the client's session, even if the client is connected."""
         self._end_session(self.clients[name].session_id)
 
     def drop(self, name: str) -> None:
-        """The client's connection breaks, visible to both sides; it may connect anew."""
+        """Breaks the client's connection; both sides see that, and the client may reconnect."""
         connection = self.clients[name]._connection
         if connection is not None:
-            self._closed(connection)
-            _tell(connection)
+            self._connection_closed(connection)
+            _notify_broken(connection)
 
     def cut_off(self, name: str) -> None:
         """Nothing passes between client and server until `heal`."""
         self.clients[name]._cut = True
-        self._block(name, notice=True)
+        self._block_connection(name, notice=True)
 
     def heal(self, name: str) -> None:
         self.clients[name]._cut = False
-        self._unblock(name)
+        self._unblock_connection(name)
 
     def pause(self, name: str) -> None:
-        """The client's process stands still: it hears nothing and notices nothing."""
+        """Pauses the client's process: it receives nothing and no timer fires."""
         self.clients[name]._cut = True
-        self._block(name, notice=False)
+        self._block_connection(name, notice=False)
 
     def resume(self, name: str) -> None:
         self.heal(name)
 
     def crash(self, name: str) -> None:
-        """The client's process is gone. Its session lasts until it times out."""
+        """Ends the client's process. Its session lasts until it times out."""
         client = self.clients.pop(name)
         client._dead = True
         connection = client._connection
         if connection is not None:
-            self._closed(connection)
+            self._connection_closed(connection)
 
     # -- connections and sessions ------------------------------------------------------------------
 
     def _connect(self, client: "SimulatedClient", session_id: int) -> tuple[int, bool]:
-        """(session, whether it is the one asked for); a new one where that has expired."""
+        """(session, whether it is the requested one); a new session if that has expired."""
         session = self._sessions.get(session_id)
         if session is not None:
             _cancel(session)
@@ -168,19 +168,21 @@ class SimulatedZooKeeper:
         self._sessions[self._next_session] = _Session(client.session_timeout_s)
         return self._next_session, True
 
-    def _attach(self, connection: _Connection) -> None:
+    def _attach_connection(self, connection: _Connection) -> None:
         session = self._sessions[connection.session_id]
         if session.connection is not None:
             session.connection.open = False
         session.connection = connection
 
-    def _closed(self, connection: _Connection) -> None:
-        """The server sees the connection end: the session's time runs from now."""
+    def _connection_closed(self, connection: _Connection) -> None:
+        """The server sees the connection end: the session timeout starts now."""
         connection.open = False
         session = self._sessions.get(connection.session_id)
         if session is not None and session.connection is connection:
             session.connection = None
-            if self.running and not connection.blocked:  # a blocked one's time runs already
+            if (
+                self.running and not connection.blocked
+            ):  # the timeout of a blocked connection is already running
                 self._await_contact(connection.session_id)
 
     def _await_contact(self, session_id: int) -> None:
@@ -198,9 +200,9 @@ class SimulatedZooKeeper:
         if connection is not None:
             connection.open = False
             if not connection.blocked:
-                _tell(connection)
+                _notify_broken(connection)
 
-    def _block(self, name: str, *, notice: bool) -> None:
+    def _block_connection(self, name: str, *, notice: bool) -> None:
         client = self.clients[name]
         connection = client._connection
         if connection is None or connection.blocked:
@@ -209,10 +211,10 @@ class SimulatedZooKeeper:
         self._await_contact(connection.session_id)
         if notice:
             connection.notice = client.loop.call_later(
-                client.session_timeout_s * _NOTICE, client._broken, connection
+                client.session_timeout_s * _NOTICE, client._connection_broken, connection
             )
 
-    def _unblock(self, name: str) -> None:
+    def _unblock_connection(self, name: str) -> None:
         client = self.clients[name]
         connection = client._connection
         if connection is None or not connection.blocked:
@@ -222,7 +224,7 @@ class SimulatedZooKeeper:
             connection.notice.cancel()
         session = self._sessions.get(connection.session_id)
         if not connection.open or session is None:
-            _tell(connection)
+            _notify_broken(connection)
             return
         _cancel(session)
         while connection.held:
@@ -230,7 +232,7 @@ class SimulatedZooKeeper:
             self._receiver(connection, way).call_soon(deliver)
 
     def _send(self, connection: _Connection, way: str, message: Callable[[], None]) -> None:
-        """Delivers after a delay, in order, if the connection still stands then."""
+        """Delivers after a delay, in order, if the connection is still open then."""
         loop = self._receiver(connection, way)
         arrival = max(loop.time() + self._delay(), connection.next_arrival.get(way, 0.0))
         connection.next_arrival[way] = arrival
@@ -330,34 +332,34 @@ class SimulatedClient:
         self.session_id = 0
 
     async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat] | None:
-        tree, full = self._server.tree, self._full(path)
+        tree, full = self._server.tree, self._full_path(path)
 
         def read() -> tuple[bytes, Stat] | None:
-            self._arm("data", full, watch)
+            self._set_watch("data", full, watch)
             node = tree.nodes.get(full)
             return None if node is None else (node.data, node.stat())
 
-        return await self._ask(read)
+        return await self._send_request(read)
 
     async def get_many(self, paths: Sequence[str]) -> list[tuple[bytes, Stat] | None]:
         return list(await asyncio.gather(*(self.get(path) for path in paths)))
 
     async def children(self, path: str, watch: Watch | None = None) -> list[str] | None:
-        tree, full = self._server.tree, self._full(path)
+        tree, full = self._server.tree, self._full_path(path)
 
         def read() -> list[str] | None:
             node = tree.nodes.get(full)
-            self._arm("data" if node is None else "children", full, watch)
+            self._set_watch("data" if node is None else "children", full, watch)
             return None if node is None else sorted(node.children)
 
-        return await self._ask(read)
+        return await self._send_request(read)
 
     async def multi(self, ops: Sequence[Op]) -> list[Stat | None]:
         size = sum(_size(op) for op in ops)
         if size > MAX_REQUEST_BYTES:
             self._server.drop(self.name)
             raise ConnectionSuspended(f"a request of {size} bytes ends the connection")
-        full = [op._replace(path=self._full(op.path)) for op in ops]
+        full = [op._replace(path=self._full_path(op.path)) for op in ops]
 
         def write() -> list[Stat | None]:
             try:
@@ -366,11 +368,11 @@ class SimulatedClient:
                 path = failed.path.removeprefix(self._chroot)
                 raise OpFailed(failed.index, failed.reason, path) from None
 
-        return await self._ask(write)
+        return await self._send_request(write)
 
     # -- one request ----------------------------------------------------------------------------
 
-    async def _ask(self, request: Callable[[], T]) -> T:
+    async def _send_request(self, request: Callable[[], T]) -> T:
         connection = self._connection
         if self.state is SessionState.EXPIRED:
             raise SessionExpired(f"the session of {self.name} has expired")
@@ -385,7 +387,7 @@ class SimulatedClient:
         finally:
             self._pending.pop(answer, None)
 
-    def _arm(self, kind: WatchKind, path: str, watch: Watch | None) -> None:
+    def _set_watch(self, kind: WatchKind, path: str, watch: Watch | None) -> None:
         if watch is None or self._connection is None:
             return
         server = self._server
@@ -400,7 +402,7 @@ class SimulatedClient:
 
         server.tree.watch(kind, path, key, server._watcher(self._connection, fired))
 
-    def _full(self, path: str) -> str:
+    def _full_path(self, path: str) -> str:
         if path == "/":
             return self._chroot or path
         return self._chroot + path
@@ -436,18 +438,18 @@ class SimulatedClient:
             return
         self.session_id = session_id
         self._connection = _Connection(self, session_id)
-        self._server._attach(self._connection)
+        self._server._attach_connection(self._connection)
         self._set_state(SessionState.CONNECTED)
 
     def _connect_later(self, delay_s: float) -> None:
         if self._retry is None and not self._closed and not self._dead:
             self._retry = self.loop.call_later(delay_s, self._try_to_connect)
 
-    def _broken(self, connection: _Connection) -> None:
-        """The client sees its connection end."""
+    def _connection_broken(self, connection: _Connection) -> None:
+        """Handles the end of the connection on the client's side."""
         if self._connection is not connection or self._dead:
             return
-        self._server._closed(connection)
+        self._server._connection_closed(connection)
         self._connection = None
         self._set_state(SessionState.SUSPENDED)
         self._fail_pending()
@@ -470,13 +472,13 @@ class SimulatedClient:
                 changed(state)
 
 
-def _tell(connection: _Connection) -> None:
-    """The client sees its connection end, on its own loop."""
+def _notify_broken(connection: _Connection) -> None:
+    """Runs `_connection_broken` on the client's own loop."""
     client = connection.client
     if client.loop is _running_loop():
-        client._broken(connection)
+        client._connection_broken(connection)
     else:
-        client.loop.call_soon(client._broken, connection)
+        client.loop.call_soon(client._connection_broken, connection)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -1,4 +1,4 @@
-"""Real files on a disk that is as slow as a test wants it."""
+"""Real files with a configurable delay, to simulate a slow disk."""
 
 import os
 import time

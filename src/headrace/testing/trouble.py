@@ -1,9 +1,9 @@
-"""Trouble on request: the next requests of an API fail, wait, or lose their connection.
+"""Injected faults: the next requests of an API fail, wait, or lose their connection.
 
     headrace.trouble.fail("Produce", "NOT_ENOUGH_REPLICAS", times=2)
 
-A broker without any trouble runs none of this: the way of a request leads through here only while
-a fault waits for one. Requests of the `Headrace` helper itself are never hit.
+Requests pass through this module only while a fault waits for one, so a broker without faults runs
+none of it. Faults never apply to requests of the `Headrace` helper itself.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 WAIT_S: Final = 30.0
-MESSAGE: Final = "a test wants this request to fail"
+MESSAGE: Final = "injected by a test"
 _CODES: Final = {int(code): code for code in ErrorCode}
 
 Sent = Parts | Pipelined | Serial | None
@@ -40,13 +40,13 @@ Error = ErrorCode | str | int
 
 
 class Dispatch(Protocol):
-    """What a server does with a request."""
+    """The function with which a server handles a request."""
 
     def __call__(self, connection: Connection, frame: memoryview) -> Sent: ...
 
 
 class Runs(Protocol):
-    """What trouble needs of the broker that it is made for."""
+    """The part of a test broker that `Trouble` uses."""
 
     @property
     def node(self) -> "Node | None": ...
@@ -60,11 +60,11 @@ class Fault:
 
     api: ApiKey
     left: int
-    """How many requests it is still for."""
+    """The number of further requests it applies to."""
     client_id: str | None
     act: Callable[["_Request"], "Sent | _Missed"]
     hits: int = 0
-    """How many requests it has met."""
+    """The number of requests it was applied to."""
     _used_up: threading.Event = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class Fault:
 
 
 class _Missed:
-    """The mark for a request that a fault cannot do anything to."""
+    """Returned for a request to which the fault does not apply."""
 
 
 _MISSED: Final = _Missed()
@@ -92,7 +92,7 @@ _MISSED: Final = _Missed()
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request that meets a fault."""
+    """A request to which a fault applies."""
 
     node: "Node"
     connection: Connection
@@ -121,7 +121,7 @@ class Trouble:
         self._faults: list[Fault] = []
         self._go_on: Dispatch | None = None
 
-    # --- what tests ask for ---------------------------------------------------------------------
+    # --- for tests ------------------------------------------------------------------------------
 
     def fail(
         self, api: Api, error: Error, *, times: int = 1, client_id: str | None = None
@@ -171,10 +171,10 @@ class Trouble:
         """Removes all faults that have not happened."""
         self._change(self._faults.clear)
 
-    # --- inside ---------------------------------------------------------------------------------
+    # --- internals ------------------------------------------------------------------------------
 
     def started(self, node: "Node") -> None:
-        """On the loop of a broker that has just started: what was asked for is for it too."""
+        """Applies the current faults to a broker that has just started; runs on its loop."""
         self._go_on = None
         self._route(node)
 
@@ -193,7 +193,7 @@ class Trouble:
         return fault
 
     def _change(self, change: Callable[[], None]) -> None:
-        """On the loop, so that it holds for the very next request."""
+        """Changes the faults on the broker's loop, so that they apply to the very next request."""
 
         def apply() -> None:
             change()
@@ -203,7 +203,7 @@ class Trouble:
         self._broker.on_loop(apply)
 
     def _route(self, node: "Node") -> None:
-        """Leads requests through here exactly while there are faults."""
+        """Routes requests through `_dispatch` exactly while there are faults."""
         if self._faults and self._go_on is None:
             node.server.allow_fast_paths(allowed=False)
             self._go_on = node.server.dispatch
@@ -232,7 +232,7 @@ class Trouble:
                 _Request(
                     node,
                     connection,
-                    # The receive buffer is used again before a request that waits is carried out.
+                    # The receive buffer is reused before a delayed request is executed.
                     memoryview(bytearray(frame)),
                     go_on,
                     spec,
@@ -250,13 +250,13 @@ class Trouble:
         return go_on(connection, frame)
 
 
-# --- what faults do -----------------------------------------------------------------------------
+# --- kinds of faults ----------------------------------------------------------------------------
 
 
 def _fail(request: _Request, code: ErrorCode) -> Sent | _Missed:
     body = request.read()
     if isinstance(body, ProduceRequest) and body.acks == 0:
-        # Nobody waits for an answer: as in Kafka, the end of the connection is the only sign.
+        # The client expects no response: as in Kafka, a closed connection is the only sign.
         return _drop(request)
     if isinstance(body, MetadataRequest) and code is not ErrorCode.REBOOTSTRAP_REQUIRED:
         return _fail_metadata(request, body, code)
@@ -267,7 +267,7 @@ def _fail(request: _Request, code: ErrorCode) -> Sent | _Missed:
 
 
 def _fail_metadata(request: _Request, body: MetadataRequest, code: ErrorCode) -> Sent | _Missed:
-    """The brokers are told all the same: it is the topics that are in trouble."""
+    """The response still lists the brokers; each topic gets the error."""
     from headrace.broker.handlers.metadata import handle
 
     body.allow_auto_topic_creation = False
@@ -281,8 +281,8 @@ def _fail_metadata(request: _Request, body: MetadataRequest, code: ErrorCode) ->
 
 
 def _name_partitions(node: "Node", body: FetchRequest, version: int) -> None:
-    """A session's request names only what changed. It ends here, and the request gets all of its
-    partitions; the client goes on with a full request."""
+    """A request of a fetch session names only the changes. Ends the session and adds all of its
+    partitions to the request; the client continues with a full request."""
     session = node.fetch_sessions.find(body.session_id) if body.session_epoch > 0 else None
     if session is None:
         return
@@ -312,21 +312,21 @@ def _delay(request: _Request, seconds: float) -> Sent:
 
 
 def _drop(request: _Request) -> Sent:
-    request.connection.close("a test drops the connection")
+    request.connection.close("connection closed by a test's injected fault")
     return None
 
 
 def _drop_answer(request: _Request) -> Sent:
     async def lose() -> Parts | None:
         await _carried_out(request)
-        request.connection.close("a test drops the answer")
+        request.connection.close("response dropped by a test's injected fault")
         return None
 
     return Serial(lose(), _encoded)
 
 
 async def _carried_out(request: _Request) -> Parts | None:
-    """What the broker would have sent."""
+    """Executes the request; returns the response that the broker would have sent."""
     sent = request.go_on(request.connection, request.frame)
     if isinstance(sent, Pipelined):
         return sent.encode(await sent.future)
@@ -346,7 +346,7 @@ def _api(api: Api) -> ApiKey:
     for key in HANDLERS:
         if api in (key, APIS[key].name, key.name):
             return key
-    msg = f"{api!r} is no API of this broker; use a name such as 'Produce' or 'JoinGroup'"
+    msg = f"unknown API {api!r}; use a name such as 'Produce' or 'JoinGroup'"
     raise ValueError(msg)
 
 
@@ -354,8 +354,8 @@ def _code(error: Error) -> ErrorCode:
     try:
         code = ErrorCode[error] if isinstance(error, str) else _CODES[error]
     except KeyError:
-        msg = f"{error!r} is no error code; use a name such as 'NOT_LEADER_OR_FOLLOWER'"
+        msg = f"unknown error code {error!r}; use a name such as 'NOT_LEADER_OR_FOLLOWER'"
         raise ValueError(msg) from None
     if code is ErrorCode.NONE:
-        raise ValueError("NONE is no error")
+        raise ValueError("NONE is not an error")
     return code

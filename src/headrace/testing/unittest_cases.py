@@ -1,4 +1,4 @@
-"""unittest's way to a broker: a class has one, and each of its tests a clean one.
+"""Test cases for unittest: one broker for each class, without topics left by earlier tests.
 
 class OrdersTest(headrace.testing.HeadraceTestCase):
     def test_orders_arrive(self) -> None:
@@ -22,7 +22,7 @@ class _WithBroker(unittest.TestCase):
     settings: ClassVar[Mapping[str, SettingValue]] = {}
     """Broker settings by Kafka's names."""
     virtual_clock: ClassVar[bool] = False
-    """Whether time passes only by `self.headrace.clock.advance`."""
+    """Whether time passes only with `self.headrace.clock.advance`."""
     broker: ClassVar[Broker]
     headrace: Headrace
 

@@ -1,12 +1,12 @@
-"""A clock that a test moves: retention, sessions and transactions time out when it says so.
+"""A clock that a test moves: retention, sessions and transactions time out only when it does.
 
     clock = headrace.testing.VirtualClock()
     with headrace.testing.Broker(clock=clock) as broker:
         ...
         clock.advance(days=8)
 
-It stands still by itself, so nothing times out because a machine is slow. `advance` jumps: what has
-become due runs once, in the order of its deadlines, at the new time.
+Time does not pass by itself, so nothing times out because a machine is slow. `advance` jumps:
+timers that have become due run once, in the order of their deadlines, at the new time.
 """
 
 import threading
@@ -30,7 +30,7 @@ class VirtualClock:
         self._settlers: list[Callable[[], None]] = []
 
     def monotonic(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since the clock was created."""
         return self._passed_ms / 1000
 
     def wall_ms(self) -> int:
@@ -43,7 +43,7 @@ class VirtualClock:
         """Moves the time forward, and returns when all brokers have done what became due."""
         passed_s = seconds + minutes * _MINUTE_S + hours * _HOUR_S + days * _DAY_S
         if passed_s < 0:
-            msg = f"time does not go back: {passed_s} s"
+            msg = f"cannot move time back by {-passed_s} s"
             raise ValueError(msg)
         with self._moving:
             self._passed_ms += round(passed_s * 1000)
@@ -59,6 +59,6 @@ class VirtualClock:
         self._moved.append(moved)
 
     def attach(self, settle: Callable[[], None]) -> Callable[[], None]:
-        """`settle` blocks until what has become due is done; the answer takes it off again."""
+        """Adds `settle`, which blocks until due timers have run; the result removes it."""
         self._settlers.append(settle)
         return lambda: self._settlers.remove(settle)

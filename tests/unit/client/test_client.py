@@ -140,6 +140,7 @@ def test_an_error_that_is_not_retriable_is_returned_to_the_caller(make_broker: M
     _with_two(make_broker, scenario)
 
 
+@pytest.mark.slow
 def test_retries_end_at_the_deadline_with_the_last_reason(make_broker: Make) -> None:
     async def scenario(one: Any, two: Any, client: ClusterClient) -> None:
         busy = DescribeClusterResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -1,4 +1,4 @@
-"""Many seeds on several processes: `python -m headrace.testing.simulation --help`."""
+"""Runs many seeds in several processes: `python -m headrace.testing.simulation --help`."""
 
 import argparse
 import os
@@ -23,7 +23,7 @@ SEEDS_PER_TASK: Final = 5
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if os.environ.get("PYTHONHASHSEED") != "0":
-        # Sets of strings have another order in every interpreter, unless it is told not to.
+        # Without this setting, the order of sets of strings differs between interpreters.
         named = sys.argv[1:] if arguments is None else list(arguments)
         os.environ["PYTHONHASHSEED"] = "0"
         command = [sys.executable, "-m", "headrace.testing.simulation", *named]
@@ -37,16 +37,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="script/test-sim", description="Whole clusters on virtual time, one for each seed."
+        prog="script/test-sim",
+        description="Simulate whole clusters on virtual time, one for each seed.",
     )
     add = parser.add_argument
-    add("--seeds", type=int, default=None, help="how many (default 1000; 200 for planted bugs)")
-    add("--first", type=int, default=1, help="the first of them")
-    add("--seconds", type=float, default=DEFAULT_SECONDS, help="simulated, for each seed")
+    add(
+        "--seeds",
+        type=int,
+        default=None,
+        help="number of seeds (default: 1000; 200 for planted bugs)",
+    )
+    add("--first", type=int, default=1, help="first seed")
+    add("--seconds", type=float, default=DEFAULT_SECONDS, help="simulated seconds for each seed")
     add("--processes", type=int, default=PROCESSES)
-    add("--replay", type=int, metavar="SEED", help="one seed, with the end of its trace")
-    add("--planted", action="store_true", help="bugs put in on purpose: each must be found")
-    add("--bug", choices=sorted(PLANTED), help="only this one, or with --replay: with it")
+    add("--replay", type=int, metavar="SEED", help="run one seed and print the end of its trace")
+    add("--planted", action="store_true", help="plant bugs, one at a time; each must be detected")
+    add("--bug", choices=sorted(PLANTED), help="plant only this bug; with --replay, in that seed")
     return parser
 
 
@@ -68,7 +74,7 @@ def _replay(seed: int, seconds: float, bug: str | None) -> int:
 
 
 def describe(outcome: Outcome) -> str:
-    """One line."""
+    """The outcome in one line."""
     faults = ", ".join(f"{name} {count}" for name, count in sorted(outcome.faults.items()))
     verdict = "ok" if outcome.violation is None else f"FAILED: {outcome.violation}"
     return (
@@ -121,7 +127,7 @@ def _try_seeds(options: argparse.Namespace) -> int:
         f"{len(failed)} seeds failed"
     )
     for seed in sorted(failed):
-        _say(f"again: script/test-sim --replay {seed} --seconds {options.seconds:g}")
+        _say(f"to repeat: script/test-sim --replay {seed} --seconds {options.seconds:g}")
     return 1 if failed else 0
 
 

@@ -1,4 +1,5 @@
-"""What an operator changes while everything runs: moves, elections, topics that come and go."""
+"""Changes by an operator while the cluster runs: reassignments, elections, topics created and
+deleted."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ SCRATCH: Final = "scratch"
 
 
 class Administrator:
-    """Whatever it asks for may be refused or fail; the cluster must bear it."""
+    """Its requests may be refused or fail; the cluster must tolerate them."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a log holds, batch by batch, so that two logs can be told apart."""
+"""The content of a log, batch by batch, to compare two logs."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ READ_BYTES: Final = 1 << 20
 
 
 class Batch(NamedTuple):
-    """What tells two batches apart."""
+    """The fields that identify a batch."""
 
     base_offset: int
     next_offset: int
@@ -20,7 +20,7 @@ class Batch(NamedTuple):
 
 
 def batches_of(log: Log, start: int, end: int) -> list[Batch]:
-    """As they lie in the log, from the one that holds `start` on."""
+    """The batches of the log, from the one that contains `start`."""
     found: list[Batch] = []
     offset = start
     while offset < end:
@@ -32,18 +32,18 @@ def batches_of(log: Log, start: int, end: int) -> list[Batch]:
         found += read
         before, offset = offset, max([offset, *(each.next_offset for each in read)])
         if offset == before:
-            break  # the end, or a log that goes back
+            break  # the end, or a log with decreasing offsets
     return found
 
 
 def compare(where: str, rule: str, expected: Sequence[Batch], log: Log) -> None:
-    """Whether the log holds these batches."""
+    """Raises `Violation` unless the log contains these batches."""
     if not expected:
         return
     end = expected[-1].next_offset
     if log.log_end_offset < end:
         raise Violation(rule, f"{where}: its log ends at {log.log_end_offset}, not at {end}")
-    if log.log_start_offset > expected[0].base_offset:  # nobody deletes records here
+    if log.log_start_offset > expected[0].base_offset:  # records are never deleted here
         raise Violation(rule, f"{where}: its log starts at {log.log_start_offset}")
     found = {each.base_offset: each for each in batches_of(log, expected[0].base_offset, end)}
     for each in expected:

@@ -14,15 +14,15 @@ from headrace.testing.simulation.simulation import Simulation
 PORT: Final = 9092
 
 for _name in MODULES:
-    # The first broker of an interpreter would import them, a turn for each, and no later one.
+    # Otherwise the first broker of an interpreter would import them, in loop iterations of its own.
     import_module(_name)
 
-# What the machine would decide otherwise.
+# These settings depend on the machine by default.
 _FIXED: Final = {"log.dirs": "/data", "headrace.max.open.files": "1000"}
 
 
 class BrokerProcess:
-    """A broker that can be stopped, killed and started again on its disk."""
+    """A broker that can be started, stopped, killed and started again on its disk."""
 
     def __init__(self, simulation: Simulation, broker_id: int, settings: Mapping[str, str]) -> None:
         self.id = broker_id
@@ -44,21 +44,21 @@ class BrokerProcess:
 
     @property
     def node(self) -> Broker | None:
-        """The broker object; None while the process does not run."""
-        life = self.process.life
-        thing = life.thing if life is not None else None
+        """The `Broker` object; None while the process does not run."""
+        incarnation = self.process.incarnation
+        thing = incarnation.thing if incarnation is not None else None
         return thing if isinstance(thing, Broker) else None
 
     def stop(self) -> None:
-        """Sends SIGTERM: the broker stops normally."""
+        """Sends SIGTERM: the process ends after a clean shutdown."""
         if self._stop is not None:
             self._stop.set()
 
-    async def _main(self, life: Incarnation) -> None:
+    async def _main(self, incarnation: Incarnation) -> None:
         self._stop = stop = asyncio.Event()
-        broker = Broker(BrokerSettings.parse(self._named), world=life.world)
+        broker = Broker(BrokerSettings.parse(self._named), world=incarnation.world)
         await broker.start()
-        life.thing = broker
+        incarnation.thing = broker
         await broker.until(asyncio.create_task(stop.wait()))
         if not broker.ended.done():
             await broker.stop()
@@ -68,6 +68,6 @@ class BrokerProcess:
             raise broker.ended.result()
 
 
-async def idle(_life: Incarnation) -> None:
-    """The program of a client process: it runs until it is killed."""
+async def idle(_incarnation: Incarnation) -> None:
+    """The program of a process for clients: it runs until it is killed."""
     await asyncio.get_running_loop().create_future()

@@ -1,14 +1,14 @@
 """Members of a classic group (JoinGroup and SyncGroup), whose leader assigns the partitions.
 
-What must hold of their commits is in `commits`, with a generation for an epoch: what a member was
-given in one generation nobody else is given in it, and a commit of an earlier generation is refused
-once another has begun. While a group prepares for the next, the one before is still the present
-one, and its members may commit: as consumers do before they give their partitions up.
+`commits` has the invariants of their commits, with the generation as the epoch: a partition has one
+owner in a generation, and a commit of an earlier generation is refused once the next has begun.
+While a group prepares the next generation, the previous one is still current and its members may
+commit, as consumers do before they revoke their partitions.
 
-A commit without an answer is not sent again, and its sender begins anew as another member. It may
-still arrive, but only in its own generation, before anyone else goes on from there. If it were sent
-again, and others after it, the first could come last: in Kafka, too, a member may overwrite its own
-commits.
+A member does not repeat a commit without a response; it starts again as another member. The commit
+may still arrive, but only in its own generation, before another member continues from there. If it
+were repeated, with later commits after it, the first copy could arrive last: in Kafka, too, a
+member may overwrite its own commits.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ GROUP: Final = "classic"
 PROTOCOL_TYPE: Final = "consumer"
 PROTOCOL: Final = "range"
 CONSUMER_VERSION: Final = 0
-SESSION_TIMEOUT_MS: Final = 6_000  # the shortest that brokers allow
-REBALANCE_TIMEOUT_MS: Final = 3_000  # within the patience of a client with one request
+SESSION_TIMEOUT_MS: Final = 6_000  # the shortest session timeout that brokers allow
+REBALANCE_TIMEOUT_MS: Final = 3_000  # shorter than a client's request timeout
 
 RETRY_S: Final = 0.3
 MEAN_BEAT_S: Final = 0.9
@@ -62,12 +62,12 @@ _COORDINATOR: Final = CoordinatorNode(GROUP)
 _VERSION: Final = Struct(">h")
 
 
-class _PutOut(Exception):
-    """The group does not know the member any more, or it has left."""
+class _Removed(Exception):
+    """The group has removed the member, or the member has left."""
 
 
 class SimulatedClassicMember:
-    """Joins, assigns if it leads, owns what it is given, commits, leaves or is silent at times."""
+    """Joins, assigns partitions if it is the leader, commits; sometimes leaves or sends nothing."""
 
     def __init__(
         self, client: ClusterClient, ledger: CommitLedger, places: Sequence[Place], chance: Random
@@ -78,36 +78,36 @@ class SimulatedClassicMember:
         self._random = chance
         self._id = ""
         self._generation = -1
-        self._owned: dict[Place, int] = {}  # and the offset it has come to
+        self._owned: dict[Place, int] = {}  # and the next offset of each
         self.stopping = False
 
     async def run(self) -> None:
         while not self.stopping:
             self._id = ""
             try:
-                await self._live()
-            except (ClientError, _PutOut):
+                await self._run_as_member()
+            except (ClientError, _Removed):
                 await asyncio.sleep(RETRY_S)
 
-    async def _live(self) -> None:
-        """As one member, one generation after the other."""
+    async def _run_as_member(self) -> None:
+        """Runs as one member id, through one generation after the other."""
         while not self.stopping:
-            if await self._enter():
-                await self._belong()
+            if await self._join_generation():
+                await self._run_generation()
             else:
                 await asyncio.sleep(RETRY_S)
-        await self._leave()  # or the others wait for it
+        await self._leave()  # so that the other members do not wait for it
 
     # --- a new generation -----------------------------------------------------------------------
 
-    async def _enter(self) -> bool:
-        """Joins; False if the group has to be joined again."""
+    async def _join_generation(self) -> bool:
+        """Joins the group; False if the member has to join again."""
         self._owned = {}
         joined = await self._join()
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self._id = joined.member_id
             joined = await self._join()
-        if not _is_in(joined.error_code):
+        if not _check_generation(joined.error_code):
             return False
         self._id, self._generation = joined.member_id, joined.generation_id
         synced = await self._client.send(
@@ -123,7 +123,7 @@ class SimulatedClassicMember:
             to=_COORDINATOR,
             timeout_s=PATIENCE_S,
         )
-        if not _is_in(synced.error_code):
+        if not _check_generation(synced.error_code):
             return False
         given = _read_assignment(bytes(synced.assignment))
         for place in given:
@@ -152,7 +152,7 @@ class SimulatedClassicMember:
         )
 
     def _assign(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
-        """To each member a stretch of the partitions."""
+        """Assigns a range of the partitions to each member."""
         ids = sorted(each.member_id for each in joined.members)
         cuts = [len(self._places) * number // len(ids) for number in range(len(ids) + 1)]
         return [
@@ -164,8 +164,8 @@ class SimulatedClassicMember:
 
     # --- within a generation --------------------------------------------------------------------
 
-    async def _belong(self) -> None:
-        """Until the group is about to have another generation, or has one."""
+    async def _run_generation(self) -> None:
+        """Sends heartbeats and commits until the group begins another generation."""
         while not self.stopping:
             await asyncio.sleep(self._random.expovariate(1 / MEAN_BEAT_S))
             answer = await self._client.send(
@@ -176,14 +176,14 @@ class SimulatedClassicMember:
                 to=_COORDINATOR,
                 timeout_s=PATIENCE_S,
             )
-            stays = _is_in(answer.error_code)
+            stays = _check_generation(answer.error_code)
             chance = self._random.random()
             if chance < LEAVES:
                 await self._leave()
-                raise _PutOut
+                raise _Removed
             if chance < LEAVES + FALLS_SILENT:
                 await asyncio.sleep(self._random.random() * LONGEST_SILENCE_S)
-            # Also after a heartbeat that failed or was long ago: most of these are refused.
+            # Also after a heartbeat that failed or was long ago: most of these commits are refused.
             for place in list(self._owned):
                 stays = await self._commit(place) and stays
             if not stays:
@@ -195,8 +195,8 @@ class SimulatedClassicMember:
         code = await commit(self._client, self._ledger, GROUP, member, place, offset, retry=False)
         if code is ErrorCode.NONE:
             self._owned[place] = offset
-        # Whoever has to wait, or to look for the coordinator, does so with its next heartbeat.
-        return code.retriable or _is_in(code)
+        # The next heartbeat waits, or finds the coordinator, if that is necessary.
+        return code.retriable or _check_generation(code)
 
     async def _leave(self) -> None:
         if self._id:
@@ -208,11 +208,11 @@ class SimulatedClassicMember:
             )
 
 
-def _is_in(number: int) -> bool:
-    """Whether a member is in the present generation; `_PutOut` if it is not in the group."""
+def _check_generation(number: int) -> bool:
+    """Whether a member is in the current generation; raises `_Removed` if it is not a member."""
     code = code_of_number(number)
     if code is ErrorCode.UNKNOWN_MEMBER_ID:
-        raise _PutOut
+        raise _Removed
     return code is ErrorCode.NONE
 
 
@@ -230,7 +230,7 @@ def _assignment(places: Sequence[Place]) -> bytes:
 
 
 def _read_assignment(data: bytes) -> list[Place]:
-    if not data:  # the leader did not know of this member
+    if not data:  # the leader did not know this member
         return []
     assignment = ConsumerProtocolAssignment.decode(data[_VERSION.size :], CONSUMER_VERSION)
     return [

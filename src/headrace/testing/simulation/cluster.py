@@ -1,8 +1,8 @@
-"""A simulated cluster: brokers, a ZooKeeper, and the trouble that both can be put into.
+"""A simulated cluster: brokers, a ZooKeeper, and faults for both.
 
-Every broker is the real one, with the real ZooKeeper store over a simulated client. A host that is
-cut off from ZooKeeper's, or whose process stands still, keeps its session no longer than the
-timeout, as it would with a real ensemble.
+Every broker is the real one, with the real ZooKeeper store over a simulated client. A broker that
+is cut off from ZooKeeper, or whose process is paused, keeps its session for at most the session
+timeout, as with a real ensemble.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ SETTINGS: Final = {
 
 
 class SimulatedCluster:
-    """Brokers with ids from 1 to `brokers`. They are not started yet."""
+    """`brokers` by id, starting with 1; not started yet."""
 
     def __init__(
         self, simulation: Simulation, brokers: int, settings: Mapping[str, str] | None = None
@@ -64,8 +64,10 @@ class SimulatedCluster:
         self.brokers: dict[int, BrokerProcess] = {}
         for broker_id in range(1, brokers + 1):
             broker = BrokerProcess(simulation, broker_id, SETTINGS | dict(settings or {}))
-            broker.process.on_start = lambda life, broker=broker: self._prepare(broker, life)
-            broker.process.on_end = lambda _life, broker=broker: self._ended(broker)
+            broker.process.on_start = lambda incarnation, broker=broker: self._prepare(
+                broker, incarnation
+            )
+            broker.process.on_end = lambda _incarnation, broker=broker: self._ended(broker)
             self.brokers[broker_id] = broker
 
     @property
@@ -79,7 +81,7 @@ class SimulatedCluster:
             if not broker.process.running:
                 broker.process.start()
 
-    # --- what is known of it --------------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------
 
     def partitions(self) -> dict[tuple[str, int], Partition]:
         """The partitions in the newest metadata that any broker has."""
@@ -98,7 +100,7 @@ class SimulatedCluster:
         }
 
     def is_known(self) -> bool:
-        """Whether every broker runs and knows all others."""
+        """Whether every broker runs and has all others in its metadata."""
         nodes = [broker.node for broker in self.brokers.values()]
         count = len(nodes)
         return all(
@@ -126,7 +128,7 @@ class SimulatedCluster:
             if broker_id in partition.replicas
         )
 
-    # --- trouble --------------------------------------------------------------------------------
+    # --- faults ---------------------------------------------------------------------------------
 
     def pause(self, broker_id: int) -> None:
         """Suspends a broker as SIGSTOP does."""
@@ -139,7 +141,7 @@ class SimulatedCluster:
         self.links_changed()
 
     def isolate(self, broker_id: int, *, zookeeper: bool) -> None:
-        """Disconnects a broker from all others; with `zookeeper`, also from ZooKeeper."""
+        """Cuts a broker off from all other hosts; from ZooKeeper only if `zookeeper` is True."""
         for other in self._others(broker_id, zookeeper=zookeeper):
             self._cut(broker_id, other, both=True)
 
@@ -148,12 +150,12 @@ class SimulatedCluster:
         self._cut(broker_id, other, both=both)
 
     def heal(self) -> None:
-        """Reconnects all hosts. Paused brokers stay paused."""
+        """Restores all links between hosts; paused processes stay paused."""
         self.simulation.network.heal_all()
         self.links_changed()
 
     def expire(self, broker_id: int) -> None:
-        """Makes ZooKeeper expire the broker's session."""
+        """Expires the broker's ZooKeeper session."""
         name = self.brokers[broker_id].host
         if name in self.zookeeper.clients:
             self.zookeeper.expire(name)
@@ -184,10 +186,10 @@ class SimulatedCluster:
             self.simulation.network.cut(other, host)
         self.links_changed()
 
-    # --- lives ----------------------------------------------------------------------------------
+    # --- start and end of processes -------------------------------------------------------------
 
-    def _prepare(self, broker: BrokerProcess, life: Incarnation) -> None:
-        life.world = life.world._replace(
+    def _prepare(self, broker: BrokerProcess, incarnation: Incarnation) -> None:
+        incarnation.world = incarnation.world._replace(
             cluster_store=lambda settings, clock: self._store(broker, settings, clock)
         )
 

@@ -1,8 +1,8 @@
-"""Offsets that members of a group commit, and what must hold of them in any kind of group.
+"""Offsets that members of a group commit, and their invariants for any type of group.
 
-No partition has two owners in one epoch, or generation, of the group. A commit that was accepted is
-not lost, and not overwritten by an earlier one: who was put out of the group, and does not know it
-yet, commits nothing.
+No partition has two owners in one epoch, or generation, of the group. An accepted commit is not
+lost, and not overwritten by an earlier one: a member that was removed from the group, and does not
+know it yet, commits nothing.
 """
 
 from typing import Final
@@ -26,16 +26,16 @@ from headrace.protocol.messages.offset_fetch import (
 from headrace.testing.simulation.history import Place, Violation
 
 BY_NAME: Final = 9
-"""The newest version of commits and their fetches that names topics by their names."""
+"""The newest version of OffsetCommit and OffsetFetch that has topic names instead of ids."""
 
 PATIENCE_S: Final = 10.0
 
-OWNED_ONCE: Final = "no partition is owned twice"
-COMMITS_STAY: Final = "commits of a group are not lost and do not go back"
+OWNED_ONCE: Final = "no partition has two owners in an epoch"
+COMMITS_STAY: Final = "committed offsets of a group are not lost and do not decrease"
 
 
 class CommitLedger:
-    """What all members of one group were told."""
+    """The assignments and accepted commits of all members of one group."""
 
     def __init__(self) -> None:
         self._owners: dict[tuple[Place, int], str] = {}
@@ -48,11 +48,11 @@ class CommitLedger:
             raise Violation(OWNED_ONCE, f"{place} in epoch {epoch}: {known} and {member_id}")
 
     def floor(self, place: Place) -> int:
-        """No answer to a question that is asked from now on may be below."""
+        """The lowest offset that a request from now on may return."""
         return self._floors.get(place, -1)
 
     def committed(self, place: Place, offset: int, floor: int) -> None:
-        """A commit was accepted; when it was sent, others had come as far as `floor`."""
+        """Records an accepted commit; `floor` was the committed offset when it was sent."""
         if offset < floor:
             raise Violation(COMMITS_STAY, f"{place}: {offset} was accepted after {floor}")
         self._floors[place] = max(offset, self._floors.get(place, -1))
@@ -66,7 +66,7 @@ class CommitLedger:
 async def fetch_commit(
     client: ClusterClient, ledger: CommitLedger, group: str, place: Place
 ) -> int | None:
-    """Where the group is, -1 if it has not begun; None if nobody says."""
+    """The committed offset of the group, -1 if there is none; None if the request failed."""
     floor = ledger.floor(place)
     wanted = OffsetFetchRequestTopics(name=place.topic, partition_indexes=[place.partition])
     answer = await client.send(
@@ -94,7 +94,7 @@ async def commit(
     *,
     retry: bool = True,
 ) -> ErrorCode:
-    """What a member, with its epoch or generation, is told of its commit."""
+    """Commits an offset as a member with this epoch or generation; returns the error code."""
     floor = ledger.floor(place)
     wanted = OffsetCommitRequestPartition(partition_index=place.partition, committed_offset=offset)
     answer = await client.send(

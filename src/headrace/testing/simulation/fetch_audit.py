@@ -1,9 +1,9 @@
-"""What only the moment shows: in which epoch a fetch was served.
+"""Checks the leader epoch of each fetch at the moment when a broker serves it.
 
-A leader answers whoever names its epoch, and no other: one who names an earlier epoch has not heard
-who leads, one who names a later one knows that this leader was replaced (KIP-320). A broker keeps
-this rule beside others that hide when it is broken, e.g. by comparing epochs of records. So it is
-looked at where it applies, and not by what comes of it.
+A leader serves only fetches with its own epoch: a client with an earlier epoch has old metadata, a
+client with a later one knows that this leader was replaced (KIP-320). Brokers also follow other
+rules, such as comparing the epochs of records, that would hide a violation of this one. So the
+check is made inside the broker, not on the results.
 """
 # ruff: noqa: ANN401 - observers take what they observe
 
@@ -21,12 +21,12 @@ from headrace.replication.leader import Leader
 from headrace.replication.replica import Replica
 from headrace.testing.simulation.history import Violation
 
-SERVED: Final = "fetches are served in the epoch that they name"
+SERVED: Final = "fetches are served only in their own epoch"
 ANY_EPOCH: Final = -1
 
 
 class FetchAudit:
-    """Notes what it sees inside of brokers, who go on; `check` raises the first of it."""
+    """Records violations inside brokers, which continue; `check` raises the first of them."""
 
     def __init__(self) -> None:
         self._found: Violation | None = None
@@ -35,16 +35,16 @@ class FetchAudit:
         if self._found is not None:
             raise self._found
 
-    def served(self, replica: Replica, named: int, who: str) -> None:
-        """A fetch that names this epoch was answered, or counted, without an error."""
+    def served(self, replica: Replica, named: int, client: str) -> None:
+        """Called when a fetch with this epoch was served, or counted, without an error."""
         if named not in (ANY_EPOCH, replica.epoch) and self._found is None:
             where = f"{replica.topic}-{replica.index} in epoch {replica.epoch}"
-            self._found = Violation(SERVED, f"{where}: epoch {named} of {who}")
+            self._found = Violation(SERVED, f"{where}: epoch {named} of {client}")
 
 
 @contextmanager
-def witnessing() -> Iterator[FetchAudit]:
-    """Looks on inside."""
+def auditing() -> Iterator[FetchAudit]:
+    """Patches the brokers for the duration of the context."""
     witness = FetchAudit()
     with ExitStack() as stack:
         for target, name, make in (

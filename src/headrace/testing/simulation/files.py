@@ -1,4 +1,4 @@
-"""The disk of one simulated host: memory files that count in the trace, and take their time."""
+"""The disk of one simulated host: memory files whose operations take time and enter the trace."""
 
 from collections.abc import Callable
 from random import Random
@@ -10,12 +10,12 @@ from headrace.testing.simulation.schedule import Schedule
 
 WRITE_S: Final = 20e-6
 SYNC_S: Final = 300e-6
-SLOW_SYNC: Final = 0.01  # how many take much longer than the others
+SLOW_SYNC: Final = 0.01  # the share that takes much longer than the others
 SLOW_SYNC_S: Final = 0.05
 
 
 class Disk:
-    """What survives the processes of one host, and how fast it is."""
+    """The files of one host, which outlive its processes, and their speed."""
 
     def __init__(self, schedule: Schedule, host: str) -> None:
         self.schedule = schedule
@@ -33,31 +33,31 @@ class Disk:
         return mounted
 
     def process_ended(self) -> None:
-        """What was written is written, synced or not; the dead process cannot write any more."""
+        """Keeps all written bytes, synced or not; the ended process cannot write any more."""
         after = self._files.after_kill()
         self._files.is_off = True
         self._files = after
 
     def power_lost(self, chance: Random) -> None:
-        """What was not synced may be there, not there, or there in part."""
+        """Bytes that were not synced may be kept, lost, or kept in part."""
         after = self._files.after_power_loss(chance)
         self._files.is_off = True
         self._files = after
 
     def limit(self, room_bytes: int | None) -> None:
-        """Leaves so much room, or as much as anybody could want."""
+        """Limits the free space to `room_bytes`; None removes the limit."""
         used = self._files.used_bytes()
         self._files.capacity_bytes = None if room_bytes is None else used + room_bytes
 
     def fail_syncs(self, fails: bool = True) -> None:
-        """Every sync of the process that runs now is refused, or none any more."""
+        """Makes every sync of the running process fail, or succeed again."""
         files = self._files
         files.fault_on = lambda operation: operation.startswith("fsync")
         files.fault_at, files.fault_lasts = (0, True) if fails else (None, False)
 
     @property
-    def is_in_trouble(self) -> bool:
-        """Whether it may be the end of its process."""
+    def may_fail_process(self) -> bool:
+        """Whether the disk may make its process fail."""
         return self._files.capacity_bytes is not None or self._files.fault_at is not None
 
     def write_s(self) -> float:
@@ -71,15 +71,15 @@ class Disk:
 
 
 class SimulatedFiles(MemoryFileSystem):
-    """A `FileSystem` of one process."""
+    """The `FileSystem` of one process."""
 
     def __init__(self, disk: Disk, loop: ProcessLoop) -> None:
         super().__init__()
         self._disk = disk
-        self.charge: Callable[[float], None] = loop.spend  # whose time a call takes
+        self.charge: Callable[[float], None] = loop.spend  # adds the time of a call to the process
 
-    def _step(self, operation: str) -> None:
-        super()._step(operation)
+    def _begin_change(self, operation: str) -> None:
+        super()._begin_change(operation)
         disk = self._disk
         disk.schedule.trace.count(disk.schedule.now_s, operation, self.operations)
         self.charge(disk.sync_s() if operation.startswith("fsync") else disk.write_s())

@@ -1,4 +1,4 @@
-"""Members of a consumer group (KIP-848). What must hold of their group is in `commits`."""
+"""Members of a consumer group (KIP-848). `commits` has the invariants of their group."""
 
 import asyncio
 from random import Random
@@ -26,7 +26,7 @@ LEAVES: Final = 0.03  # of the beats
 
 
 class GroupMember:
-    """Joins, owns what it is given, commits, leaves at times, and begins again."""
+    """Joins, owns its assigned partitions, commits, sometimes leaves and joins again."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class GroupMember:
         self._random = chance
         self._id = ""
         self._epoch = JOINING
-        self._owned: dict[Place, int] = {}  # and the offset it has come to
+        self._owned: dict[Place, int] = {}  # and the next offset of each
         self.stopping = False
 
     async def run(self) -> None:
@@ -59,7 +59,7 @@ class GroupMember:
                 await asyncio.sleep(RETRY_S)
 
     async def _beat(self) -> bool:
-        """One heartbeat and what follows from it; False if the group does not know us."""
+        """Sends a heartbeat and handles the response; False if the group does not know us."""
         joining = self._epoch == JOINING
         answer = await self._heartbeat(
             ConsumerGroupHeartbeatRequest(

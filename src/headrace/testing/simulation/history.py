@@ -1,8 +1,8 @@
-"""What clients saw, and whether a log can explain it.
+"""What clients saw, and whether the log is consistent with it.
 
-Values are unique, so each record can be told from all others. Bad, always: an acknowledged record
-that is gone, twice there or elsewhere than acknowledged; one producer's records out of order; a
-record that a consumer read and that is not, or no longer, at that offset.
+Values are unique, so each record can be identified. Violations are: an acknowledged record that is
+missing, duplicated or at another offset than acknowledged; records of one producer out of order; a
+record that a consumer read and that is not at that offset.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ class Place(NamedTuple):
 
 
 class Violation(AssertionError):
-    """A guarantee was broken. `rule` names it, `what` describes the case."""
+    """A broken guarantee; `rule` names it."""
 
     def __init__(self, rule: str, what: str) -> None:
         super().__init__(rule, what)
@@ -33,12 +33,12 @@ class Violation(AssertionError):
 
 
 NO_OFFSET = -1
-"""Acknowledged without a word on where: the producer's retry met its own first copy."""
+"""Acknowledged without an offset: the producer's retry was a duplicate of its first copy."""
 
 
 @dataclass(slots=True)
 class PlaceHistory:
-    """One partition's. Values are in the order in which their producer sent them."""
+    """The history of one partition. Values are in the order in which their producer sent them."""
 
     sent: dict[str, list[bytes]] = field(default_factory=dict)
     acknowledged: dict[bytes, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class PlaceHistory:
 
 
 class History:
-    """What clients wrote and read, in all partitions."""
+    """The history of all partitions."""
 
     def __init__(self) -> None:
         self.places: dict[Place, PlaceHistory] = {}
@@ -69,8 +69,7 @@ class History:
         self.acknowledged += len(values)
 
     def consumed(self, place: Place, records: Iterable[tuple[int, bytes]]) -> None:
-        """Records what a consumer got; raises `Violation` if another consumer got something
-        else."""
+        """Records what a consumer read; raises if another value was read at that offset before."""
         known = self.of(place).read
         for offset, value in records:
             before = known.setdefault(offset, value)
@@ -82,13 +81,13 @@ class History:
             self.read += 1
 
     def check(self, place: Place, log: Mapping[int, bytes]) -> None:
-        """Compares the log, by offset, with every acknowledgement and read; raises `Violation`."""
+        """Raises `Violation` if the log, by offset, breaks a guarantee."""
         history = self.of(place)
         offsets: dict[bytes, int] = {}
         for offset, value in sorted(log.items()):
             if value in offsets:
                 raise Violation(
-                    "acknowledged records are there once",
+                    "acknowledged records are in the log once",
                     f"{place}: {value!r} is at {offsets[value]} and at {offset}",
                 )
             offsets[value] = offset
@@ -97,7 +96,7 @@ class History:
         for offset, value in history.read.items():
             if log.get(offset) != value:
                 raise Violation(
-                    "what was read stays",
+                    "records that were read stay",
                     f"{place} offset {offset}: {value!r} was read, {log.get(offset)!r} is there",
                 )
 
@@ -124,5 +123,6 @@ class History:
             found = [offsets[value] for value in values if value in offsets]
             if found != sorted(found):
                 raise Violation(
-                    "acknowledged records are in order", f"{place}: those of {producer} are not"
+                    "acknowledged records are in order",
+                    f"{place}: records of {producer} are out of order",
                 )

@@ -1,19 +1,19 @@
-"""What must hold at every moment of a cluster, looked at after every turn of every broker.
+"""Invariants of a cluster, checked after every loop iteration of every broker.
 
-- Who leads in an epoch is one broker, and epochs never go back.
-- A leader's high watermark never goes back while it leads.
-- What is committed stays: whoever leads has it, the same batches at the same offsets.
-- Every in-sync replica of a leader has what is committed, and has said so; nothing is committed
-  while fewer are in sync than the topic asks for.
-- Whoever joins the in-sync replicas has what is committed, in its present life.
-- Of a topic that flushes each message, what is committed is on the disks of all who are in sync.
-- A leader counts no follower further than that one's log goes.
+- One broker leads in an epoch, and epochs never decrease.
+- A leader's high watermark never decreases while it leads.
+- Committed records stay: every leader has them, the same batches at the same offsets.
+- Every in-sync replica of a leader has the committed records, and has confirmed them in a fetch.
+  Nothing is committed with fewer in-sync replicas than the topic requires.
+- A replica that joins the in-sync set has the committed records, in its current incarnation.
+- If a topic flushes each message, its committed records are on the disks of all in-sync replicas.
+- A leader never counts a follower beyond the end of the follower's log.
 - Nothing is acknowledged to a producer before it is committed.
-- The metadata that a broker knows never goes back.
+- The metadata of a broker never goes back.
 
-A broker has ten thousands of turns, and most of them change nothing here. So a look compares
-first: a rule is worked out again for a leader or a follower when anything has changed that it is
-about, on this broker since its last look, or on another (`_moves` counts what matters there).
+A broker has tens of thousands of loop iterations, and most of them change nothing here. So a check
+compares first: it evaluates a rule for a leader or a follower again only after a change of its
+inputs, on this broker since its last check or on another (`_moves` counts the latter).
 """
 
 from bisect import bisect_left
@@ -40,26 +40,26 @@ from headrace.testing.simulation.history import NO_OFFSET, Place, Violation
 from headrace.testing.simulation.workload import records_in
 
 ONE_LEADER: Final = "one leader in each epoch"
-EPOCHS_GROW: Final = "epochs never go back"
+EPOCHS_GROW: Final = "epochs never decrease"
 METADATA_GROWS: Final = "metadata never goes back"
-WATERMARK_GROWS: Final = "the high watermark never goes back"
-COMMITTED_STAYS: Final = "who leads has what was committed"
-IN_SYNC: Final = "in-sync replicas have what is committed"
-JOINS: Final = "who joins the in-sync set has what is committed"
-COUNTED: Final = "a leader counts what its followers have"
-REPLICAS_ALIKE: Final = "replicas are the same when all is healed"
-ENOUGH_IN_SYNC: Final = "nothing is committed with too few in sync"
-ON_DISK: Final = "what is flushed before it is acknowledged is on disk"
-FENCED: Final = "who was replaced commits nothing"
-ACKNOWLEDGED: Final = "what is acknowledged is committed"
+WATERMARK_GROWS: Final = "the high watermark never decreases"
+COMMITTED_STAYS: Final = "the leader has all committed records"
+IN_SYNC: Final = "in-sync replicas have all committed records"
+JOINS: Final = "a replica that joins the in-sync set has all committed records"
+COUNTED: Final = "a leader counts only what its followers have"
+REPLICAS_ALIKE: Final = "replicas are the same after all faults have ended"
+ENOUGH_IN_SYNC: Final = "nothing is committed with too few in-sync replicas"
+ON_DISK: Final = "records of a topic that flushes each message are on disk"
+FENCED: Final = "a replaced leader commits nothing"
+ACKNOWLEDGED: Final = "acknowledged records are committed"
 
 
 @dataclass(slots=True)
 class CommittedRecord:
-    """What was ever below a high watermark of one partition."""
+    """The batches that were ever below a high watermark of one partition."""
 
     batches: list[Batch] = field(default_factory=list)
-    epochs: list[int] = field(default_factory=list)  # of the leaders that committed them
+    epochs: list[int] = field(default_factory=list)  # the epochs of the leaders that committed them
     values: dict[int, bytes] = field(default_factory=dict)
 
     @property
@@ -67,7 +67,8 @@ class CommittedRecord:
         return self.batches[-1].next_offset if self.batches else 0
 
     def before(self, epoch: int) -> list[Batch]:
-        """What leaders of earlier epochs committed; a late leader need not know of later ones."""
+        """The batches that leaders of earlier epochs committed; a replaced leader need not have
+        later ones."""
         return self.batches[: bisect_left(self.epochs, epoch)]
 
     def end_before(self, epoch: int) -> int:
@@ -82,19 +83,19 @@ class CommittedRecord:
 
 @dataclass(slots=True)
 class _Seen:
-    """A leader as it was at the last look."""
+    """The state of a leader at the last check."""
 
     epoch: int
     watermark: int
     enough: bool
     partition_epoch: int
     verified: bool = False
-    moves: int = -1  # of other brokers
+    moves: int = -1  # on other brokers
     partition: Partition | None = None
     counts: list[tuple[FollowerProgress, int, int]] = field(default_factory=list)
 
     def is_as_it_was(self, leader: SoleLeader, moves: int) -> bool:
-        """Whether no rule can say anything else than it did at the last look."""
+        """Whether no rule can have another result than at the last check."""
         if (
             self.moves != moves
             or not self.verified
@@ -111,10 +112,10 @@ class _Seen:
         self.enough = leader.enough_in_sync
         return True
 
-    def heard_another_life(self, follower: FollowerProgress) -> bool:
-        """Whether an earlier life of the follower was the last that was heard then.
+    def heard_another_incarnation(self, follower: FollowerProgress) -> bool:
+        """Whether an earlier incarnation of the follower had sent the last fetch at that time.
 
-        In the turn since, it may have been counted with more than the present one has.
+        In the loop iteration since, it may have been counted with more than the current one has.
         """
         for progress, _, broker_epoch in self.counts:
             if progress is follower:
@@ -122,7 +123,7 @@ class _Seen:
         return False
 
     def note(self, leader: SoleLeader, moves: int) -> None:
-        """The counts of this leader have been looked at."""
+        """Stores the state of this leader after a check."""
         self.moves = moves
         if isinstance(leader, Leader):
             self.partition = leader.partition
@@ -133,18 +134,18 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Mark:
-    """A follower as it was at the last look."""
+    """The state of a follower at the last check."""
 
     epoch: int
     log_end: int
     image: MetadataImage
     committed: CommittedRecord | None = None
-    batches: int = 0  # that were committed then
-    least_end: int = 0  # what it has to have
+    batches: int = 0  # committed at that time
+    least_end: int = 0  # the log end that it must have
 
 
 class InvariantChecker:
-    """Looks at brokers from outside, and raises `Violation` at once."""
+    """Checks brokers from outside, and raises `Violation` at once."""
 
     def __init__(
         self,
@@ -162,21 +163,21 @@ class InvariantChecker:
         self._led: dict[tuple[Place, int], int] = {}
         self._seen: dict[SoleLeader, _Seen] = {}
         self._marks: dict[Follower, _Mark] = {}
-        self._moves = 0  # of followers: to other epochs and lives, and back
+        self._moves = 0  # changes of followers: to other epochs and incarnations, and truncations
         self._images: dict[str, MetadataImage] = {}
         self._broker_epochs: dict[str, int] = {}
         self._newest: dict[tuple[bytes, int], Partition] = {}
 
-    def look(self, broker: BrokerProcess) -> None:
-        """After a turn of this broker."""
-        node, life = broker.node, broker.process.life
-        if node is None or life is None:
+    def check_broker(self, broker: BrokerProcess) -> None:
+        """Checks a broker after one of its loop iterations."""
+        node, incarnation = broker.node, broker.process.incarnation
+        if node is None or incarnation is None:
             return
-        name, image = life.name, node.metadata.image
+        name, image = incarnation.name, node.metadata.image
         if name not in self._images:
             node.on_roles_changed(partial(self._role_changed, name, node))
         if image is not self._images.get(name):
-            self._look_at_image(name, image)
+            self._check_image(name, image)
         broker_epoch = node.broker_epoch
         moved = broker_epoch != self._broker_epochs.get(name)
         if moved:
@@ -189,20 +190,26 @@ class InvariantChecker:
                     continue
                 seen = seen_at(leader)
                 if seen is None or not seen.is_as_it_was(leader, self._moves):
-                    self._look_at_leader(name, node, leader)
+                    self._check_leader(name, node, leader)
             for follower in topic.followers.values():
                 if follower.is_open and not follower.closed:
-                    self._look_at_follower(name, node, follower, moved=moved)
+                    self._check_follower(name, node, follower, moved=moved)
 
     def _role_changed(
-        self, life: str, node: Broker, _topic: str, _index: int, before: Role | None, _: object
+        self,
+        incarnation: str,
+        node: Broker,
+        _topic: str,
+        _index: int,
+        before: Role | None,
+        _: object,
     ) -> None:
-        """In one turn a leader may commit, with fewer in sync, and hear who leads after it."""
+        """In one loop iteration a leader may commit with a smaller ISR, and learn its successor."""
         if isinstance(before, SoleLeader) and before.closed and before.is_open:
-            self._look_at_leader(life, node, before)
+            self._check_leader(incarnation, node, before)
 
     def acknowledged(self, place: Place, values: Sequence[bytes], base_offset: int) -> None:
-        """A producer was told that these are safe."""
+        """Checks records that were acknowledged to a producer."""
         if base_offset == NO_OFFSET:
             return
         known = self._by_name.get(place)
@@ -217,16 +224,16 @@ class InvariantChecker:
     # --- metadata -------------------------------------------------------------------------------
 
     def led(self, place: Place, broker_id: int) -> int:
-        """The latest epoch in which that broker was seen to lead; -1 if it never was."""
+        """The latest epoch in which the broker led the partition; -1 if it never did."""
         return self._led.get((place, broker_id), -1)
 
-    def _look_at_image(self, life: str, image: MetadataImage) -> None:
-        before = self._images.get(life)
-        self._images[life] = image
+    def _check_image(self, incarnation: str, image: MetadataImage) -> None:
+        before = self._images.get(incarnation)
+        self._images[incarnation] = image
         now = (image.controller_epoch, image.version)
         if before is not None and now < (before.controller_epoch, before.version):
             then = (before.controller_epoch, before.version)
-            raise Violation(METADATA_GROWS, f"{life}: (epoch, version) from {then} to {now}")
+            raise Violation(METADATA_GROWS, f"{incarnation}: (epoch, version) from {then} to {now}")
         for topic in image.topics.values():
             known = before.topics.get(topic.name) if before is not None else None
             if known is topic:
@@ -234,19 +241,21 @@ class InvariantChecker:
             same = known is not None and known.topic_id == topic.topic_id
             for index, partition in enumerate(topic.partitions):
                 earlier = known.partition(index) if known is not None and same else None
-                self._look_at_partition(life, topic.topic_id, topic.name, index, partition, earlier)
-                self._look_who_joins(before, image, topic, index, partition)
+                self._check_partition(
+                    incarnation, topic.topic_id, topic.name, index, partition, earlier
+                )
+                self._check_joining_replicas(before, image, topic, index, partition)
 
-    def _look_at_partition(
+    def _check_partition(
         self,
-        life: str,
+        incarnation: str,
         topic_id: bytes,
         name: str,
         index: int,
         now: Partition,
         before: Partition | None,
     ) -> None:
-        where = f"{life}: {name}-{index}"
+        where = f"{incarnation}: {name}-{index}"
         if before is not None and (
             now.leader_epoch < before.leader_epoch or now.partition_epoch < before.partition_epoch
         ):
@@ -254,7 +263,7 @@ class InvariantChecker:
         if now.leader != NO_LEADER:
             self._leads(where, (topic_id, index, now.leader_epoch), now.leader)
 
-    def _look_who_joins(
+    def _check_joining_replicas(
         self,
         earlier: MetadataImage | None,
         image: MetadataImage,
@@ -262,9 +271,10 @@ class InvariantChecker:
         index: int,
         now: Partition,
     ) -> None:
-        """At the first sight of a change anywhere, which is at the controller.
+        """Called when a change is first seen on any broker, which is the controller.
 
-        Its leader counts who is about to join: nothing was committed since that it does not have.
+        The leader counts a replica that is about to join, so that replica has everything that was
+        committed since.
         """
         key = (topic.topic_id, index)
         before = self._newest.get(key)
@@ -281,17 +291,17 @@ class InvariantChecker:
                 continue
             known = earlier.brokers.get(id_) if earlier is not None else None
             if known is not None and known.epoch == broker.epoch:
-                self._look_in_which_life(broker, topic, index, now)
+                self._check_joining_incarnation(broker, topic, index, now)
             log = node.logs.get(topic.name, index)
             if broker.epoch == node.broker_epoch and log is not None and log.is_loaded:
                 where = f"{topic.name}-{index} partition epoch {now.partition_epoch}: {id_} joins"
-                with suppress(StorageError):  # its disk is gone since it has fetched
+                with suppress(StorageError):  # its disk has failed since its fetch
                     self._compare(where, JOINS, committed.batches, log)
 
-    def _look_in_which_life(
+    def _check_joining_incarnation(
         self, broker: RegisteredBroker, topic: Topic, index: int, now: Partition
     ) -> None:
-        """Its leader has heard from the life that was registered before, or from a later one."""
+        """The leader's last fetch is from the incarnation registered before, or a later one."""
         node = self._brokers[now.leader].node if now.leader in self._brokers else None
         leader = node.partitions.replica(topic.name, index) if node is not None else None
         id_ = broker.broker_id
@@ -300,7 +310,9 @@ class InvariantChecker:
         heard = leader.progress[id_].broker_epoch
         if leader.epoch == now.leader_epoch and UNKNOWN < heard < broker.epoch:
             where = f"{topic.name}-{index} partition epoch {now.partition_epoch}"
-            raise Violation(JOINS, f"{where}: {id_} joins in life {broker.epoch}, asked in {heard}")
+            raise Violation(
+                JOINS, f"{where}: {id_} joins in incarnation {broker.epoch}, fetched in {heard}"
+            )
 
     def _leads(self, where: str, epoch: tuple[bytes, int, int], broker_id: int) -> None:
         known = self._leaders.setdefault(epoch, broker_id)
@@ -309,13 +321,13 @@ class InvariantChecker:
 
     # --- leaders --------------------------------------------------------------------------------
 
-    def _look_at_leader(self, life: str, node: Broker, leader: SoleLeader) -> None:
+    def _check_leader(self, incarnation: str, node: Broker, leader: SoleLeader) -> None:
         seen = self._seen.get(leader)
         watermark = leader.high_watermark
         if isinstance(leader, Leader):
-            self._look_at_counts(life, leader)
+            self._check_follower_counts(incarnation, leader)
         if seen is None or seen.epoch != leader.epoch:
-            place = f"{life}: {leader.topic}-{leader.index}"
+            place = f"{incarnation}: {leader.topic}-{leader.index}"
             self._leads(place, (leader.topic_id, leader.index, leader.epoch), node.node_id)
             self._led[Place(leader.topic, leader.index), node.node_id] = leader.epoch
             counts = seen.counts if seen is not None else []
@@ -325,18 +337,18 @@ class InvariantChecker:
             seen.counts = counts
         if not seen.verified or seen.watermark != watermark:
             try:
-                self._look_closely(life, leader, seen)
+                self._check_changed_leader(incarnation, leader, seen)
             except StorageError:
-                return  # its disk is gone; nobody hears from this leader
+                return  # its disk has failed; this leader answers no request
         seen.note(leader, self._moves)
         seen.watermark, seen.enough = watermark, leader.enough_in_sync
         seen.partition_epoch = _partition_epoch(leader)
 
-    def _look_closely(self, life: str, leader: SoleLeader, seen: _Seen) -> None:
+    def _check_changed_leader(self, incarnation: str, leader: SoleLeader, seen: _Seen) -> None:
         key = (leader.topic_id, leader.index)
         self._by_name[Place(leader.topic, leader.index)] = key
         committed = self._committed.setdefault(key, CommittedRecord())
-        where = f"{life}: {leader.topic}-{leader.index} epoch {leader.epoch}"
+        where = f"{incarnation}: {leader.topic}-{leader.index} epoch {leader.epoch}"
         watermark = leader.high_watermark
         if not seen.verified:
             self._compare(where, COMMITTED_STAYS, committed.before(leader.epoch), leader.log)
@@ -344,14 +356,14 @@ class InvariantChecker:
         if watermark < seen.watermark:
             raise Violation(WATERMARK_GROWS, f"{where}: from {seen.watermark} to {watermark}")
         if watermark > seen.watermark:
-            # Also a leader that does not know that it was replaced commits nothing of its own.
+            # A leader that was replaced, and does not know it yet, commits nothing either.
             again = committed.between(seen.watermark, watermark)
             self._compare(where, COMMITTED_STAYS, again, leader.log)
         if watermark <= committed.end:
             return
         if committed.epochs and leader.epoch < committed.epochs[-1]:
             raise Violation(FENCED, f"{where}: {watermark}, after epoch {committed.epochs[-1]}")
-        # Two changes of the set in one turn: in between there may have been enough.
+        # After two ISR changes in one iteration, there may have been enough replicas in between.
         changes = _partition_epoch(leader) - seen.partition_epoch
         too_few = not (seen.enough or leader.enough_in_sync or changes > 1)
         if watermark > seen.watermark and too_few:
@@ -362,11 +374,11 @@ class InvariantChecker:
                 COMMITTED_STAYS, f"{where}: {added[0]} begins inside of {committed.batches[-1]}"
             )
         if isinstance(leader, Leader):
-            # The rest was committed by an earlier leader, in the turn in which that one ended.
+            # An earlier leader committed the rest, in the loop iteration in which it ended.
             if watermark > leader._known_watermark:
-                self._look_who_has_said_so(where, leader, seen)
-                self._look_at_disk(where, leader.log, watermark)
-            self._look_at_followers(where, leader, seen, added)
+                self._check_confirmations(where, leader, seen)
+                self._check_flushed(where, leader.log, watermark)
+            self._check_follower_logs(where, leader, seen, added)
         data = leader.log.read(committed.end, max_bytes=READ_BYTES, max_offset=watermark).data
         committed.values.update(
             (offset, value) for offset, value in records_in(data) if offset >= committed.end
@@ -374,12 +386,13 @@ class InvariantChecker:
         committed.batches.extend(added)
         committed.epochs.extend([leader.epoch] * len(added))
 
-    def _look_at_follower(
-        self, life: str, node: Broker, follower: Follower, *, moved: bool
+    def _check_follower(
+        self, incarnation: str, node: Broker, follower: Follower, *, moved: bool
     ) -> None:
-        """Whoever is in sync when an epoch begins has what was committed before it, and keeps it.
+        """A replica that is in sync when an epoch begins has all records committed before, and
+        keeps them.
 
-        By the metadata that the follower itself knows: it has the follower's present life.
+        Uses the metadata of the follower itself, which has the follower's current incarnation.
         """
         log_end, image = follower.log.log_end_offset, node.metadata.image
         mark = self._marks.get(follower)
@@ -401,11 +414,11 @@ class InvariantChecker:
             if _is_in_sync(node, follower):
                 mark.least_end = committed.end_before(follower.epoch)
         if log_end < mark.least_end:
-            where = f"{life}: {follower.topic}-{follower.index} epoch {follower.epoch}"
+            where = f"{incarnation}: {follower.topic}-{follower.index} epoch {follower.epoch}"
             raise Violation(IN_SYNC, f"{where}: ends at {log_end}, not {mark.least_end}")
 
-    def _look_at_counts(self, life: str, leader: Leader) -> None:
-        """A log is cut back only where the leader says so, and that one does not count it then."""
+    def _check_follower_counts(self, incarnation: str, leader: Leader) -> None:
+        """A follower truncates only as its leader says, and the leader does not count it then."""
         for id_, progress in leader.progress.items():
             node = self._brokers[id_].node if id_ in self._brokers else None
             if node is None or progress.broker_epoch != node.broker_epoch:
@@ -415,23 +428,23 @@ class InvariantChecker:
             if replica is None or not replica.is_open or replica.epoch != leader.epoch:
                 continue
             if progress.log_end > replica.log.log_end_offset:
-                where = f"{life}: {leader.topic}-{leader.index} epoch {leader.epoch}"
+                where = f"{incarnation}: {leader.topic}-{leader.index} epoch {leader.epoch}"
                 end = replica.log.log_end_offset
                 raise Violation(COUNTED, f"{where}: {id_} at {progress.log_end}, it ends at {end}")
 
     @staticmethod
-    def _look_who_has_said_so(where: str, leader: Leader, seen: _Seen) -> None:
-        """Nothing is committed that the leader has not heard of from all who are in sync."""
+    def _check_confirmations(where: str, leader: Leader, seen: _Seen) -> None:
+        """Nothing is committed before all in-sync replicas have confirmed it in their fetches."""
         for id_ in leader.partition.isr:
             progress = leader.progress.get(id_)
             if progress is None or progress.log_end >= leader.high_watermark:
                 continue
-            if not seen.heard_another_life(progress):
+            if not seen.heard_another_incarnation(progress):
                 raise Violation(
                     IN_SYNC, f"{where}: {leader.high_watermark}, {id_} is at {progress.log_end}"
                 )
 
-    def _look_at_followers(
+    def _check_follower_logs(
         self, where: str, leader: Leader, seen: _Seen, added: Sequence[Batch]
     ) -> None:
         for id_ in leader.partition.isr:
@@ -446,31 +459,31 @@ class InvariantChecker:
                 or not replica.is_open
                 or progress is None
                 or progress.broker_epoch != node.broker_epoch
-                or seen.heard_another_life(progress)
+                or seen.heard_another_incarnation(progress)
             ):
                 continue
-            with suppress(StorageError):  # it stops, or its disk is gone, since it has fetched
+            with suppress(StorageError):  # it stops, or its disk has failed, since its fetch
                 compare(f"{where}, follower {id_}", IN_SYNC, added, replica.log)
                 if added:
                     end = added[-1].next_offset
-                    self._look_at_disk(f"{where}, follower {id_}", replica.log, end)
+                    self._check_flushed(f"{where}, follower {id_}", replica.log, end)
 
-    def _look_at_disk(self, where: str, log: Log, end: int) -> None:
+    def _check_flushed(self, where: str, log: Log, end: int) -> None:
         if log.topic in self._flushed and log.recovery_point < end:
             raise Violation(ON_DISK, f"{where}: {end}, flushed up to {log.recovery_point}")
 
     def _compare(self, where: str, rule: str, expected: Sequence[Batch], log: Log) -> None:
-        """Of a compacted log only the end is known: how it was rewritten is its replica's own."""
+        """Compares only the end of a compacted log: each replica compacts on its own."""
         if log.topic not in self._compacted:
             compare(where, rule, expected, log)
         elif expected and log.log_end_offset < expected[-1].next_offset:
             end = expected[-1].next_offset
             raise Violation(rule, f"{where}: its log ends at {log.log_end_offset}, not at {end}")
 
-    # --- when all is healed ---------------------------------------------------------------------
+    # --- after all faults have ended ------------------------------------------------------------
 
     def all_is_committed(self, places: Sequence[Place]) -> bool:
-        """Whether replicas end alike, and their leaders know it."""
+        """Whether all replicas have the same log end, and their leaders know it."""
         for place in places:
             nodes = [each.node for each in self._brokers.values() if each.node is not None]
             replicas = [node.partitions.replica(*place) for node in nodes]
@@ -481,7 +494,7 @@ class InvariantChecker:
         return True
 
     def check_replicas(self, places: Sequence[Place]) -> None:
-        """The same batches, each once, from their beginning to their end."""
+        """Raises `Violation` unless all replicas have the same batches, each once."""
         for place in places:
             logs = self._logs(place)
             held = {
@@ -495,7 +508,7 @@ class InvariantChecker:
                     raise Violation(REPLICAS_ALIKE, f"{place}: {first} and {id_}: {apart}")
 
     def _logs(self, place: Place) -> dict[int, Log]:
-        """By the brokers that hold one."""
+        """The logs of the partition, by broker id."""
         logs = {}
         for id_, broker in self._brokers.items():
             node = broker.node
@@ -510,7 +523,7 @@ def _partition_epoch(leader: SoleLeader) -> int:
 
 
 def _is_in_sync(node: Broker, follower: Follower) -> bool:
-    """By what its own broker knows."""
+    """According to the metadata of the replica's own broker."""
     image = node.metadata.image
     topic, me = image.topics_by_id.get(follower.topic_id), image.brokers.get(node.node_id)
     partition = topic.partition(follower.index) if topic is not None else None

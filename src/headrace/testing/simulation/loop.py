@@ -1,9 +1,10 @@
 """The event loop of one simulated process.
 
-It keeps asyncio's promises (callbacks in the order in which they were asked for, those that a turn
-adds run in the next) and decides by chance what asyncio leaves open: how long a turn takes, which
-of two timers of the same moment comes first, what other processes do in between. It can stand
-still, as by SIGSTOP, or end in the middle of anything, as by SIGKILL: then no clean-up code runs.
+It keeps asyncio's guarantees: callbacks run in the order of the calls, and those added in one
+iteration run in the next. It decides at random what asyncio leaves open: the duration of an
+iteration, the order of two timers that are due at the same time, what other processes do in
+between. It can be paused, as by SIGSTOP, or end at any point, as by SIGKILL: then no clean-up code
+runs.
 """
 
 import asyncio
@@ -44,10 +45,11 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self._turn_at_s: float | None = None
         self._busy_until_s = 0.0
 
-    # --- the process' fate ----------------------------------------------------------------------
+    # --- kill, pause and resume -----------------------------------------------------------------
 
     def kill(self) -> None:
-        """Nothing of it runs any more. What it had is kept, so that nothing is cleaned up."""
+        """Ends the loop: none of its code runs any more. Its objects stay referenced, so that no
+        clean-up code runs."""
         self.alive = False
 
     def pause(self) -> None:
@@ -59,13 +61,13 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         self._wake()
 
     def spend(self, seconds: float) -> None:
-        """The process blocks in a call: its next turn comes so much later."""
+        """Delays the next iteration, as a blocking call of the process does."""
         self._busy_until_s = max(self._busy_until_s, self._schedule.now_s) + seconds
 
-    # --- turns ----------------------------------------------------------------------------------
+    # --- iterations -----------------------------------------------------------------------------
 
     def _wake(self) -> None:
-        """Sees to it that there is a turn when there is something to do."""
+        """Schedules an iteration if there is something to run."""
         if not self.alive or self.paused:
             return
         timers = self._timers
@@ -86,7 +88,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         if not self.alive or self.paused or self._turn_at_s != at_s:
             return
         now_s = self._schedule.now_s
-        if now_s < self._busy_until_s:  # a call has blocked since
+        if now_s < self._busy_until_s:  # a call has blocked since then
             self._turn_at_s = None
             self._wake()
             return
@@ -114,7 +116,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
                 handle._run()
 
     def inside(self, call: Callable[[], T]) -> T:
-        """The result of `call`, for which this is the running loop."""
+        """Runs `call` with this as the running loop, and returns its result."""
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
@@ -122,7 +124,7 @@ class ProcessLoop(asyncio.AbstractEventLoop):
         finally:
             events._set_running_loop(before)
 
-    # --- what asyncio asks of a loop ------------------------------------------------------------
+    # --- asyncio's interface of a loop ----------------------------------------------------------
 
     def time(self) -> float:
         return self._schedule.now_s

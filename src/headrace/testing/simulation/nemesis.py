@@ -1,8 +1,8 @@
-"""Trouble by chance: what goes wrong, where, for how long. The seed decides.
+"""Random faults: their kind, place and duration. The seed decides.
 
-Two kinds of weather. In `MINORITY` one broker at a time may lose what its page cache held, and it
-must be back in sync before the next does: then nothing acknowledged may be lost. In `STORM` any
-number may lose power at once, and only topics that flush before they acknowledge keep everything.
+There are two kinds of weather. In `MINORITY` one broker at a time may lose its page cache, and must
+be back in sync before the next does: then no acknowledged record may be lost. In `STORM` any number
+of brokers may lose power at once, and only topics that flush each message keep all records.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ LONGEST_PAUSE_S: Final = 7.0
 LONGEST_CUT_S: Final = 7.0
 LONGEST_SLOW_S: Final = 5.0
 ALONE_S: Final = (3.2, 6.0)
-"""After so long the others' sessions have ended, and one broker alone is in sync."""
+"""After this time the sessions of the other brokers have expired, and one broker is in sync."""
 
 LONGEST_ZOOKEEPER_AWAY_S: Final = 2.0
 SLOW_NET_S: Final = 0.05
@@ -37,7 +37,7 @@ class Weather(Enum):
 
 
 class Nemesis:
-    """Acts on the schedule until it is stopped; then it undoes all that it did."""
+    """Injects faults until it is stopped; then it ends all of them."""
 
     def __init__(self, cluster: SimulatedCluster, weather: Weather, chance: Random) -> None:
         self._cluster = cluster
@@ -45,7 +45,7 @@ class Nemesis:
         self._weather = weather
         self._random = chance
         self._stopped = False
-        self._damaged: dict[int, None] = {}  # brokers that may miss acknowledged records
+        self._damaged: dict[int, None] = {}  # brokers that may have lost acknowledged records
         self.faults: dict[str, int] = {}
         self._deeds: list[tuple[int, Callable[[], str | None]]] = [
             (4, self._kill),
@@ -76,7 +76,7 @@ class Nemesis:
         self._schedule.after(self._random.expovariate(1 / MEAN_CALM_S), self._act)
 
     def stop(self) -> None:
-        """Everything works again: hosts are up, links are whole, disks are quick and empty."""
+        """Ends all faults: hosts are up, links work, disks are fast and have free space."""
         self._stopped = True
         cluster = self._cluster
         cluster.heal()
@@ -90,13 +90,13 @@ class Nemesis:
         self._keep_running()
 
     def _keep_running(self) -> None:
-        """Starts who is down, also who was told to stop and ends only now."""
+        """Starts every broker that is down, also one whose shutdown ends only now."""
         for broker in self._cluster.brokers.values():
             if not broker.process.running:
                 broker.process.start()
         self._schedule.after(SUPERVISION_S, self._keep_running)
 
-    # --- the rhythm -----------------------------------------------------------------------------
+    # --- timing ---------------------------------------------------------------------------------
 
     def _act(self) -> None:
         if self._stopped:
@@ -127,11 +127,11 @@ class Nemesis:
     # --- processes ------------------------------------------------------------------------------
 
     def _may_damage(self, broker: BrokerProcess) -> bool:
-        """Whether the weather allows that this broker ends uncleanly now."""
+        """Whether the weather allows an unclean end of this broker now."""
         cluster = self._cluster
         for id_ in list(self._damaged):
             other = cluster.brokers[id_]
-            fine = other.node is not None and not other.process.host.disk.is_in_trouble
+            fine = other.node is not None and not other.process.host.disk.may_fail_process
             if fine and cluster.in_sync_everywhere(id_):
                 del self._damaged[id_]
         return self._weather is Weather.STORM or not (self._damaged.keys() - {broker.id})
@@ -142,7 +142,7 @@ class Nemesis:
         self._later(LONGEST_DOWN_S, lambda: self._start(broker))
 
     def _failed(self, broker: BrokerProcess) -> None:
-        """It has ended by itself, because of its disk."""
+        """Handles a broker that has ended because of its disk."""
         self._damaged[broker.id] = None
         self._later(LONGEST_DOWN_S, lambda: self._start(broker))
 
@@ -161,7 +161,7 @@ class Nemesis:
         return f"power {broker.id}"
 
     def _bounce(self) -> str | None:
-        """Power comes and goes, so quickly that a return may be missed, and again meanwhile."""
+        """Two short power failures: so short that other brokers may miss the restart."""
         broker = self._running()
         if broker is None or not self._may_damage(broker):
             return None
@@ -175,9 +175,9 @@ class Nemesis:
         return f"bounce {broker.id}"
 
     def _bounce_alone(self) -> str | None:
-        """All others stand still; the one that is left alone in sync loses its power.
+        """Pauses all others; then the only in-sync broker loses its power.
 
-        What it had not flushed is committed, and the others have it.
+        The records that it had not flushed are committed, and the others have them.
         """
         broker = self._running()
         others = [
@@ -225,7 +225,7 @@ class Nemesis:
             return
         if not broker.process.running:
             broker.process.start()
-            # One that cannot start (its disk is full, the store is away) is tried again.
+            # A broker that cannot start (full disk, no ZooKeeper) is started again later.
             self._later(LONGEST_DOWN_S, lambda: self._start(broker))
 
     def _pause(self) -> str | None:
@@ -260,7 +260,7 @@ class Nemesis:
         return f"no-zookeeper {broker.id}"
 
     def _cut_from_brokers(self) -> str:
-        """Clients still reach it, and are told what it knew last."""
+        """Clients still reach it, and get its old metadata."""
         broker = self._any()
         zookeeper = self._random.random() < 0.7
         for other in self._cluster.brokers.values():
@@ -272,7 +272,7 @@ class Nemesis:
         return f"no-brokers {broker.id} {'without' if zookeeper else 'with'} ZooKeeper"
 
     def _bounce_apart(self) -> str | None:
-        """Power comes and goes, and a switch with it: it does not reach one that it copies from."""
+        """A short power failure that also cuts the broker off from one of its leaders."""
         broker = self._running()
         if broker is None or not self._may_damage(broker):
             return None
@@ -333,7 +333,7 @@ class Nemesis:
         return f"full-disk {broker.id}"
 
     def _break_disk(self) -> str | None:
-        """It refuses to sync, until its broker has ended or it thinks better of it."""
+        """Makes syncs fail until the broker has ended, or for a while."""
         broker = self._running()
         if broker is None or not self._may_damage(broker):
             return None

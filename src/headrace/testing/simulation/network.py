@@ -1,8 +1,8 @@
-"""The simulated network: hosts, what passes between them, and how late.
+"""The simulated network: hosts, the data between them, and its delays.
 
-TCP as programs see it: bytes arrive in order or not at all. A cut link is silence (what was sent
-waits and arrives after the cut is healed), a dead process is a reset or a refusal, a host without
-power answers nothing, and once it is back it resets what it does not know.
+It behaves as TCP does for programs: bytes arrive in order or not at all. On a cut link, data waits
+and arrives after the link has healed. An ended process resets or refuses connections. A host
+without power answers nothing; after its return it resets connections that it does not know.
 """
 
 import asyncio
@@ -20,17 +20,18 @@ from headrace.testing.simulation.transport import DATA, END, RESET, Item, Simula
 FIRST_PORT: Final = 40_000
 FIRST_CLIENT_PORT: Final = 50_000
 
-BETWEEN_PACKETS_S: Final = 1e-7  # of one connection; what comes at one moment comes in any order
+# Between deliveries of one connection: deliveries at the same time have a random order.
+BETWEEN_PACKETS_S: Final = 1e-7
 SHORTEST_DELAY_S: Final = 50e-6
 MEAN_DELAY_S: Final = 200e-6
-SLOW_PACKET: Final = 0.002  # how many are much later than the others
+SLOW_PACKET: Final = 0.002  # the share that arrives much later than the others
 SLOW_PACKET_S: Final = 0.03
 
 Way = tuple[str, str]
 
 
 class SimulatedListener:
-    """What `create_server` returns: one listening socket."""
+    """The result of `create_server`: one listening socket."""
 
     def __init__(
         self,
@@ -63,7 +64,7 @@ class SimulatedListener:
         self._network.forget_listener(self)
 
     async def wait_closed(self) -> None:
-        """Nothing is left to wait for."""
+        """Returns at once: `close` has no asynchronous part."""
 
     def accept(self, endpoint: SimulatedTransport) -> None:
         self.loop.call_soon(lambda: endpoint.attach(self._factory()))
@@ -71,7 +72,7 @@ class SimulatedListener:
 
 @dataclass(slots=True)
 class _Attempt:
-    """A connection in the making."""
+    """A connection that is being established."""
 
     loop: ProcessLoop
     host: str
@@ -80,7 +81,7 @@ class _Attempt:
 
 
 class Network:
-    """All links. Ways are (from host, to host); trouble is set for each way on its own."""
+    """All links. A way is (from host, to host); faults apply to each way separately."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
@@ -94,10 +95,10 @@ class Network:
         self._down: set[str] = set()
         self._waiting: dict[Way, list[Callable[[], None]]] = {}
 
-    # --- trouble --------------------------------------------------------------------------------
+    # --- faults ---------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing passes this way until it is healed."""
+        """Delivers nothing this way until it is healed."""
         self._cut.add((source, target))
 
     def heal(self, source: str, target: str) -> None:
@@ -121,7 +122,7 @@ class Network:
         return (source, target) in self._cut
 
     def reset(self, source: str, target: str) -> int:
-        """Breaks the open connections between two hosts; how many there were."""
+        """Resets the open connections between two hosts; returns their number."""
         hosts = {source, target}
         broken = [
             endpoint
@@ -133,7 +134,7 @@ class Network:
         return len(broken)
 
     def switch_off(self, host: str) -> None:
-        """The host has no power: nobody hears from it, not even that it is gone."""
+        """Turns the host off: it sends nothing, not even the end of its connections."""
         self._down.add(host)
         for endpoint in [each for each in self._endpoints if each.loop.host == host]:
             endpoint.vanish()
@@ -172,7 +173,7 @@ class Network:
             raise
 
     def _requested(self, attempt: _Attempt) -> None:
-        """The request has arrived at the other host."""
+        """Handles a connection request at the other host."""
         back = (attempt.host, attempt.loop.host)
         listener = self._listeners.get((attempt.host, attempt.port))
         if listener is None or not listener.listening or not listener.loop.alive:
@@ -196,10 +197,10 @@ class Network:
         self._endpoints[ours] = None
         attempt.done.set_result(ours)
 
-    # --- passing on -----------------------------------------------------------------------------
+    # --- delivery -------------------------------------------------------------------------------
 
     def send(self, source: SimulatedTransport, kind: Item, data: bytes) -> None:
-        """Brings something to the other end, behind all that was sent before it."""
+        """Delivers data to the other end, after everything that was sent before."""
         target = source.peer
         way = (source.loop.host, target.loop.host)
         after_s = source.last_arrival_s + BETWEEN_PACKETS_S
@@ -208,7 +209,7 @@ class Network:
 
         def arrive() -> None:
             if way in self._cut or source.stuck:
-                # Whatever comes later waits behind it.
+                # Later data waits behind it.
                 source.stuck.append(arrive)
                 if len(source.stuck) == 1:
                     self._waiting.setdefault(way, []).append(lambda: self._unstick(source))
@@ -236,7 +237,7 @@ class Network:
             arrive()
 
     def _pass(self, way: Way, then: Callable[[], None]) -> None:
-        """Small packets of their own: the making of connections."""
+        """Delivers the packets that establish connections."""
 
         def arrive() -> None:
             if way in self._cut:
@@ -257,13 +258,13 @@ class Network:
             delay_s += self._random.random() * SLOW_PACKET_S
         return delay_s
 
-    # --- ends -----------------------------------------------------------------------------------
+    # --- end of connections and processes -------------------------------------------------------
 
     def forget(self, endpoint: SimulatedTransport) -> None:
         self._endpoints.pop(endpoint, None)
 
     def process_ended(self, loop: ProcessLoop) -> None:
-        """The host closes what the process had open: an end, or a reset that overtakes nothing."""
+        """Closes the connections of the process, with an end or a reset that arrives last."""
         for endpoint in [each for each in self._endpoints if each.loop is loop]:
             kind: Literal["end", "reset"] = END if self._random.random() < 0.5 else RESET
             endpoint.vanish()

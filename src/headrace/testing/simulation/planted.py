@@ -1,7 +1,7 @@
-"""Bugs to put in on purpose: a checker that has never failed proves nothing.
+"""Bugs that are planted on purpose, because a checker that has never failed proves nothing.
 
-Each one undoes a rule that keeps acknowledged records safe. They are patches of the running code,
-made for the length of a simulation and nowhere else.
+Each bug disables a rule that protects acknowledged records. The bugs are patches of the running
+code for the duration of a simulation.
 """
 # ruff: noqa: ANN401 - patches take what the original takes
 
@@ -38,14 +38,14 @@ Plant = Callable[[ExitStack], None]
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """What is wrong, and how to make it so."""
+    """The description of a bug, and its patch."""
 
     title: str
     plant: Plant
 
 
 def _replace(target: object, name: str, make: Callable[[Any], object]) -> Plant:
-    """Puts what `make` makes of the original in its place."""
+    """A patch that replaces the original with the result of `make`."""
 
     def plant(stack: ExitStack) -> None:
         original = getattr(target, name)
@@ -60,9 +60,9 @@ def _replace(target: object, name: str, make: Callable[[Any], object]) -> Plant:
 def check_takes_the_same(
     original: Callable[..., object], replacement: Callable[..., object]
 ) -> None:
-    """`TypeError` if it cannot be called as the original can be.
+    """Raises `TypeError` if the replacement cannot be called like the original.
 
-    A bug that fails when it is called is found, too, but not by the rule that it undoes.
+    A bug that raises an error when it is called is also found, but not by the rule it disables.
     """
     parameters = signature(original).parameters.values()
     for wanted in (parameters, [each for each in parameters if each.default is Parameter.empty]):
@@ -121,7 +121,7 @@ def _count_what_was_sent(original: Any) -> object:
 
 
 def _take_late_answers(original: Any) -> object:
-    """Answers to an earlier fetch are taken although the position has moved since."""
+    """Responses to an earlier fetch are used although the position has changed since."""
 
     def take_slice(self: ReplicaFetcher, line: Any, _number: int, parts: Any, first: int) -> None:
         original(self, line, self._session.number, parts, first)
@@ -130,7 +130,7 @@ def _take_late_answers(original: Any) -> object:
 
 
 def _append_anywhere(original: Any) -> object:
-    """Batches of a leader need not continue the log."""
+    """Batches from the leader are appended even if they do not continue the log."""
 
     def replicated(buf: Any, _next_offset: int) -> Any:
         return original(buf, 0)
@@ -139,7 +139,7 @@ def _append_anywhere(original: Any) -> object:
 
 
 def _forget_producers(original: Any) -> object:
-    """A follower does not learn who wrote what it copies."""
+    """A follower does not store the producer state of the batches it copies."""
 
     def append(self: Log, *args: Any, **named: Any) -> object:
         result = original(self, *args, **named)
@@ -222,7 +222,7 @@ def _any_epoch(_original: Any) -> object:
     return check_epoch
 
 
-def _join_from_any_life(_original: Any) -> object:
+def _join_from_any_incarnation(_original: Any) -> object:
     def propose_joining(self: Leader, joining: Iterable[int], live: Mapping[int, int]) -> object:
         if self._pending is not None or not self.is_open:
             return None
@@ -235,7 +235,7 @@ def _join_from_any_life(_original: Any) -> object:
 # --- the controller -----------------------------------------------------------------------------
 
 
-def _admit_any_life(_original: Any) -> object:
+def _admit_any_incarnation(_original: Any) -> object:
     return lambda broker, _member: broker is not None and not broker.fenced
 
 
@@ -272,7 +272,7 @@ def _take_from_anyone(_original: Any) -> object:
 
 
 def _listen_on(original: Any) -> object:
-    """A poll is not given up when another controller is elected: its late answer is taken."""
+    """A poll continues when another controller is elected, and its late response is used."""
 
     async def poll(self: BrokerLifecycle, controller_id: int) -> Any:
         asking = asyncio.ensure_future(original(self, controller_id))
@@ -309,22 +309,22 @@ def _store_nothing(_original: Any) -> object:
 
 PLANTED: Final[dict[str, Planted]] = {
     "truncate-by-watermark": Planted(
-        "A follower cuts its log back to its high watermark",
+        "A follower truncates its log to its high watermark",
         _all(
             _replace(Follower, "follow", _follow_by_watermark),
             _replace(Follower, "_log_opened", _open_by_watermark),
         ),
     ),
     "never-truncate": Planted(
-        "A follower keeps what its leader does not have",
+        "A follower keeps records that its leader does not have",
         _replace(Follower, "truncate_to", _never_truncate),
     ),
     "count-sent": Planted(
-        "A leader counts what it has sent as what has arrived",
+        "A leader counts sent records as received",
         _replace(FollowerFetchSession, "_read", _count_what_was_sent),
     ),
     "stale-session": Planted(
-        "A follower takes late answers of its fetch session, wherever its log ends",
+        "A follower uses late responses of its fetch session, whatever its log end",
         _all(
             _replace(ReplicaFetcher, "_take_slice", _take_late_answers),
             _replace(append_validation, "_validate_replicated", _append_anywhere),
@@ -335,7 +335,7 @@ PLANTED: Final[dict[str, Planted]] = {
         _replace(Log, "append", _forget_producers),
     ),
     "early-shrink": Planted(
-        "A shrink of the in-sync set counts before it is committed",
+        "A smaller in-sync set applies before it is committed",
         _replace(Leader, "propose", _shrink_at_once),
     ),
     "no-min-isr": Planted(
@@ -347,14 +347,14 @@ PLANTED: Final[dict[str, Planted]] = {
         _replace(Leader, "_advance_high_watermark", _advance_by_majority),
     ),
     "ack-on-append": Planted(
-        "acks=all is answered when the leader has the records",
+        "acks=all is acknowledged when the leader has the records",
         _replace(SoleLeader, "when_committed", _acknowledge_at_once),
     ),
     "ack-before-fsync": Planted(
         "flush.messages=1 does not wait for the fsync", _replace(Log, "append", _no_flush)
     ),
     "believe-own-log": Planted(
-        "A new leader takes all that it holds for committed",
+        "A new leader treats its whole log as committed",
         _replace(Leader, "_log_opened", _believe_own_log),
     ),
     "read-unstable": Planted(
@@ -362,7 +362,7 @@ PLANTED: Final[dict[str, Planted]] = {
         _replace(Replica, "last_stable_offset", _read_unstable),
     ),
     "append-anywhere": Planted(
-        "A follower appends what does not continue its log",
+        "A follower appends batches that do not continue its log",
         _replace(append_validation, "_validate_replicated", _append_anywhere),
     ),
     "any-leader-epoch": Planted(
@@ -370,10 +370,10 @@ PLANTED: Final[dict[str, Planted]] = {
         _replace(Replica, "check_epoch", _any_epoch),
     ),
     "any-broker-epoch": Planted(
-        "The broker epoch of who joins the in-sync set is not checked",
+        "The broker epoch of a replica that joins the in-sync set is not checked",
         _all(
-            _replace(Leader, "propose_joining", _join_from_any_life),
-            _replace(isr_changes, "_may_join", _admit_any_life),
+            _replace(Leader, "propose_joining", _join_from_any_incarnation),
+            _replace(isr_changes, "_may_join", _admit_any_incarnation),
         ),
     ),
     "elect-anyone": Planted(
@@ -385,7 +385,7 @@ PLANTED: Final[dict[str, Planted]] = {
         _replace(broker_fencing, "handle_unclean_shutdown", _trust_everyone),
     ),
     "any-controller-epoch": Planted(
-        "Metadata is taken from earlier controllers, also what they answer late",
+        "Metadata of earlier controllers is accepted, also in late responses",
         _all(
             _replace(BrokerLifecycle, "_take", _take_from_anyone),
             _replace(BrokerLifecycle, "_poll", _listen_on),
@@ -396,7 +396,7 @@ PLANTED: Final[dict[str, Planted]] = {
         _replace(ClassicGroup, "check_commit", _commit_in_any_generation),
     ),
     "forget-shared": Planted(
-        "What members of a share group say of their records is not stored",
+        "Acknowledgements of share group members are not stored",
         _replace(SharePartitionRunner, "_store", _store_nothing),
     ),
 }
@@ -404,7 +404,7 @@ PLANTED: Final[dict[str, Planted]] = {
 
 @contextmanager
 def planted(name: str | None) -> Iterator[None]:
-    """The bug of that name is there inside; None is none."""
+    """Plants the bug of that name for the duration of the context; None plants no bug."""
     with ExitStack() as stack:
         if name is not None:
             PLANTED[name].plant(stack)

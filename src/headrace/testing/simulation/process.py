@@ -1,4 +1,4 @@
-"""Simulated machines and the processes that live on them, one life after the other."""
+"""Simulated machines and their processes, one incarnation after the other."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ Main = Callable[["Incarnation"], Coroutine[Any, Any, None]]
 
 
 class SimulatedHost:
-    """A machine: its disk and its clocks outlive what runs on it."""
+    """A machine: its disk and its clocks outlive its processes."""
 
     def __init__(self, schedule: Schedule, name: str) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class SimulatedHost:
 
 
 class Incarnation:
-    """One process from its start to its end; `world` is what a broker in it is given."""
+    """One run of a process, from start to end; `world` is the environment of a broker in it."""
 
     def __init__(self, process: "SimulatedProcess", number: int) -> None:
         schedule, host = process.schedule, process.host
@@ -55,17 +55,17 @@ class Incarnation:
         )
         self.main: asyncio.Task[None] | None = None
         self._tasks: list[asyncio.Task[Any]] = []
-        self.thing: Any = None  # what `main` wants others to find
+        self.thing: Any = None  # set by `main` for other code
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-        """Starts it in this process."""
+        """Starts the coroutine in this process."""
         task = self.loop.inside(lambda: self.loop.create_task(coroutine))
         self._tasks.append(task)
         return task
 
 
 class SimulatedProcess:
-    """A program that can be started, killed, paused and started again on what it left behind."""
+    """A program that can be started, killed, paused, and started again on the same disk."""
 
     def __init__(
         self, schedule: Schedule, network: Network, host: SimulatedHost, name: str, main: Main
@@ -74,8 +74,8 @@ class SimulatedProcess:
         self.network = network
         self.host = host
         self.name = name
-        self.life: Incarnation | None = None
-        self.lives = 0
+        self.incarnation: Incarnation | None = None
+        self.incarnations = 0
         self.exit_error: BaseException | None = None
         self.after_turn: Callable[[], None] | None = None
         self.on_error: Callable[[str, BaseException | None], None] | None = None
@@ -86,84 +86,84 @@ class SimulatedProcess:
 
     @property
     def running(self) -> bool:
-        return self.life is not None
+        return self.incarnation is not None
 
     @property
     def paused(self) -> bool:
-        return self.life is not None and self.life.loop.paused
+        return self.incarnation is not None and self.incarnation.loop.paused
 
     def start(self) -> Incarnation:
-        assert self.life is None, f"{self.name} runs"
-        self.lives += 1
-        self.schedule.note(f"start {self.name} for the {self.lives}. time")
+        assert self.incarnation is None, f"{self.name} runs"
+        self.incarnations += 1
+        self.schedule.note(f"start {self.name} for the {self.incarnations}. time")
         self.network.switch_on(self.host.name)
-        life = self.life = Incarnation(self, self.lives)
+        incarnation = self.incarnation = Incarnation(self, self.incarnations)
         self.exit_error = None
-        life.loop.after_turn = self.after_turn
-        life.loop.failed = self.on_error
+        incarnation.loop.after_turn = self.after_turn
+        incarnation.loop.failed = self.on_error
         if self.on_start is not None:
-            self.on_start(life)
-        life.main = life.run(self._main(life))
-        life.main.add_done_callback(lambda done: self._exited(life, done))
-        return life
+            self.on_start(incarnation)
+        incarnation.main = incarnation.run(self._main(incarnation))
+        incarnation.main.add_done_callback(lambda done: self._exited(incarnation, done))
+        return incarnation
 
     def kill(self) -> None:
-        """SIGKILL: no code of the process runs any more; the host closes its sockets."""
-        life = self._end("kill")
-        self.network.process_ended(life.loop)
+        """Sends SIGKILL: no code of the process runs any more; the host closes its sockets."""
+        incarnation = self._end("kill")
+        self.network.process_ended(incarnation.loop)
         self.host.disk.process_ended()
 
     def lose_power(self) -> None:
-        """The host is off: silence, and what was not synced may be lost."""
-        life = self._end("power loss")
+        """Turns the host off: it sends nothing more, and unsynced bytes may be lost."""
+        incarnation = self._end("power loss")
         self.network.switch_off(self.host.name)
-        self.network.process_ended(life.loop)
-        self.host.disk.power_lost(self.schedule.random_of(f"{life.name}/power"))
+        self.network.process_ended(incarnation.loop)
+        self.host.disk.power_lost(self.schedule.random_of(f"{incarnation.name}/power"))
 
     def pause(self) -> None:
-        """SIGSTOP: everything stands still, timers run out unnoticed."""
-        if self.life is not None and not self.life.loop.paused:
+        """Sends SIGSTOP: no code runs; timers that become due run after `resume`."""
+        if self.incarnation is not None and not self.incarnation.loop.paused:
             self.schedule.note(f"pause {self.name}")
-            self.life.loop.pause()
+            self.incarnation.loop.pause()
 
     def resume(self) -> None:
-        if self.life is not None and self.life.loop.paused:
+        if self.incarnation is not None and self.incarnation.loop.paused:
             self.schedule.note(f"resume {self.name}")
-            self.life.loop.resume()
+            self.incarnation.loop.resume()
 
-    def _exited(self, life: Incarnation, done: "asyncio.Task[None]") -> None:
-        if self.life is not life:
+    def _exited(self, incarnation: Incarnation, done: "asyncio.Task[None]") -> None:
+        if self.incarnation is not incarnation:
             return
         self.exit_error = None if done.cancelled() else done.exception()
         self._end(f"exit {self.exit_error or ''}".rstrip())
-        self.network.process_ended(life.loop)
+        self.network.process_ended(incarnation.loop)
         self.host.disk.process_ended()
 
     def _end(self, how: str) -> Incarnation:
-        life, self.life = self.life, None
-        assert life is not None, f"{self.name} does not run"
+        incarnation, self.incarnation = self.incarnation, None
+        assert incarnation is not None, f"{self.name} does not run"
         self.schedule.note(f"{how} {self.name}")
-        life.loop.kill()
+        incarnation.loop.kill()
         # Kept to the end of the simulation: a coroutine that is collected runs its clean-up code,
         # which a killed process does not.
-        tasks = asyncio.all_tasks(life.loop)
+        tasks = asyncio.all_tasks(incarnation.loop)
         for task in tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-        self._graveyard.append((life, tasks))
+        self._graveyard.append((incarnation, tasks))
         if self.on_end is not None:
-            self.on_end(life)
-        return life
+            self.on_end(incarnation)
+        return incarnation
 
-    def bury(self) -> None:
-        """After the simulation: lets go of the dead, whose clean-up code can do no harm now."""
-        if self.life is not None:
+    def release_ended(self) -> None:
+        """Called after the simulation: releases ended processes; clean-up code may run now."""
+        if self.incarnation is not None:
             self._end("over")
-        for life, tasks in self._graveyard:
+        for incarnation, tasks in self._graveyard:
             for task in tasks:
-                life.loop.inside(lambda task=task: _close(task))  # type: ignore[misc]
+                incarnation.loop.inside(lambda task=task: _close(task))  # type: ignore[misc]
         self._graveyard.clear()
 
 
 def _close(task: "asyncio.Task[Any]") -> None:
-    with contextlib.suppress(BaseException):  # whatever the dead have to say
+    with contextlib.suppress(BaseException):  # errors of ended processes do not matter
         task.get_coro().close()

@@ -1,4 +1,4 @@
-"""One seed's story: a cluster, clients that use it, trouble, and the reckoning.
+"""The scenario of one seed: a cluster, clients that use it, faults, and the final checks.
 
 outcome = run(seed=42, seconds=60)
 outcome.violation  # None, or what went wrong
@@ -27,7 +27,7 @@ from headrace.testing.simulation.brokers import BrokerProcess, idle
 from headrace.testing.simulation.classic_group import SimulatedClassicMember
 from headrace.testing.simulation.cluster import SimulatedCluster
 from headrace.testing.simulation.commits import CommitLedger
-from headrace.testing.simulation.fetch_audit import FetchAudit, witnessing
+from headrace.testing.simulation.fetch_audit import FetchAudit, auditing
 from headrace.testing.simulation.group import GroupMember
 from headrace.testing.simulation.history import History, Place, Violation
 from headrace.testing.simulation.invariants import InvariantChecker
@@ -38,12 +38,16 @@ from headrace.testing.simulation.share_group import GROUP as SHARE_GROUP
 from headrace.testing.simulation.share_group import ShareDeliveries, SimulatedShareMember
 from headrace.testing.simulation.simulation import Simulation, SimulationError
 from headrace.testing.simulation.table import CONFIG, TableWriter, check_table
-from headrace.testing.simulation.transactions import Books, CommittedReader, Teller
+from headrace.testing.simulation.transactions import (
+    CommittedReader,
+    TransactionalProducer,
+    TransactionHistory,
+)
 from headrace.testing.simulation.workload import Producer, Reader, client_of
 
 DEFAULT_SECONDS: Final = 60.0
 HEALING_S: Final = 90.0
-"""How long a cluster in which all works again may take to be whole."""
+"""The time in which a cluster must recover after all faults have ended."""
 
 START_S: Final = 30.0
 MEAN_PAUSE_S: Final = 0.3
@@ -51,15 +55,15 @@ PRODUCERS_PER_PARTITION: Final = 1
 PARTITIONS: Final = 2
 MEMBERS: Final = 3
 CLASSIC_MEMBERS: Final = 3
-SHARE_MEMBERS: Final = 3  # of two partitions: some have the same
-TELLERS: Final = 2
+SHARE_MEMBERS: Final = 3  # for two partitions: some members share one
+TRANSACTIONAL_PRODUCERS: Final = 2
 PLAIN: Final = "plain"
 SAFE: Final = "safe"
 BANK: Final = "bank"
 TABLE: Final = "table"
-HEALS: Final = "a cluster heals when its trouble ends"
+HEALS: Final = "a cluster recovers when its faults end"
 NO_ERRORS: Final = "no code fails unexpectedly"
-NO_CIRCLES: Final = "no code runs in circles"
+NO_CIRCLES: Final = "no code loops without end"
 
 Client = (
     Producer
@@ -68,13 +72,13 @@ Client = (
     | SimulatedClassicMember
     | SimulatedShareMember
     | Administrator
-    | Teller
+    | TransactionalProducer
 )
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of a scenario. A run without acknowledgements or faults shows nothing."""
+    """The result of a seed. Without acknowledgements and faults it proves nothing."""
 
     seed: int
     weather: Weather
@@ -93,7 +97,7 @@ class Outcome:
 
 
 class _Errors(Handler):
-    """Exceptions that code under test caught only to log them."""
+    """Collects exceptions that the code under test only logged."""
 
     def __init__(self) -> None:
         super().__init__(ERROR)
@@ -102,12 +106,12 @@ class _Errors(Handler):
     def emit(self, record: LogRecord) -> None:
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            if not isinstance(error, OSError | StorageError):  # the simulated disk's
+            if not isinstance(error, OSError | StorageError):  # from the simulated disk
                 self.found.append(f"{record.name}: {record.getMessage()}: {error!r}")
 
 
 @contextmanager
-def _listening() -> Iterator[_Errors]:
+def _collecting_errors() -> Iterator[_Errors]:
     logger = getLogger("headrace")
     errors = _Errors()
     level, propagate = logger.level, logger.propagate
@@ -124,8 +128,8 @@ def _listening() -> Iterator[_Errors]:
 
 def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
     """Runs the scenario of this seed."""
-    with _listening() as errors, witnessing() as witness, Simulation(seed) as simulation:
-        story = Story(simulation, witness)
+    with _collecting_errors() as errors, auditing() as witness, Simulation(seed) as simulation:
+        story = Scenario(simulation, witness)
         outcome = story.outcome
         try:
             story.play(seconds)
@@ -143,8 +147,8 @@ def run(seed: int, seconds: float = DEFAULT_SECONDS) -> Outcome:
         return outcome
 
 
-class Story:
-    """What happens in one simulation."""
+class Scenario:
+    """The events of one simulation."""
 
     def __init__(self, simulation: Simulation, witness: FetchAudit) -> None:
         self.simulation = simulation
@@ -157,23 +161,23 @@ class Story:
         self.history = History()
         self.ledger = CommitLedger()
         self.classic_ledger = CommitLedger()
-        self.books = Books()
+        self.books = TransactionHistory()
         self.watch = InvariantChecker(self.cluster.brokers, compacted={TABLE}, flushed={SAFE})
         self.deliveries = ShareDeliveries(self.watch.led)
         for broker in self.cluster.brokers.values():
-            broker.process.after_turn = lambda broker=broker: self._look(broker)
-        self._life: Incarnation = simulation.process("clients", idle).start()
+            broker.process.after_turn = lambda broker=broker: self._after_iteration(broker)
+        self._clients: Incarnation = simulation.process("clients", idle).start()
         topics = [SAFE] if weather is Weather.STORM else [SAFE, PLAIN]
         self.places = [Place(topic, index) for topic in topics for index in range(PARTITIONS)]
-        # Not in a storm: what a coordinator writes is not flushed, and may be lost there.
+        # Not in a storm: records of a coordinator are not flushed and may be lost there.
         banks = 0 if weather is Weather.STORM else PARTITIONS
         self.table = Place(TABLE, 0)
         self.shared = [place for place in self.places if place.topic == PLAIN]
         self.banks = [Place(BANK, index) for index in range(banks)]
 
-    def _look(self, broker: BrokerProcess) -> None:
+    def _after_iteration(self, broker: BrokerProcess) -> None:
         self._witness.check()
-        self.watch.look(broker)
+        self.watch.check_broker(broker)
 
     def play(self, seconds: float) -> None:
         simulation, cluster = self.simulation, self.cluster
@@ -182,8 +186,8 @@ class Story:
         self._create_topics(admin)
         clients: list[Client] = [*self._producers(), *self._readers(), *self._members()]
         clients += [*self._classic_members(), *self._share_members()]
-        clients += [*self._tellers(), *self._table_clients(), self._administrator()]
-        tasks = [self._life.run(each.run()) for each in clients]
+        clients += [*self._transactional_producers(), *self._table_clients(), self._administrator()]
+        tasks = [self._clients.run(each.run()) for each in clients]
         chance = simulation.schedule.random_of("nemesis")
         nemesis = Nemesis(cluster, self.outcome.weather, chance)
         nemesis.start()
@@ -200,7 +204,7 @@ class Story:
             task.result()
         places = [*self.places, *self.banks]
         simulation.run_until(
-            # Whoever still asks a machine that has lost its power is out of sync until it notices.
+            # A follower that fetches from a host without power is out of sync until it notices.
             lambda: cluster.is_whole() and self.watch.all_is_committed([*places, self.table]),
             HEALING_S,
             "all that leaders have is committed",
@@ -211,20 +215,22 @@ class Story:
         self.outcome.commits = self.ledger.commits
         self.outcome.classic_commits = self.classic_ledger.commits
         self.outcome.transactions = self.books.committed
-        self._drain()
+        self._drain_share_group()
         self.outcome.deliveries = self.deliveries.count
         for place in self.places:
-            log = simulation.do(self._life, Reader(admin, None, place, self._life.random).read_all)
+            log = simulation.do(
+                self._clients, Reader(admin, None, place, self._clients.random).read_all
+            )
             self.history.check(place, log)
         shown = {
             place: simulation.do(
-                self._life, CommittedReader(admin, None, place, self._life.random).read_all
+                self._clients, CommittedReader(admin, None, place, self._clients.random).read_all
             )
             for place in self.banks
         }
         self.books.check(shown)
-        reader = Reader(admin, None, self.table, self._life.random)
-        left = simulation.do(self._life, reader.read_all)
+        reader = Reader(admin, None, self.table, self._clients.random)
+        left = simulation.do(self._clients, reader.read_all)
         check_table(self.history, self.table, left)
 
     def _create_topics(self, admin: ClusterClient) -> None:
@@ -244,7 +250,7 @@ class Story:
             return await create_topics(admin, wanted, timeout_s=START_S)
 
         self.simulation.run_until(self.cluster.is_known, START_S, "all brokers are registered")
-        refused = self.simulation.do(self._life, create, START_S)
+        refused = self.simulation.do(self._clients, create, START_S)
         assert not any(refused.values()), refused
         self.simulation.run_until(self.cluster.is_whole, START_S, "the cluster has started")
 
@@ -256,7 +262,7 @@ class Story:
                 place,
                 f"{place}/{number}",
                 mean_pause_s=MEAN_PAUSE_S,
-                chance=self._life.random,
+                chance=self._clients.random,
                 acknowledged=self.watch.acknowledged,
             )
             for place in self.places
@@ -265,17 +271,17 @@ class Story:
 
     def _readers(self) -> list[Reader]:
         return [
-            Reader(self._client(f"reader-{place}"), self.history, place, self._life.random)
+            Reader(self._client(f"reader-{place}"), self.history, place, self._clients.random)
             for place in self.places
         ]
 
     def _members(self) -> list[GroupMember]:
-        """Not in a storm: what a group commits is not flushed, and may be lost there."""
+        """Not in a storm: commits of a group are not flushed and may be lost there."""
         if self.outcome.weather is Weather.STORM:
             return []
         topics = self._topics({place.topic for place in self.places})
         return [
-            GroupMember(self._client(f"member-{number}"), self.ledger, topics, self._life.random)
+            GroupMember(self._client(f"member-{number}"), self.ledger, topics, self._clients.random)
             for number in range(MEMBERS)
         ]
 
@@ -288,7 +294,7 @@ class Story:
                 self._client(f"classic-{number}"),
                 self.classic_ledger,
                 self.places,
-                self._life.random,
+                self._clients.random,
             )
             for number in range(CLASSIC_MEMBERS)
         ]
@@ -304,18 +310,18 @@ class Story:
             self.deliveries,
             self.history,
             topic,
-            self._life.world.clock,
-            self._life.random,
+            self._clients.world.clock,
+            self._clients.random,
         )
 
-    def _drain(self) -> None:
-        """Whatever the share group has not finished is given to one more member."""
+    def _drain_share_group(self) -> None:
+        """One more member gets all records that the share group has not finished."""
         if self.shared:
             member = self._share_member(SHARE_MEMBERS)
-            self.simulation.do(self._life, lambda: member.drain(self.shared), 2 * HEALING_S)
+            self.simulation.do(self._clients, lambda: member.drain(self.shared), 2 * HEALING_S)
 
     def _topics(self, names: Container[str]) -> dict[bytes, str]:
-        """Those topics by their ids."""
+        """The topics by their ids."""
         node = next(each.node for each in self.cluster.brokers.values() if each.node is not None)
         return {
             topic.topic_id: name
@@ -324,32 +330,34 @@ class Story:
         }
 
     def _table_clients(self) -> list[Client]:
-        place, chance = self.table, self._life.random
+        place, chance = self.table, self._clients.random
         return [
             TableWriter(
                 self._client(f"producer-{place}"),
                 self.history,
                 place,
-                self._life.world.clock,
+                self._clients.world.clock,
                 chance,
                 self.watch.acknowledged,
             ),
             Reader(self._client(f"reader-{place}"), self.history, place, chance),
         ]
 
-    def _tellers(self) -> list[Teller | Reader]:
-        """With a reader of each partition that they write to."""
-        tellers: list[Teller | Reader] = []
+    def _transactional_producers(self) -> list[TransactionalProducer | Reader]:
+        """Transactional producers, and a reader of each partition that they write to."""
+        tellers: list[TransactionalProducer | Reader] = []
         if not self.banks:
             return tellers
-        for number in range(TELLERS):
+        for number in range(TRANSACTIONAL_PRODUCERS):
             name = f"teller-{number}"
             client = self._client(name)
-            clock, chance = self._life.world.clock, self._life.random
-            tellers.append(Teller(client, self.books, self.banks, name, clock, chance))
+            clock, chance = self._clients.world.clock, self._clients.random
+            tellers.append(
+                TransactionalProducer(client, self.books, self.banks, name, clock, chance)
+            )
         for place in self.banks:
             client = self._client(f"reader-{place}")
-            reader = CommittedReader(client, None, place, self._life.random)
+            reader = CommittedReader(client, None, place, self._clients.random)
             reader.books = self.books
             tellers.append(reader)
         return tellers
@@ -363,4 +371,4 @@ class Story:
         )
 
     def _client(self, name: str) -> ClusterClient:
-        return client_of(self._life, self.cluster.bootstrap, name)
+        return client_of(self._clients, self.cluster.bootstrap, name)

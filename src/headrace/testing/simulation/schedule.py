@@ -1,7 +1,7 @@
-"""Virtual time: one heap of events for all simulated machines, and one source of chance.
+"""Virtual time: one heap of events for all simulated machines, and one source of randomness.
 
-Nothing waits: time jumps to the next event. Events of the same moment come in an order that the
-seed decides, and everything else follows from it.
+Nothing waits: time jumps to the next event. The seed decides the order of events at the same time,
+and everything else follows from that.
 """
 
 import heapq
@@ -13,15 +13,15 @@ from headrace.testing.simulation.trace import Trace
 
 SPAN_S: Final = 5.0
 MOST_EVENTS_PER_SPAN: Final = 50_000
-"""A busy cluster has about 10,000 in such a span. So many more are somebody who never rests."""
+"""A busy cluster has about 10,000 events in this span. Many more mean that code loops."""
 
 
 class RunsInCircles(AssertionError):
-    """Something happens again and again, and time hardly passes."""
+    """The same events repeat, and time hardly passes."""
 
 
 class Schedule:
-    """When what happens. `now_s` counts from the start of the simulation."""
+    """The events and their times. `now_s` counts from the start of the simulation."""
 
     def __init__(self, seed: int, trace: Trace | None = None) -> None:
         self.seed = seed
@@ -34,11 +34,11 @@ class Schedule:
         self._events_left = MOST_EVENTS_PER_SPAN
 
     def random_of(self, name: str) -> Random:
-        """Chance of its own: what one part draws does not change what others get."""
+        """A separate random generator: the draws of one part do not affect other parts."""
         return Random(f"headrace/{self.seed}/{name}")  # noqa: S311 - must be repeatable
 
     def at(self, when_s: float, event: Callable[[], None]) -> None:
-        """`event` happens at `when_s`, or now if that has passed."""
+        """Runs `event` at `when_s`, or now if that has passed."""
         self._count += 1
         when_s = max(when_s, self.now_s)
         heapq.heappush(self._heap, (when_s, self.random.random(), self._count, event))
@@ -47,11 +47,11 @@ class Schedule:
         self.at(self.now_s + delay_s, event)
 
     def note(self, event: str) -> None:
-        """A line of the trace, with its time."""
+        """Adds a line with the current time to the trace."""
         self.trace.note(f"{self.now_s:.6f} {event}")
 
     def run(self, until_s: float, done: Callable[[], bool] = lambda: False) -> bool:
-        """Lets events happen until `done`, or until that time; whether it was `done`."""
+        """Runs events until `done` or until that time; returns whether it was `done`."""
         heap = self._heap
         while not done():
             if not heap or heap[0][0] > until_s:

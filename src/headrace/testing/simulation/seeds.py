@@ -1,4 +1,4 @@
-"""Several seeds one after the other, in one process."""
+"""Runs several seeds, one after the other, in one process."""
 
 import os
 import signal
@@ -14,15 +14,15 @@ from headrace.testing.simulation.planted import planted
 from headrace.testing.simulation.scenario import NO_CIRCLES, Outcome, run
 from headrace.testing.simulation.schedule import RunsInCircles
 
-WATCH_S: Final = 1.0  # between looks whether the command is still there
+WATCH_S: Final = 1.0  # between checks whether the command still runs
 MOST_CPU_S: Final = 120.0
-"""A seed takes a few. One that takes so many is in a loop which no event ends."""
+"""A seed takes a few seconds. One that takes this long is in an endless loop."""
 
-AGAIN_CPU_S: Final = 5.0  # for code that takes whatever is raised in it and goes on
+AGAIN_CPU_S: Final = 5.0  # for code that catches the error and continues
 
 
 def end_with_parent() -> None:
-    """A worker whose command was killed would compute on for nobody."""
+    """Ends this worker when the command that started it was killed."""
     parent = os.getppid()
 
     def watch() -> None:
@@ -34,7 +34,7 @@ def end_with_parent() -> None:
 
 
 def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome:
-    """How it ends, also if its code never comes back to its loop; in the main thread only."""
+    """The outcome of a seed, even if its code never returns to its loop. Main thread only."""
     late: list[Violation] = []
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -49,15 +49,15 @@ def run_limited(seed: int, seconds: float, cpu_s: float = MOST_CPU_S) -> Outcome
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
-        # Whoever was interrupted while he entered a loop, or left it, has not left it.
+        # A loop that was interrupted while it was entered or left is still set as running.
         events._set_running_loop(running)
-    if late and outcome.violation is None:  # somebody took what was raised in him, and went on
+    if late and outcome.violation is None:  # the code caught the error and continued
         outcome.violation = late[0]
     return outcome
 
 
 def run_some(seeds: Sequence[int], seconds: float, bug: str | None) -> list[Outcome]:
-    """How they end; with a planted bug, up to the one that shows it."""
+    """The outcomes of the seeds; with a planted bug, up to the seed that detects it."""
     outcomes = []
     with planted(bug):
         for seed in seeds:

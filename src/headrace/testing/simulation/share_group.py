@@ -1,15 +1,16 @@
-"""Members of a share group (KIP-932), and what must hold of what they are given.
+"""Members of a share group (KIP-932), and the invariants of their deliveries.
 
-A record that a member accepted or rejected, and was told so, is finished: it is not delivered
-again. A record that was released, with an answer, is delivered with a higher count. A record that
-nobody finished is delivered until somebody does: when all is healed, one more member is given all
-that is left of what producers had acknowledged.
+A record is finished when a member accepted or rejected it and got a response without an error: it
+is not delivered again. A record that was released, with a response, is delivered again with a
+higher count. A record that is not finished is delivered until it is: after all faults have ended,
+one more member gets all remaining records that were acknowledged to producers.
 
-Kafka promises no more than that. A leader that was replaced and does not know it yet may hand out
-what its successor has finished; so a delivery is judged by the epoch of who delivers, and by when
-it was asked for, because an answer may be long under way. Locks end: without an answer to its
-acknowledgement a record may come again, to anybody. And two members may both be told that they
-finished a record: one whose lock had ended is not told so if everything up to there is finished.
+Kafka guarantees no more than that. A leader that was replaced, and does not know it yet, may
+deliver records that its successor has finished. So a delivery is checked with the epoch of its
+leader, and with the time of the request, because a response may be delayed. Locks expire: without a
+response to its acknowledgement, a record may be delivered again, to any member. Two members may
+both get a success for the same record: a member whose lock had expired gets no error if everything
+up to that record is finished.
 """
 
 import asyncio
@@ -60,29 +61,29 @@ FETCH_WAIT_MS: Final = 300
 FETCH_BYTES: Final = 1 << 20
 MOST_RECORDS: Final = 12
 DELIVERIES: Final = 10
-"""Kafka's largest limit. A record that has used them up is given up, seen by somebody or not; none
-is released so often that less than many lost answers bring it there."""
+"""Kafka's largest limit. After this number of deliveries a record is archived, processed or not.
+Members release records so rarely that only many lost responses lead to this."""
 
 LAST_RELEASE: Final = 3
 LEAVES: Final = 0.03  # of the rounds
-ENDS_SESSION: Final = 0.03  # of the rounds, with what is held
-FORGETS: Final = 0.05  # of what is fetched: its locks end
+ENDS_SESSION: Final = 0.03  # of the rounds, with records that are not acknowledged
+FORGETS: Final = 0.05  # of the fetched records: their locks expire
 RELEASES: Final = 0.2  # of the records
 REJECTS: Final = 0.05
 
-FINISHED: Final = "what a share group has finished is not delivered again"
+FINISHED: Final = "finished records of a share group are not delivered again"
 COUNTS_GROW: Final = "delivery counts of released records grow"
-ALL_DELIVERED: Final = "a share group is given every record until it is finished"
+ALL_DELIVERED: Final = "a share group gets every record until it is finished"
 
 _FINAL: Final = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)
 
-Spot = tuple[Place, int]  # one record: where, and its offset
+Spot = tuple[Place, int]  # one record: partition and offset
 Led = Callable[[Place, int], int]
-"""The latest epoch in which a broker was seen to lead a partition."""
+"""The latest epoch in which a broker led a partition."""
 
 
 class Moment(NamedTuple):
-    """When something was asked for, or answered, and how late an epoch the asked one led in."""
+    """The time of a request or response, and the latest epoch in which its broker led."""
 
     number: int
     epoch: int
@@ -90,13 +91,14 @@ class Moment(NamedTuple):
 
 @dataclass(slots=True)
 class ShareDeliveries:
-    """What all members were given, and what became of it, as they know."""
+    """The deliveries to all members, and their results as far as the members know."""
 
     led: Led
     finished: dict[Spot, Moment] = field(default_factory=dict)
     released: dict[Spot, tuple[Moment, int]] = field(default_factory=dict)
     settled: set[Spot] = field(default_factory=set)
-    """Nobody waits for these: somebody asked to finish them, or their deliveries are used up."""
+    """Records that may be missing: a member sent their acknowledgement, or their deliveries are
+    used up."""
     count: int = 0
     _moments: int = 0
 
@@ -118,7 +120,7 @@ class ShareDeliveries:
             self.settled.add(spot)
 
     def asked(self, place: Place, said: Mapping[int, "Verdict"]) -> None:
-        """Whatever the answer will be, or whether there is one."""
+        """Records a sent acknowledgement, whatever its response."""
         self.settled.update((place, at) for at, each in said.items() if each.kind in _FINAL)
 
     def confirmed(self, place: Place, said: Mapping[int, "Verdict"], now: Moment) -> None:
@@ -130,7 +132,7 @@ class ShareDeliveries:
                 self.finished.setdefault(spot, now)
 
     def missing(self, history: History, places: Iterable[Place]) -> list[Spot]:
-        """Acknowledged records, by their offsets, that nobody was able to finish."""
+        """The offsets of produced records that no member could finish."""
         return [
             (place, offset)
             for place in places
@@ -140,12 +142,12 @@ class ShareDeliveries:
 
 
 def _is_after(asked: Moment, answered: Moment) -> bool:
-    """Asked for when the other was answered, of who led then or of a successor."""
+    """Whether the request came after the other response, to the same leader or a later one."""
     return asked.number > answered.number and asked.epoch >= answered.epoch
 
 
 class Verdict(NamedTuple):
-    """What a member says of a record that it was given, and how often that had been."""
+    """The acknowledgement type of a delivered record, and its delivery count."""
 
     kind: AcknowledgeType
     deliveries: int
@@ -156,7 +158,7 @@ Said = dict[Place, dict[int, Verdict]]
 
 @dataclass(slots=True)
 class _Session:
-    """With one broker: what is read there, and what is held and not yet spoken of."""
+    """A share session with one broker: its partitions, and records not acknowledged yet."""
 
     places: list[Place]
     epoch: int = NEW_SESSION
@@ -164,7 +166,7 @@ class _Session:
 
 
 class SimulatedShareMember:
-    """Joins, fetches, accepts, releases and rejects; forgets, leaves, and begins again."""
+    """Joins, fetches, accepts, releases and rejects; sometimes forgets records or leaves."""
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class SimulatedShareMember:
 
     async def run(self) -> None:
         while not self.stopping:
-            self._begin()
+            self._restart()
             try:
                 while not self.stopping and await self._round():
                     await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
@@ -202,22 +204,22 @@ class SimulatedShareMember:
                 await asyncio.sleep(RETRY_S)
 
     async def drain(self, places: Sequence[Place]) -> None:
-        """Accepts all that is left, when all is healed; the locks of the others end meanwhile."""
+        """Accepts all remaining records after all faults have ended, while other locks expire."""
         self._draining = True
-        self._begin()
+        self._restart()
         began = self._clock.monotonic()
         while missing := self._deliveries.missing(self._history, places):
             if self._clock.monotonic() > began + DRAIN_S:
                 raise Violation(ALL_DELIVERED, f"{len(missing)} are not, the first is {missing[0]}")
             try:
                 if not await self._round():
-                    self._begin()
+                    self._restart()
             except ClientError:
-                self._begin()
+                self._restart()
             await asyncio.sleep(RETRY_S)
 
-    def _begin(self) -> None:
-        """As another member."""
+    def _restart(self) -> None:
+        """Starts again with another member id."""
         self._id = f"{self._random.getrandbits(128):032x}"
         self._epoch = JOINING
         self._beat_at = 0.0
@@ -225,7 +227,7 @@ class SimulatedShareMember:
         self._sessions = {}
 
     async def _round(self) -> bool:
-        """A heartbeat if it is time, and fetches; False if the group does not know us."""
+        """Sends a heartbeat if it is due, and fetches; False if the group does not know us."""
         now = self._clock.monotonic()
         if now >= self._beat_at:
             answer = await self._heartbeat(self._epoch)
@@ -242,13 +244,13 @@ class SimulatedShareMember:
         for broker_id, places in (await self._leaders()).items():
             session = self._sessions.get(broker_id)
             if session is None or session.places != places:
-                # What is held there is spoken of no more: its locks end.
+                # Records of that session are not acknowledged any more: their locks expire.
                 session = self._sessions[broker_id] = _Session(places)
-            await self._visit(broker_id, session)
+            await self._fetch_from(broker_id, session)
         return True
 
     async def _leaders(self) -> dict[int, list[Place]]:
-        """Who leads what is assigned."""
+        """The leaders of the assigned partitions."""
         metadata = self._client.metadata
         if metadata.topic(self._topic) is None:
             await self._client.refresh([self._topic], timeout_s=PATIENCE_S)
@@ -258,8 +260,8 @@ class SimulatedShareMember:
             leaders.setdefault(metadata.leader_of(*place), []).append(place)
         return leaders
 
-    async def _visit(self, broker_id: int, session: _Session) -> None:
-        """One request, or two; after any trouble the next one begins another session."""
+    async def _fetch_from(self, broker_id: int, session: _Session) -> None:
+        """Sends one or two requests; after an error the next one begins another session."""
         try:
             well = True
             if session.epoch != NEW_SESSION and self._random.random() < ENDS_SESSION:
@@ -290,7 +292,7 @@ class SimulatedShareMember:
         )
 
     async def _acknowledge(self, broker_id: int, session: _Session, epoch: int) -> bool:
-        said = self._speak(session)
+        said = self._take_acknowledgements(session)
         topic = AcknowledgeTopic(
             topic_id=self._topic_id,
             partitions=[
@@ -326,11 +328,11 @@ class SimulatedShareMember:
             for topic_answer in answer.responses
             for each in topic_answer.partitions
         }
-        self._hear(broker_id, said, codes)
+        self._handle_acknowledgement_codes(broker_id, said, codes)
         return not any(codes.values())
 
     async def _fetch(self, broker_id: int, session: _Session) -> bool:
-        said = self._speak(session)
+        said = self._take_acknowledgements(session)
         named = session.places if session.epoch == NEW_SESSION else list(said)
         topic = ShareFetchFetchTopic(
             topic_id=self._topic_id,
@@ -375,28 +377,30 @@ class SimulatedShareMember:
             for each in topic_answer.partitions
         }
         codes = {place: each.acknowledge_error_code for place, each in found.items()}
-        self._hear(broker_id, said, codes)
+        self._handle_acknowledgement_codes(broker_id, said, codes)
         for place, data in found.items():
             if not data.error_code:
-                self._take(session, place, data, asked[place])
+                self._take_delivered(session, place, data, asked[place])
         return not any(each.error_code or each.acknowledge_error_code for each in found.values())
 
-    # --- what they say --------------------------------------------------------------------------
+    # --- acknowledgements -----------------------------------------------------------------------
 
-    def _speak(self, session: _Session) -> Said:
-        """What is held, which is out of our hands when we have said so."""
+    def _take_acknowledgements(self, session: _Session) -> Said:
+        """Takes the pending acknowledgements out of the session, to send them."""
         said, session.held = session.held, {}
         for place, verdicts in said.items():
             self._deliveries.asked(place, verdicts)
         return said
 
-    def _hear(self, broker_id: int, said: Said, codes: Mapping[Place, int]) -> None:
+    def _handle_acknowledgement_codes(
+        self, broker_id: int, said: Said, codes: Mapping[Place, int]
+    ) -> None:
         for place, verdicts in said.items():
             if codes.get(place) == 0:
                 now = self._deliveries.moment(place, broker_id)
                 self._deliveries.confirmed(place, verdicts, now)
 
-    def _take(
+    def _take_delivered(
         self, session: _Session, place: Place, data: ShareFetchPartitionData, asked: Moment
     ) -> None:
         counts = {
@@ -410,10 +414,10 @@ class SimulatedShareMember:
             self._deliveries.delivered(place, offset, counts[offset], asked)
         if self._draining or self._random.random() >= FORGETS:
             session.held.setdefault(place, {}).update(
-                (offset, self._judge(counts[offset])) for offset, _ in records
+                (offset, self._choose_type(counts[offset])) for offset, _ in records
             )
 
-    def _judge(self, deliveries: int) -> Verdict:
+    def _choose_type(self, deliveries: int) -> Verdict:
         chance = self._random.random()
         kind = AcknowledgeType.ACCEPT
         if not self._draining and deliveries <= LAST_RELEASE and chance < RELEASES:
@@ -424,7 +428,7 @@ class SimulatedShareMember:
 
 
 def _runs(verdicts: Mapping[int, Verdict]) -> Iterator[tuple[int, int, list[int]]]:
-    """Offsets without a gap, with a type for each."""
+    """Ranges of consecutive offsets, with a type for each offset."""
     first, types = -1, list[int]()
     for offset, verdict in sorted(verdicts.items()):
         if types and offset != first + len(types):

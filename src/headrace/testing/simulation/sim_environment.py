@@ -1,4 +1,4 @@
-"""The `World` of a simulated process: time, chance, files, threads and workers, all in one loop."""
+"""The environment of a simulated process: time, randomness, files, threads and workers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ LONGEST_HAND_OVER_S: Final = 300e-6
 
 
 class SimulatedClock:
-    """The clocks of one host; `skew_ms` is how wrong its wall clock is."""
+    """The clocks of one host; `skew_ms` is the error of its wall clock."""
 
     def __init__(self, schedule: Schedule, skew_ms: int = 0) -> None:
         self._schedule = schedule
@@ -40,7 +40,7 @@ class SimulatedClock:
 
 
 class SimulatedOffload:
-    """Threads: the call happens as a whole, a little after it was asked for and before its end."""
+    """Simulates threads: a call runs as a whole, between its submission and its completion."""
 
     def __init__(self, loop: ProcessLoop, files: SimulatedFiles, chance: Random) -> None:
         self._loop = loop
@@ -82,11 +82,11 @@ class SimulatedOffload:
         self._loop.call_later(sum(taken_s), finish)
 
     def close(self) -> None:
-        """There are no threads to wait for."""
+        """Does nothing: the simulation has no threads."""
 
 
 class SimulatedWorker:
-    """The compaction's process: its work is done when its answer is asked for."""
+    """Simulates the compaction process: it works when its result is requested."""
 
     pid = 0
 
@@ -113,7 +113,7 @@ class SimulatedWorker:
 
 
 class SimulatedMetadata:
-    """The metadata store of a node on its own; it outlives the node's processes."""
+    """The metadata store of a standalone node; it outlives the node's processes."""
 
     def __init__(self) -> None:
         self._image = MetadataImage()
@@ -135,4 +135,4 @@ class SimulatedMetadata:
         return self._image.version
 
     def close(self) -> None:
-        """Nothing is lost without it."""
+        """Does nothing: the store needs no clean-up."""

@@ -6,8 +6,8 @@
         simulation.run(60)
         broker.kill()
 
-The same seed gives the same run, event by event (`trace.digest` tells), if the interpreter was
-started with `PYTHONHASHSEED=0`: sets of strings have an order of their own otherwise.
+The same seed gives the same run, event by event, and the same `trace.digest`, if the interpreter
+was started with `PYTHONHASHSEED=0`: otherwise the order of sets of strings is random.
 """
 
 import gc
@@ -24,11 +24,11 @@ T = TypeVar("T")
 
 
 class SimulationError(AssertionError):
-    """A condition did not become true in the given time."""
+    """A condition did not become true before its deadline."""
 
 
 class Simulation:
-    """One run. Use it with `with`: the garbage collector is off inside, and the end cleans up."""
+    """One run. A context manager that turns the garbage collector off, and collects at the end."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -49,13 +49,13 @@ class Simulation:
         return self.schedule.trace
 
     def host(self, name: str) -> SimulatedHost:
-        """The host with this name; the first call creates it."""
+        """The host of that name; the first call creates it."""
         if name not in self.hosts:
             self.hosts[name] = SimulatedHost(self.schedule, name)
         return self.hosts[name]
 
     def process(self, name: str, main: Main, *, host: str | None = None) -> SimulatedProcess:
-        """A program that is not started yet, by default on its own host."""
+        """Creates a process, not started yet, by default on its own host."""
         process = SimulatedProcess(self.schedule, self.network, self.host(host or name), name, main)
         process.on_error = lambda message, error: self.errors.append(
             f"{self.now_s:.6f} {name}: {message}: {error!r}"
@@ -64,26 +64,29 @@ class Simulation:
         return process
 
     def run(self, seconds: float) -> None:
-        """Lets this much virtual time pass."""
+        """Runs the simulation for `seconds`."""
         self.schedule.run(self.now_s + seconds)
 
     def run_until(self, done: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Lets time pass until `done` is true; raises `SimulationError` after the limit."""
+        """Runs the simulation until `done`; raises `SimulationError` at the deadline."""
         if not self.schedule.run(self.now_s + timeout_s, done):
             raise SimulationError(f"not within {timeout_s:g} s: {what}")
 
     def do(
-        self, life: Incarnation, call: Callable[[], Coroutine[Any, Any, T]], timeout_s: float = 60.0
+        self,
+        incarnation: Incarnation,
+        call: Callable[[], Coroutine[Any, Any, T]],
+        timeout_s: float = 60.0,
     ) -> T:
-        """Runs a coroutine in a process and returns its result; everything else continues."""
-        task = life.run(call())
-        what = getattr(task.get_coro(), "__qualname__", "what it was asked to")
-        self.run_until(task.done, timeout_s, f"{life.name} finished {what}")
+        """Runs a coroutine in a process, while the simulation continues; returns its result."""
+        task = incarnation.run(call())
+        what = getattr(task.get_coro(), "__qualname__", "the coroutine")
+        self.run_until(task.done, timeout_s, f"{incarnation.name} finished {what}")
         return task.result()
 
     def __enter__(self) -> Self:
         self._collects = gc.isenabled()
-        gc.disable()  # when it runs depends on more than the seed
+        gc.disable()  # its timing does not depend on the seed alone
         return self
 
     def __exit__(
@@ -93,7 +96,7 @@ class Simulation:
         traceback: TracebackType | None,
     ) -> None:
         for process in self.processes.values():
-            process.bury()
+            process.release_ended()
         if self._collects:
             gc.enable()
         gc.collect()

@@ -1,8 +1,8 @@
-"""A compacted topic: a writer of keyed values, and what must be left of them.
+"""A compacted topic: a writer of keyed values, and the guarantees of compaction.
 
-The key follows from the value, and values of a writer grow. Whatever compaction takes away, the
-last acknowledged value of each key, or a later one, is there; what is there lies where it was
-acknowledged; and a record that was read is gone only where a later one of its key is left.
+The key follows from the value, and the values of a writer increase. Compaction keeps the last
+acknowledged value of each key, or a later one. Every remaining record is at its acknowledged
+offset. A record that was read is missing only if a later record of its key remains.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,14 +56,14 @@ class TableWriter(Producer):
 
 
 def check_table(history: History, place: Place, log: Mapping[int, bytes]) -> None:
-    """Whether what is left in the log, by offset, keeps every promise that was made."""
+    """Raises `Violation` if the remaining records, by offset, break a guarantee."""
     known = history.of(place)
     left: dict[bytes, int] = {}
     before = -1
     for offset, value in sorted(log.items()):
         number = _number(value)
         if number <= before:
-            raise Violation(LAST_STAYS, f"{place} offset {offset}: {value!r} lies after {before}")
+            raise Violation(LAST_STAYS, f"{place} offset {offset}: {value!r} follows {before}")
         before = left[_key(value)] = number
         if known.acknowledged.get(value, NO_OFFSET) not in (NO_OFFSET, offset):
             acknowledged = known.acknowledged[value]

@@ -1,9 +1,9 @@
-"""Tellers who write to two partitions in one transaction, and what must hold of what they write.
+"""Transactional producers that write to two partitions in one transaction, and their invariants.
 
-A transaction whose commit was answered is there whole, once, in every partition. One that was
-aborted, or whose commit nobody asked for yet, is shown to no reader with read_committed. Where the
-answer to a commit was lost, it is there whole or not at all. Who is replaced under its
-transactional id, by itself after a failure, commits nothing any more.
+A transaction with a successful commit response is complete, once, in every partition. An aborted
+transaction, or one without a commit request, is never visible with read_committed. If the response
+to a commit was lost, the transaction is complete or invisible. A producer that was fenced by a
+later one with the same transactional id commits nothing any more.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from headrace.records.record import Record, build_batch, iter_records
 from headrace.testing.simulation.history import Place, Violation
 from headrace.testing.simulation.workload import MAX_VALUE_BYTES, RETRY_S, Reader
 
-# The newest versions in which the partitions of a transaction are added by who writes.
+# The newest versions in which the producer adds the partitions of a transaction itself.
 ADD_PARTITIONS: Final = 3
 PRODUCE: Final = 11
 END: Final = 4
@@ -52,32 +52,32 @@ TIMEOUT_MS: Final = 10_000
 PRODUCE_TIMEOUT_MS: Final = 2_000
 MEAN_PAUSE_S: Final = 0.8
 ABORTS: Final = 0.25  # of the transactions, on purpose
-VANISHES: Final = 0.05  # leaves a transaction open and begins anew
+VANISHES: Final = 0.05  # leaves a transaction open and starts again
 
 ONLY_COMMITTED: Final = "read_committed shows committed transactions only"
-WHOLE: Final = "transactions are there whole or not at all"
+WHOLE: Final = "transactions are complete or invisible"
 
 
-class TellerState(Enum):
-    OPEN = "nobody has asked for its commit"
-    ASKED = "its commit was asked for"
-    COMMITTED = "its commit was answered"
-    ABORTED = "it never commits"
+class TransactionState(Enum):
+    OPEN = "without a commit request"
+    ASKED = "with a commit request"
+    COMMITTED = "committed"
+    ABORTED = "never committed"
 
 
-class Books:
-    """What became of each transaction, as its teller knows."""
+class TransactionHistory:
+    """The state of each transaction, as its producer knows it."""
 
     def __init__(self) -> None:
-        self.states: dict[bytes, TellerState] = {}
+        self.states: dict[bytes, TransactionState] = {}
         self._seen: dict[tuple[Place, int], bytes] = {}
         self.committed = 0
 
     def read(self, place: Place, records: Iterable[tuple[int, bytes]]) -> None:
-        """A reader with read_committed was given these."""
+        """Records what a reader with read_committed got."""
         for offset, name in records:
             state = self.states.get(name)
-            if state not in (TellerState.ASKED, TellerState.COMMITTED):
+            if state not in (TransactionState.ASKED, TransactionState.COMMITTED):
                 raise Violation(ONLY_COMMITTED, f"{place} offset {offset}: {name!r} is {state}")
             before = self._seen.setdefault((place, offset), name)
             if before != name:
@@ -86,7 +86,8 @@ class Books:
                 )
 
     def check(self, logs: Mapping[Place, Mapping[int, bytes]]) -> None:
-        """Whether the partitions, as read_committed shows them at the end, fit together."""
+        """Raises `Violation` if the partitions, read with read_committed at the end, are
+        inconsistent."""
         held: dict[bytes, list[Place]] = {}
         for place, log in logs.items():
             for name in log.values():
@@ -95,22 +96,22 @@ class Books:
             found = sorted(held.get(name, []))
             if found not in ([], sorted(logs)):
                 raise Violation(WHOLE, f"{name!r}, {state.name}, is in {found}")
-            if (state is TellerState.COMMITTED) is not bool(
+            if (state is TransactionState.COMMITTED) is not bool(
                 found
-            ) and state is not TellerState.ASKED:
+            ) and state is not TransactionState.ASKED:
                 raise Violation(WHOLE, f"{name!r}, {state.name}, is in {found}")
         for (place, offset), name in self._seen.items():
             if logs[place].get(offset) != name:
-                raise Violation(WHOLE, f"{place} offset {offset}: {name!r} was read and is gone")
+                raise Violation(WHOLE, f"{place} offset {offset}: {name!r} was read and is missing")
 
 
-class Teller:
-    """One transaction after the other under one transactional id, each in all places."""
+class TransactionalProducer:
+    """Writes one transaction after the other with one transactional id, each to all partitions."""
 
     def __init__(
         self,
         client: ClusterClient,
-        books: Books,
+        books: TransactionHistory,
         places: Sequence[Place],
         name: str,
         clock: Clock,
@@ -139,42 +140,44 @@ class Teller:
                 )
                 if not answer.error_code:
                     if self.stopping:
-                        return  # what was left open is aborted now
-                    await self._work(answer.producer_id, answer.producer_epoch)
+                        return  # this aborts a transaction that was left open
+                    await self._run_transactions(answer.producer_id, answer.producer_epoch)
             except ClientError:
                 pass
             await asyncio.sleep(RETRY_S)
 
-    async def _work(self, producer_id: int, producer_epoch: int) -> None:
-        """Until a transaction fails; then nobody knows what is open, and all begins anew."""
+    async def _run_transactions(self, producer_id: int, producer_epoch: int) -> None:
+        """Runs until a transaction fails; then its state is unknown, and the producer restarts."""
         sequence = 0
         while not self.stopping:
             name = f"{self._name}:{self._count}".encode()
             self._count += 1
-            # Only an answered commit, or one that may be under way, is ever to be seen.
-            self._books.states[name] = TellerState.OPEN
-            who = (producer_id, producer_epoch)
-            if not await self._add_places(who):
+            # Only a transaction with a commit request may become visible.
+            self._books.states[name] = TransactionState.OPEN
+            producer = (producer_id, producer_epoch)
+            if not await self._add_places(producer):
                 return
             for place in self._places:
-                if not await self._write(place, name, who, sequence):
+                if not await self._write_record(place, name, producer, sequence):
                     return
             sequence += 1
             if self._random.random() < VANISHES:
                 return
-            if not await self._end(name, who, commit=self._random.random() >= ABORTS):
+            if not await self._end_transaction(
+                name, producer, commit=self._random.random() >= ABORTS
+            ):
                 return
             await asyncio.sleep(self._random.expovariate(1 / MEAN_PAUSE_S))
 
-    async def _add_places(self, who: tuple[int, int]) -> bool:
+    async def _add_places(self, producer: tuple[int, int]) -> bool:
         topics: dict[str, list[int]] = {}
         for place in self._places:
             topics.setdefault(place.topic, []).append(place.partition)
         answer = await self._client.send(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=self._name,
-                v3_and_below_producer_id=who[0],
-                v3_and_below_producer_epoch=who[1],
+                v3_and_below_producer_id=producer[0],
+                v3_and_below_producer_epoch=producer[1],
                 v3_and_below_topics=[
                     AddPartitionsToTxnTopic(name=name, partitions=partitions)
                     for name, partitions in topics.items()
@@ -188,12 +191,14 @@ class Teller:
         )
         return not _code_of_added(answer)
 
-    async def _write(self, place: Place, name: bytes, who: tuple[int, int], sequence: int) -> bool:
+    async def _write_record(
+        self, place: Place, name: bytes, producer: tuple[int, int], sequence: int
+    ) -> bool:
         batch = build_batch(
-            # Markers have the time at which they are written: so old a record would expire.
+            # Markers have the time at which they are written: records this old would expire.
             [Record(0, self._clock.wall_ms(), None, name, ())],
-            producer_id=who[0],
-            producer_epoch=who[1],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
             base_sequence=sequence,
             is_transactional=True,
         )
@@ -216,14 +221,16 @@ class Teller:
             ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
         )
 
-    async def _end(self, name: bytes, who: tuple[int, int], *, commit: bool) -> bool:
+    async def _end_transaction(
+        self, name: bytes, producer: tuple[int, int], *, commit: bool
+    ) -> bool:
         states = self._books.states
-        states[name] = TellerState.ASKED if commit else TellerState.ABORTED
+        states[name] = TransactionState.ASKED if commit else TransactionState.ABORTED
         answer = await self._client.send(
             EndTxnRequest(
                 transactional_id=self._name,
-                producer_id=who[0],
-                producer_epoch=who[1],
+                producer_id=producer[0],
+                producer_epoch=producer[1],
                 committed=commit,
             ),
             EndTxnResponse,
@@ -234,18 +241,18 @@ class Teller:
         if answer.error_code:
             return False
         if commit:
-            states[name] = TellerState.COMMITTED
+            states[name] = TransactionState.COMMITTED
             self._books.committed += 1
         return True
 
 
 class CommittedReader(Reader):
-    """Reads what is committed, as a consumer with read_committed does."""
+    """Reads committed records, as a consumer with read_committed does."""
 
     isolation_level = READ_COMMITTED
-    books: Books | None = None
+    books: TransactionHistory | None = None
 
-    def _take(self, answer: FetchPartitionData) -> None:
+    def _take_batches(self, answer: FetchPartitionData) -> None:
         data = bytes(answer.records or b"")
         aborted = sorted(
             (one.first_offset, one.producer_id) for one in answer.aborted_transactions or ()
@@ -275,7 +282,7 @@ def _code_of_added(answer: AddPartitionsToTxnResponse) -> int:
         for topic in answer.results_by_topic_v3_and_below
         for each in topic.results_by_partition
     ]
-    # The others of a refused request are "not attempted".
+    # The other partitions of a refused request have OPERATION_NOT_ATTEMPTED.
     return next(
         (code for code in codes if code not in (0, ErrorCode.OPERATION_NOT_ATTEMPTED)),
         max(codes, default=0),

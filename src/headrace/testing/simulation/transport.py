@@ -19,13 +19,13 @@ RESET: Final = "reset"
 Item = Literal["data", "end", "reset"]
 
 SOCKET_BUFFER_BYTES: Final = 256 * 1024
-"""What the two kernels hold before the sender's transport has to."""
+"""The bytes that the two kernels buffer before the sender's transport does."""
 
 DEFAULT_HIGH_WATER_BYTES: Final = 64 * 1024
 
 
 class SimulatedTransport(asyncio.Transport):
-    """Belongs to one process; `peer` is the other end. `gone` once nobody reads here any more."""
+    """Belongs to one process; `peer` is the other end. `gone` is set when reading has ended."""
 
     peer: "SimulatedTransport"
 
@@ -35,7 +35,7 @@ class SimulatedTransport(asyncio.Transport):
         super().__init__({"sockname": here, "peername": there, "socket": None})
         self.loop = loop
         self.gone = False
-        self.last_arrival_s = 0.0  # at the other end, of what was sent last
+        self.last_arrival_s = 0.0  # arrival time of the last data at the other end
         self.stuck: list[Callable[[], None]] = []
         self._network = network
         self._protocol: asyncio.BaseProtocol | None = None
@@ -43,7 +43,7 @@ class SimulatedTransport(asyncio.Transport):
         self._reading = True
         self._read_due = False
         self._closing = False
-        self._ended = False  # no more is sent
+        self._ended = False  # nothing more is sent
         self._under_way_bytes = 0
         self._high = DEFAULT_HIGH_WATER_BYTES
         self._low = DEFAULT_HIGH_WATER_BYTES // 4
@@ -55,7 +55,7 @@ class SimulatedTransport(asyncio.Transport):
         self._read_soon()
 
     def vanish(self) -> None:
-        """The process is gone, and with it this end."""
+        """Ends the transport because its process has ended."""
         self.gone = True
         self._inbox.clear()
 
@@ -65,7 +65,7 @@ class SimulatedTransport(asyncio.Transport):
         if self.gone:
             return
         if kind == RESET:
-            self._inbox.clear()  # as a kernel does: what was not read is lost
+            self._inbox.clear()  # as in a kernel, unread data is lost
         self._inbox.append((kind, data))
         self._read_soon()
 
@@ -140,7 +140,7 @@ class SimulatedTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def taken(self, size: int) -> None:
-        """The other side's program has read so much."""
+        """Called when the program on the other side has read these bytes."""
         self._under_way_bytes -= size
         if self._write_paused and self.get_write_buffer_size() <= self._low:
             self._write_paused = False

@@ -1,8 +1,8 @@
-"""Clients of the simulated cluster: idempotent producers and readers over the project's own client.
+"""Clients of the simulated cluster: idempotent producers and readers that use `headrace.client`.
 
 A producer sends one batch after the other and repeats it, with its sequence number, until it is
-acknowledged or cannot be any more; then it starts anew under another producer id. What became of
-a batch without an answer is unknown, and the checker takes it so.
+acknowledged. If that is impossible, the producer starts again with another producer id. The result
+of a batch without a response is unknown, and the checker treats it so.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from headrace.testing.simulation.process import Incarnation
 
 BY_NAME_PRODUCE = 12
 BY_NAME_FETCH = 12
-"""The newest versions that name topics by their names."""
+"""The newest versions that have topic names instead of ids."""
 
 ALL_IN_SYNC = -1
 REQUEST_TIMEOUT_S = 4.0
@@ -51,30 +51,30 @@ FETCH_WAIT_MS = 400
 RETRY_S = 0.2
 RESTS = 0.03  # of the batches, after which a producer is silent for a while
 LONGEST_REST_S = 8.0
-ASKS_ANEW = 0.1  # of the fetches, before which a reader asks somebody who leads
+ASKS_ANEW = 0.1  # of the fetches, before which a reader refreshes its metadata
 UNKNOWN_EPOCH = -1
-NEVER_SENT_BACK = "a consumer that names its epoch is not sent back"
+NEVER_SENT_BACK = "a consumer that sends its epoch is not reset"
 
 _OTHER_EPOCH = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 Acknowledged = Callable[[Place, Sequence[bytes], int], None]
-"""Told of a batch that is safe: where, what, and its first offset."""
+"""Called for an acknowledged batch: partition, values, and first offset."""
 
 
-def client_of(life: Incarnation, bootstrap: str, name: str) -> ClusterClient:
-    """A client in this process."""
+def client_of(incarnation: Incarnation, bootstrap: str, name: str) -> ClusterClient:
+    """Creates a client in this process."""
     return ClusterClient(
         bootstrap,
         client_id=name,
-        clock=life.world.clock,
-        random=life.random,
+        clock=incarnation.world.clock,
+        random=incarnation.random,
         request_timeout_s=REQUEST_TIMEOUT_S,
         connect_timeout_s=CONNECT_TIMEOUT_S,
     )
 
 
 class Producer:
-    """Writes to one partition with `acks=all` until it is stopped."""
+    """Writes to one partition with acks=all until it is stopped."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Producer:
             await asyncio.sleep(RETRY_S)
 
     async def _produce(self, producer_id: int, producer_epoch: int) -> None:
-        """Until something cannot be repeated any more."""
+        """Produces until a batch cannot be repeated any more."""
         sequence = 0
         while not self.stopping:
             values = self._values()
@@ -138,7 +138,7 @@ class Producer:
         return [Record(n, 1, None, value, ()) for n, value in enumerate(values)]
 
     def _pause_s(self) -> float:
-        """Partitions in which nothing happens for a while have troubles of their own."""
+        """Sometimes long: idle partitions show faults of their own."""
         if self._random.random() < RESTS and not self.stopping:
             return self._random.random() * LONGEST_REST_S
         return self._random.expovariate(1 / self._mean_pause_s)
@@ -172,11 +172,11 @@ class Producer:
 
 
 class Reader:
-    """Reads one partition from its start, up to the high watermark or last stable offset.
+    """Reads one partition from its beginning, up to the last committed record.
 
-    A fetch names the latest leader epoch that the reader knows and the epoch of its last record
-    (KIP-320). Only a leader that has everything the reader has read answers it, so no answer may
-    say that the position is beyond the end of the log or that the logs diverge.
+    It sends the latest leader epoch that any broker has reported, and the epoch of the last record
+    that it read (KIP-320). So only a leader that has all of these records answers it: no response
+    may say that the position is after the end of the log, or that the logs diverge.
     """
 
     isolation_level = 0
@@ -195,7 +195,7 @@ class Reader:
         self.stopping = False
 
     async def run(self) -> None:
-        """Reads until `stopping` is set."""
+        """Reads until it is stopped."""
         while not self.stopping:
             try:
                 await self.step()
@@ -203,14 +203,14 @@ class Reader:
                 await asyncio.sleep(RETRY_S)
 
     async def read_all(self) -> dict[int, bytes]:
-        """Reads all committed records, by offset."""
+        """All committed records, by offset."""
         while True:
             before = self.position
             answer = await self.step(max_wait_ms=0)
             if answer.high_watermark <= self.position and not answer.error_code:
                 return self.found
             if self.position == before:
-                await asyncio.sleep(RETRY_S)  # for a transaction that is still open
+                await asyncio.sleep(RETRY_S)  # waits for an open transaction
 
     async def step(self, *, max_wait_ms: int = FETCH_WAIT_MS) -> FetchPartitionData:
         """One fetch."""
@@ -225,7 +225,7 @@ class Reader:
             self._client.metadata.forget(self._place.topic)
             await asyncio.sleep(RETRY_S)
             return answer
-        self._take(answer)
+        self._take_batches(answer)
         return answer
 
     async def _learn_epoch(self) -> None:
@@ -239,7 +239,7 @@ class Reader:
         if known is not None and index in known.partitions:
             self._leader_epoch = max(self._leader_epoch, known.partitions[index].leader_epoch)
 
-    def _take(self, answer: FetchPartitionData) -> None:
+    def _take_batches(self, answer: FetchPartitionData) -> None:
         data = bytes(answer.records or b"")
         records = [(offset, value) for offset, value in records_in(data) if offset >= self.position]
         for _, header in headers(data, partial_tail=True):
@@ -250,7 +250,7 @@ class Reader:
                 self._history.consumed(self._place, records)
 
     def _passed(self, next_offset: int, leader_epoch: int) -> None:
-        """What comes next, and the epoch of what comes before it."""
+        """The next offset, and the epoch of the batch before it."""
         if next_offset > self.position:
             self.position, self._read_epoch = next_offset, leader_epoch
 
@@ -281,7 +281,7 @@ class Reader:
 
 
 def _code_of_fetch(answer: FetchResponse) -> int:
-    """Asked again with another epoch, not with the same."""
+    """The error code, without errors about the epoch: the caller retries with another epoch."""
     code = answer.error_code or answer.responses[0].partitions[0].error_code
     return 0 if code in _OTHER_EPOCH else code
 

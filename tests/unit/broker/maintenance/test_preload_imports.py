@@ -31,6 +31,7 @@ asyncio.run(main(sys.argv[1]))
 """
 
 
+@pytest.mark.slow
 def test_a_broker_starts_without_its_coordinators_and_imports_them_later(
     tmp_path: Path,
 ) -> None:

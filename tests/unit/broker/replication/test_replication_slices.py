@@ -1,5 +1,6 @@
 """What is sent or taken at once: all of it, in order, in whole batches, never too much."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ def batch(size: int) -> bytes:
 
 
 @given(SIZES, st.integers(0, 60))
+@pytest.mark.slow
 def test_turns_are_all_whole_batches_in_order(sizes: list[int], rest: int) -> None:
     batches = [batch(size) for size in sizes]
     whole = b"".join(batches)

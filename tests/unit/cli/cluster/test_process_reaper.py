@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.waiting import wait_for
 
 CHILD = """
@@ -37,6 +39,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_children_end_in_order_and_the_directory_goes_when_the_command_is_killed(
     tmp_path: Path,
 ) -> None:

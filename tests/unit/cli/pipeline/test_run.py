@@ -13,6 +13,8 @@ import pytest
 from headrace.cli.pipeline.display import SHOW_CURSOR
 from support.cli.terminal import CTRL_C, Terminal
 
+pytestmark = pytest.mark.slow  # each test starts the command in a process
+
 # The command, with flows whose batch ends when it is told to stop, or never.
 COMMAND = """
 import sys, threading, time

@@ -46,6 +46,7 @@ def stored(tree: ZnodeTree) -> MetadataImage:
     return read_tree(tree).image()
 
 
+@pytest.mark.slow
 def test_each_write_of_a_topic_with_ten_thousand_partitions_leaves_a_valid_topic() -> None:
     tree = new_tree()
     writes = writes_of(tree, big_topic(), ConfigChanged(topic_resource("big"), "x", "1"))
@@ -84,6 +85,7 @@ def test_after_a_crash_during_a_large_deletion_the_leftovers_are_removed() -> No
     assert tree.nodes[znodes.partitions_path("big")].children == {"0"}
 
 
+@pytest.mark.slow
 def test_a_reassignment_of_a_large_topic_never_shows_a_partition_half_moved() -> None:
     """A partition's replicas and its in-sync set are in two znodes and change in one write."""
     tree = new_tree()

@@ -142,6 +142,7 @@ def by_time(log: Log) -> dict[int, object]:
     return found
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_in_a_closed_segment_does_not_change_a_time_lookup() -> None:
     """The answer is what it was, or that it is not known. Before the segment it is known."""
     fs = MemoryFileSystem()

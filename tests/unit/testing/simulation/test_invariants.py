@@ -22,7 +22,12 @@ from headrace.testing.simulation.share_group import (
     Verdict,
 )
 from headrace.testing.simulation.table import LAST_STAYS, check_table
-from headrace.testing.simulation.transactions import ONLY_COMMITTED, WHOLE, Books, TellerState
+from headrace.testing.simulation.transactions import (
+    ONLY_COMMITTED,
+    WHOLE,
+    TransactionHistory,
+    TransactionState,
+)
 
 HERE = Place("bank", 0)
 THERE = Place("bank", 1)
@@ -42,50 +47,50 @@ def test_who_never_rests_is_found_and_who_is_busy_is_not() -> None:
         schedule.run(60)
 
 
-@pytest.mark.parametrize("state", [TellerState.OPEN, TellerState.ABORTED])
-def test_a_transaction_that_is_not_committed_may_not_be_read(state: TellerState) -> None:
-    books = Books()
-    books.states[b"t:0"] = state
+@pytest.mark.parametrize("state", [TransactionState.OPEN, TransactionState.ABORTED])
+def test_a_transaction_that_is_not_committed_may_not_be_read(state: TransactionState) -> None:
+    transactions = TransactionHistory()
+    transactions.states[b"t:0"] = state
     with pytest.raises(Violation) as found:
-        books.read(HERE, [(3, b"t:0")])
+        transactions.read(HERE, [(3, b"t:0")])
     assert found.value.rule == ONLY_COMMITTED
 
 
 @pytest.mark.parametrize(
     ("state", "here", "there"),
     [
-        (TellerState.COMMITTED, {0: b"t:0"}, {}),
-        (TellerState.COMMITTED, {}, {}),
-        (TellerState.COMMITTED, {0: b"t:0", 5: b"t:0"}, {0: b"t:0"}),
-        (TellerState.ASKED, {0: b"t:0"}, {}),
-        (TellerState.ABORTED, {0: b"t:0"}, {0: b"t:0"}),
-        (TellerState.OPEN, {0: b"t:0"}, {0: b"t:0"}),
+        (TransactionState.COMMITTED, {0: b"t:0"}, {}),
+        (TransactionState.COMMITTED, {}, {}),
+        (TransactionState.COMMITTED, {0: b"t:0", 5: b"t:0"}, {0: b"t:0"}),
+        (TransactionState.ASKED, {0: b"t:0"}, {}),
+        (TransactionState.ABORTED, {0: b"t:0"}, {0: b"t:0"}),
+        (TransactionState.OPEN, {0: b"t:0"}, {0: b"t:0"}),
     ],
 )
 def test_torn_lost_and_unwanted_transactions_are_found(
-    state: TellerState, here: dict[int, bytes], there: dict[int, bytes]
+    state: TransactionState, here: dict[int, bytes], there: dict[int, bytes]
 ) -> None:
-    books = Books()
-    books.states[b"t:0"] = state
+    transactions = TransactionHistory()
+    transactions.states[b"t:0"] = state
     with pytest.raises(Violation) as found:
-        books.check({HERE: here, THERE: there})
+        transactions.check({HERE: here, THERE: there})
     assert found.value.rule == WHOLE
 
 
-@pytest.mark.parametrize("state", [TellerState.COMMITTED, TellerState.ASKED])
-def test_a_transaction_in_all_its_partitions_is_whole(state: TellerState) -> None:
-    books = Books()
-    books.states = {b"t:0": state, b"t:1": TellerState.ABORTED}
-    books.read(HERE, [(4, b"t:0")])
-    books.check({HERE: {4: b"t:0"}, THERE: {9: b"t:0"}})
+@pytest.mark.parametrize("state", [TransactionState.COMMITTED, TransactionState.ASKED])
+def test_a_transaction_in_all_its_partitions_is_whole(state: TransactionState) -> None:
+    transactions = TransactionHistory()
+    transactions.states = {b"t:0": state, b"t:1": TransactionState.ABORTED}
+    transactions.read(HERE, [(4, b"t:0")])
+    transactions.check({HERE: {4: b"t:0"}, THERE: {9: b"t:0"}})
 
 
 def test_what_a_reader_was_shown_may_not_go() -> None:
-    books = Books()
-    books.states[b"t:0"] = TellerState.ASKED
-    books.read(HERE, [(4, b"t:0")])
+    transactions = TransactionHistory()
+    transactions.states[b"t:0"] = TransactionState.ASKED
+    transactions.read(HERE, [(4, b"t:0")])
     with pytest.raises(Violation):
-        books.check({HERE: {}, THERE: {}})
+        transactions.check({HERE: {}, THERE: {}})
 
 
 def acknowledged(*numbers: int) -> History:
@@ -134,7 +139,7 @@ def test_who_was_counted_in_an_earlier_life_may_have_had_more_than_now(
     seen = _Seen(epoch=1, watermark=0, enough=True, partition_epoch=1)
     seen.counts = [(follower, 112, heard)]
     follower.broker_epoch = now
-    assert seen.heard_another_life(follower) is another
+    assert seen.heard_another_incarnation(follower) is another
 
 
 def test_a_seed_that_is_interrupted_leaves_no_loop_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,13 +139,13 @@ def test_the_end_of_a_process_is_heard_and_connecting_to_it_is_refused(seed: int
         server.kill()
         simulation.run(1)
         assert len(ear.lost) == 1
-        assert client.life is not None
+        assert client.incarnation is not None
 
         async def connect() -> None:
             await asyncio.get_running_loop().create_connection(Ear, "server", 7)
 
         with pytest.raises(ConnectionRefusedError):
-            simulation.do(client.life, connect)
+            simulation.do(client.incarnation, connect)
 
 
 def test_a_host_without_power_is_silent_and_resets_what_it_forgot() -> None:
@@ -155,13 +155,13 @@ def test_a_host_without_power_is_silent_and_resets_what_it_forgot() -> None:
         transport.write(b"hello")
         simulation.run(10)
         assert not ear.lost
-        assert client.life is not None
+        assert client.incarnation is not None
 
         async def connect() -> None:
             await asyncio.get_running_loop().create_connection(Ear, "server", 7)
 
         with pytest.raises(SimulationError):
-            simulation.do(client.life, connect, timeout_s=10)
+            simulation.do(client.incarnation, connect, timeout_s=10)
         server.start()
         transport.write(b"still there?")
         simulation.run(1)
@@ -203,6 +203,7 @@ def run_single(seed: int, seconds: float = 30.0, *, flush: bool = True) -> tuple
         return simulation.trace.digest, history
 
 
+@pytest.mark.slow
 def test_what_a_broker_flushed_survives_every_power_loss() -> None:
     for seed in range(3):
         _, history = run_single(seed)
@@ -215,6 +216,7 @@ def test_without_the_flush_the_simulator_sees_the_loss() -> None:
             run_single(seed, flush=False)
 
 
+@pytest.mark.slow
 def test_a_seed_decides_everything() -> None:
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); "
