@@ -1,4 +1,4 @@
-"""AllocateProducerIds (key 67), version 0: a block of producer ids for one broker."""
+"""AllocateProducerIds (key 67), version 0: reserves a block of producer ids for one broker."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: AllocateProducerIdsRequest
 ) -> AllocateProducerIdsResponse:
-    office = broker.office
+    active_controller = broker.office
     try:
-        if office is None:
+        if active_controller is None:
             raise NotController
-        decided = await office.decide(
+        decided = await active_controller.decide(
             lambda controller: controller.allocate_producer_ids(
                 request.broker_id, request.broker_epoch
             )

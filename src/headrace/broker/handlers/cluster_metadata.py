@@ -1,4 +1,8 @@
-"""ClusterMetadata (key 10000), version 0: what has changed since a version, once something has."""
+"""ClusterMetadata (key 10000), version 0: long poll for metadata changes after a version.
+
+Headrace's own API, between the brokers of a cluster: the active controller responds when the
+metadata has changed.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +24,13 @@ def handle(
     broker: Broker, context: Context, request: ClusterMetadataRequest
 ) -> ClusterMetadataResponse | asyncio.Future[ClusterMetadataResponse]:
     image = broker.metadata.image
-    office = broker.office
-    if office is None or request.controller_epoch > office.elected.controller_epoch:
-        if office is not None:
-            office.look()  # somebody has heard of a later controller
+    active_controller = broker.office
+    if (
+        active_controller is None
+        or request.controller_epoch > active_controller.elected.controller_epoch
+    ):
+        if active_controller is not None:
+            active_controller.look()  # the request names a later controller epoch
         return ClusterMetadataResponse(
             error_code=ErrorCode.NOT_CONTROLLER,
             controller_id=image.controller_id,
@@ -31,7 +38,8 @@ def handle(
         )
     known = image.brokers.get(request.broker_id)
     if known is None or known.epoch < request.broker_epoch:
-        office.look()  # it has registered, and the store's word of it is still on its way
-    # A future, not a coroutine: that would keep the connection from being read, and its end from
-    # being seen.
-    return broker.loop.create_task(office.polls.poll(request, context.connection))
+        # The broker has registered, and the store's event has not arrived yet.
+        active_controller.look()
+    # A task, not a coroutine: a coroutine blocks the connection, and a blocked connection is not
+    # read, so that the broker would miss its end.
+    return broker.loop.create_task(active_controller.polls.poll(request, context.connection))

@@ -1,4 +1,8 @@
-"""LeaveCluster (key 10001), version 0: a broker stops on purpose; what it leads moves first."""
+"""LeaveCluster (key 10001), version 0: controlled shutdown of a broker.
+
+Headrace's own API, between the brokers of a cluster: the partitions that the broker leads get new
+leaders before it stops.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +25,19 @@ if TYPE_CHECKING:
 async def handle(
     broker: Broker, context: Context, request: LeaveClusterRequest
 ) -> LeaveClusterResponse:
-    office = broker.office
+    active_controller = broker.office
     try:
-        if office is None:
+        if active_controller is None:
             raise NotController
-        decided = await office.decide(
+        decided = await active_controller.decide(
             lambda controller: begin_controlled_shutdown(
                 controller.image, controller.rules, request.broker_id, request.broker_epoch
             )
         )
     except NotController:
         return LeaveClusterResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    # The new leaders lead before the old one goes.
-    await office.spread(decided.version)
+    # The new leaders take over before the old one stops.
+    await active_controller.spread(decided.version)
     step = decided.results[0]
     return LeaveClusterResponse(
         error_code=step.error.code,

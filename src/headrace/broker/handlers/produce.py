@@ -1,8 +1,14 @@
-"""Produce (key 0), versions 3-13: append record batches.
+"""Produce (key 0), versions 3-13: appends record batches.
 
-v3 is the first with record batches v2 (0-2 are advertised for old librdkafka, and refused);
-v7 allows zstd, v8 adds per-record errors, v9 is flexible, v10 tells the new leader, v13 names
-topics by id.
+* v3: record batches of magic 2. v0-v2 are advertised for old librdkafka, and refused.
+* v5: the response has the log start offset.
+* v7: zstd.
+* v8: errors per record.
+* v9: flexible.
+* v10: the response has the new leader and its endpoint for partitions with a wrong leader.
+* v11: TRANSACTION_ABORTABLE.
+* v12: a write adds its partition to the transaction (KIP-890).
+* v13: topics by id.
 """
 
 import asyncio
