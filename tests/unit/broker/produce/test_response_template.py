@@ -3,7 +3,10 @@
 import pytest
 
 from headrace.broker.partitions.partition_table import HostedTopic
-from headrace.broker.produce.response_template import FIRST_VERSION_WITH_LOG_START, usual_answer
+from headrace.broker.produce.response_template import (
+    FIRST_VERSION_WITH_LOG_START,
+    response_template,
+)
 from headrace.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceResponse,
@@ -33,4 +36,4 @@ def test_it_equals_the_encoded_message(version: int) -> None:
             )
         ]
     )
-    assert usual_answer(topic, version).encode(5, result, 77) == declared.encode(version)
+    assert response_template(topic, version).encode(5, result, 77) == declared.encode(version)
