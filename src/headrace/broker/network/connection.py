@@ -298,7 +298,7 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def _start(self, frame: memoryview) -> bool:
-        """Starts a request; returns whether the connection goes on after it."""
+        """Starts a request; returns whether the connection may serve the next one."""
         try:
             reply = self._owner.dispatch(self, frame)
         except ProtocolError as error:

@@ -25,7 +25,7 @@ a connection that drains starts nothing, hence it does not matter whether its cl
       CONGESTED <-------> BLOCKED_CONGESTED           any state --connection lost--> CLOSED
 
 A request starts in READY, with one exception: a fast path that gives up its frame restarts it as
-an ordinary request, in its place in the order, whatever the state. That is why CONGESTED and
+an ordinary request, in its place in the order, in any state. That is why CONGESTED and
 DRAINING have a transition for `BLOCK`.
 
 A connection that has answered everything and drains is not closed at once. Closing a socket with
