@@ -1,4 +1,4 @@
-"""A look into very many records lets others work in between."""
+"""Validation of a large batch lets the event loop run between its slices."""
 
 import asyncio
 from typing import cast
