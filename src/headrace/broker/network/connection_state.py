@@ -1,6 +1,6 @@
 """The states of one connection and the one table of its transitions.
 
-Rule 1: whatever decides if the next request may start is a state here, not a flag of `Connection`.
+Rule 1: a condition that stops the next request is a state here, not a flag of `Connection`.
 Rule 2: a state changes only through `TRANSITIONS`. A pair that is not in the table is a bug, and
 raises `IllegalTransition` before anything else happens.
 
