@@ -5,7 +5,7 @@ connect gets complete answers. Stop: no new requests, answers to those accepted,
 log, the clean-shutdown marker; within a bounded time. Two brokers in one process share nothing.
 
 A broker whose log directories have all failed ends by itself, as Kafka's does: it could keep
-nothing, and others would go on to wait for it. Whoever runs it finds that in `ended`.
+nothing, and other brokers would keep waiting for it. `ended` holds the reason.
 """
 
 import asyncio
@@ -167,7 +167,7 @@ class Broker:
 
     @property
     def active_controller(self) -> "ActiveController | None":
-        """The controller's, while this member is it."""
+        """The active controller, while it runs on this broker."""
         return None if self.member is None else self.member.metadata.active_controller
 
     @property
@@ -176,7 +176,7 @@ class Broker:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this life of the broker."""
+        """The epoch of this incarnation of the broker."""
         if self.member is not None:
             return self.member.broker_epoch
         return self.metadata.image.brokers[self.node_id].epoch
@@ -283,7 +283,7 @@ class Broker:
         warm_up(self.loop, lambda: self.stopping)
 
     async def _find_id(self) -> int:
-        """That of an earlier life, by what its directories say, or one that the cluster gives."""
+        """The id stored in the log directories, or a new one from the cluster."""
         for directory in self.settings.log_dirs:
             meta = read_meta(self.world.files, directory)
             if meta is not None:
@@ -300,7 +300,7 @@ class Broker:
         return chosen
 
     def _become(self, node_id: int) -> None:
-        """Before anything is built that tells the id to others."""
+        """Sets the id; runs before any part that uses it is built."""
         self.settings = self.settings.with_id(node_id)
         self.node_id = node_id
         self._log_configs = LogConfigs(self.settings.static, node_id)
@@ -519,12 +519,12 @@ class Broker:
         self._ending = self.loop.create_task(self._withdraw(self._cluster_role, failure))
 
     async def _withdraw(self, role: ClusterRole, failure: LogDirFailed) -> None:
-        """Others need not wait for the session's end; who cannot be told finds out by then."""
+        """Deregisters, so that other brokers need not wait for the session timeout."""
         try:
             async with asyncio.timeout(WITHDRAWAL_S):
                 await role.withdraw()
         except TimeoutError:
-            log.warning("the cluster could not be told")
+            log.warning("deregistration timed out; other brokers wait for the session timeout")
         finally:
             if not self.ended.done():
                 self.ended.set_result(failure)
@@ -537,7 +537,7 @@ class Broker:
         self._release()
 
     def _cut_off(self) -> None:
-        """From here on nobody hears from this broker."""
+        """Closes all connections and stops all background work."""
         self.stopping = True
         if self._cluster_role is not None:
             self._cluster_role.crash()

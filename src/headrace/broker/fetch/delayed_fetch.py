@@ -38,8 +38,8 @@ class DelayedFetch:
             self.interrupted()
 
     def interrupted(self) -> None:
-        # In the loop's next turn: the producer's own answer goes first, and what else arrives in
-        # this turn is read with it.
+        # In the next iteration of the loop: the producer's response is sent first, and records
+        # that arrive in this iteration are read as well.
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self.finish)
@@ -82,7 +82,7 @@ class DelayedStableFetch(DelayedFetch):
         try:
             stable = [leader.last_stable_offset for leader in self._leaders]
         except StorageError:
-            return self.interrupted()  # the answer will say what is wrong
+            return self.interrupted()  # the response reports the error
         if stable == self._stable:
             return None
         self._stable = stable

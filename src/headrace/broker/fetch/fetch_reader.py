@@ -6,7 +6,7 @@ read_committed) is returned; at least one batch is, even where it is larger than
 
 A follower that cannot serve a consumer which was sent to it (KIP-392) says OFFSET_NOT_AVAILABLE,
 whatever the reason: only the leader knows which offsets there are, and only this code sends every
-client back to it. Told that an offset is out of range a consumer would begin anew elsewhere; after
+client back to it. After OFFSET_OUT_OF_RANGE a consumer would reset its position; after
 other errors librdkafka asks the same follower again, for minutes, while the leader is the same.
 """
 
@@ -40,7 +40,7 @@ Nearest = Callable[[Leader, int], int]
 """The replica from which an offset is better read, or -1."""
 
 IsCurrent = Callable[[Follower], bool]
-"""Whether a follower is in sync and hears its leader."""
+"""Whether a follower is in sync and receives data from its leader."""
 
 
 @dataclass(slots=True)
@@ -141,7 +141,7 @@ def _read(
     if limits.followers is not None and not data.records and isinstance(replica, Follower):
         at_end = wanted.fetch_offset >= replica.high_watermark
         if at_end and not limits.followers(replica):
-            # Nobody waits for this follower, and nobody knows when it will have more.
+            # A follower that is not in sync may not get more records for a long time.
             return _failed(wanted, ErrorCode.OFFSET_NOT_AVAILABLE, fetched)
     fetched.replicas.append(replica)
     return data

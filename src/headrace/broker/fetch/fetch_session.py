@@ -2,7 +2,7 @@
 
 A session remembers which partitions a consumer wants, so that a request names only what changed
 and an answer only what has news. The cache is bounded; when it is full of sessions that are in
-use, a client gets session id 0 and goes on with full requests.
+use, a client gets session id 0 and keeps sending full requests.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ PartitionKey = tuple[str | bytes, int]  # topic name or, from Fetch v13 on, topi
 
 @dataclass(slots=True)
 class WantedPartition:
-    """One partition that a consumer wants, and what it was last told about it."""
+    """One partition that a consumer wants, and the offsets last sent for it."""
 
     topic: str
     topic_id: bytes
@@ -47,7 +47,7 @@ class FetchSession:
     partitions: dict[PartitionKey, WantedPartition] = field(default_factory=dict)
 
     def want(self, key: PartitionKey, wanted: WantedPartition) -> None:
-        """Adds a partition, or moves its position, keeping what was told."""
+        """Adds a partition, or moves its position; keeps the offsets last sent."""
         known = self.partitions.get(key)
         if known is not None:
             wanted.told_high_watermark = known.told_high_watermark
@@ -64,7 +64,7 @@ class FetchSession:
         log_start: int,
         diverged: bool,
     ) -> bool:
-        """Whether an incremental answer must mention this partition; remembers what was told."""
+        """Whether an incremental answer must include this partition; remembers the offsets sent."""
         wanted = self.partitions.get(key)
         if wanted is None:
             return True
@@ -75,7 +75,7 @@ class FetchSession:
             or wanted.told_log_start != log_start
         )
         wanted.told_log_start = log_start
-        # After an error the watermark counts as untold, so that recovery is news too.
+        # After an error the watermark counts as not sent, so that recovery is news too.
         wanted.told_high_watermark = -1 if error else high_watermark
         if has_records:
             # To the end of the line, so that one busy partition cannot starve the others.

@@ -18,7 +18,7 @@ def nearest_replica(
     """A follower in the consumer's rack, or the leader.
 
     Only followers that are in sync and hold the offset are offered: a consumer that is sent to one
-    without it would be sent back, or told that its offset is out of range.
+    without it would be sent back, or would get OFFSET_OUT_OF_RANGE.
     """
     if _rack_of(image, leader_id) == rack:
         return THE_LEADER

@@ -1,1 +1,1 @@
-"""One file an API: translate the request, call the domain, translate the answer."""
+"""One file per API key: decode the request, call the domain, encode the response."""

@@ -1,6 +1,8 @@
-"""AddOffsetsToTxn (key 25), versions 0-4: a group's offsets become part of a transaction.
+"""AddOffsetsToTxn (key 25), versions 0-4: adds a group's offsets partition to a transaction.
 
-v2 knows PRODUCER_FENCED. Producers of the second protocol (KIP-890) do not send it.
+* v2: PRODUCER_FENCED; earlier versions get INVALID_PRODUCER_EPOCH.
+
+Producers of transaction version 2 (KIP-890) do not send this request.
 """
 
 from __future__ import annotations
@@ -32,23 +34,23 @@ def handle(
     broker: Broker, context: Context, request: AddOffsetsToTxnRequest
 ) -> Reply | Coroutine[object, object, AddOffsetsToTxnResponse]:
     if not broker.groups.has_topic:
-        # The producer comes here before it looks for the group's coordinator.
-        return _create_then_add(broker, context.version, request)
-    return _add(broker, context.version, request)
+        # The producer sends this request before FindCoordinator of the group.
+        return _create_topic_then_add(broker, context.version, request)
+    return _add_offsets_partition(broker, context.version, request)
 
 
-async def _create_then_add(
+async def _create_topic_then_add(
     broker: Broker, version: int, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
     try:
         await broker.groups.ensure_topic()
     except CoordinatorError as error:
         return AddOffsetsToTxnResponse(error_code=error.code)
-    reply = _add(broker, version, request)
+    reply = _add_offsets_partition(broker, version, request)
     return await reply if isinstance(reply, asyncio.Future) else reply
 
 
-def _add(broker: Broker, version: int, request: AddOffsetsToTxnRequest) -> Reply:
+def _add_offsets_partition(broker: Broker, version: int, request: AddOffsetsToTxnRequest) -> Reply:
     def refused(error: CoordinatorError) -> AddOffsetsToTxnResponse:
         code = error.code
         if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:

@@ -1,8 +1,10 @@
-"""AddPartitionsToTxn (key 24), versions 0-5: partitions become part of a transaction.
+"""AddPartitionsToTxn (key 24), versions 0-5: adds partitions to a transaction.
 
-Up to v3 a client adds partitions to its own transaction; v2 knows PRODUCER_FENCED. From v4 on the
-request comes from brokers, for many transactions at once, and may ask only whether the partitions
-are in them (`verify_only`).
+* v2: PRODUCER_FENCED; earlier versions get INVALID_PRODUCER_EPOCH.
+* v4: sent by brokers, for many transactions at once. With `verify_only` it checks that the
+  partitions are in the transaction and adds nothing (KIP-890).
+
+Up to v3 a client sends it, for its own transaction.
 """
 
 from __future__ import annotations
@@ -39,15 +41,15 @@ def handle(
     broker: Broker, context: Context, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse | Coroutine[object, object, AddPartitionsToTxnResponse]:
     version = context.version
-    transactions = _transactions(version, request)
-    verdicts = [_decide(broker, version, transaction) for transaction in transactions]
+    transactions = _requested_transactions(version, request)
+    verdicts = [_add_or_verify(broker, version, transaction) for transaction in transactions]
     settled = [verdict for verdict in verdicts if not isinstance(verdict, asyncio.Future)]
     if len(settled) < len(verdicts):
-        return _later(version, transactions, verdicts)
+        return _respond_when_decided(version, transactions, verdicts)
     return _response(version, transactions, settled)
 
 
-def _transactions(
+def _requested_transactions(
     version: int, request: AddPartitionsToTxnRequest
 ) -> list[AddPartitionsToTxnTransaction]:
     if version >= FIRST_VERSION_OF_BROKERS:
@@ -62,11 +64,11 @@ def _transactions(
     ]
 
 
-def _decide(
+def _add_or_verify(
     broker: Broker, version: int, transaction: AddPartitionsToTxnTransaction
 ) -> Verdict | asyncio.Future[Verdict]:
     partitions = _partitions(transaction)
-    problems = _problems(broker, version, partitions)
+    problems = _invalid_partitions(broker, version, partitions)
     if problems:
         return {
             partition: problems.get(partition, ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -81,7 +83,7 @@ def _decide(
                 lambda shard, _: shard.verify_partitions(transactional_id, producer, partitions),
             )
         except CoordinatorError as error:
-            return _code(version, error)
+            return _error_code(version, error)
     wanted = frozenset(partitions)
     client_version = V2 if version >= FIRST_VERSION_OF_BROKERS else V1
     added: Verdict = ErrorCode.NONE
@@ -90,7 +92,7 @@ def _decide(
         lambda shard, now_ms: shard.add_partitions(
             transactional_id, producer, wanted, client_version, added, now_ms
         ),
-        lambda error: _code(version, error),
+        lambda error: _error_code(version, error),
     )
 
 
@@ -98,10 +100,10 @@ def _partitions(transaction: AddPartitionsToTxnTransaction) -> list[Partition]:
     return [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
 
 
-def _problems(
+def _invalid_partitions(
     broker: Broker, version: int, partitions: list[Partition]
 ) -> dict[Partition, ErrorCode]:
-    """The partitions that cannot be in a transaction; one is enough to refuse all."""
+    """Partitions that cannot be added, with their errors. A single one fails the transaction."""
     topics = broker.metadata.image.topics
     problems = {}
     for topic, index in partitions:
@@ -113,13 +115,13 @@ def _problems(
     return problems
 
 
-def _code(version: int, error: CoordinatorError) -> ErrorCode:
+def _error_code(version: int, error: CoordinatorError) -> ErrorCode:
     if error.code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return error.code
 
 
-async def _later(
+async def _respond_when_decided(
     version: int,
     transactions: list[AddPartitionsToTxnTransaction],
     verdicts: list[Verdict | asyncio.Future[Verdict]],

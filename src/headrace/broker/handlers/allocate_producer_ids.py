@@ -1,4 +1,4 @@
-"""AllocateProducerIds (key 67), version 0: a block of producer ids for one broker."""
+"""AllocateProducerIds (key 67), version 0: reserves a block of producer ids for one broker."""
 
 from __future__ import annotations
 

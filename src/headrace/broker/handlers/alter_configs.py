@@ -1,4 +1,7 @@
-"""AlterConfigs (key 33), versions 0-2: what is not named goes back to its default."""
+"""AlterConfigs (key 33), versions 0-2: replaces a resource's configs.
+
+Configs that the request does not name return to their defaults.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""AlterPartition (key 56), versions 2-3: leaders tell who is in sync. v3 names brokers' epochs."""
+"""AlterPartition (key 56), versions 2-3: changes the in-sync replicas that a leader reports.
+
+* v3: the ISR carries broker epochs (KIP-903).
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ async def handle(
             asked.partition_index,
             asked.leader_epoch,
             asked.partition_epoch,
-            _members(context.version, asked),
+            _isr_members(context.version, asked),
         )
         for topic in request.topics
         for asked in topic.partitions
@@ -45,7 +48,7 @@ async def handle(
         if active_controller is None:
             raise NotController
         decided = await active_controller.decide(
-            lambda controller: _decide(controller, request, changes)
+            lambda controller: _decide_isr_changes(controller, request, changes)
         )
     except NotController:
         return AlterPartitionResponse(error_code=ErrorCode.NOT_CONTROLLER)
@@ -56,19 +59,19 @@ async def handle(
         answers.append(result)
     return AlterPartitionResponse(
         topics=[
-            AlteredTopic(topic_id=topic_id, partitions=[_altered(each) for each in group])
+            AlteredTopic(topic_id=topic_id, partitions=[_altered_partition(each) for each in group])
             for topic_id, group in groupby(answers, key=lambda answer: answer.topic_id)
         ]
     )
 
 
-def _decide(
+def _decide_isr_changes(
     controller: Decisions, request: AlterPartitionRequest, changes: list[IsrChange]
 ) -> ControllerResult[IsrResult | ApiError]:
     known = controller.image.brokers.get(request.broker_id)
     error = check_broker_epoch(known, request.broker_id, request.broker_epoch)
     if error.code:
-        # To a leader that was fenced or bounced it is all the same: it must hear of it first.
+        # A fenced or restarted leader must first learn of its new epoch from the metadata.
         return ControllerResult((), [ApiError(ErrorCode.STALE_BROKER_EPOCH, error.message)])
     outcome = alter_partitions(
         controller.image, controller.rules, request.broker_id, request.broker_epoch, changes
@@ -76,7 +79,7 @@ def _decide(
     return ControllerResult(outcome.records, list[IsrResult | ApiError](outcome.results))
 
 
-def _members(version: int, asked: AlterPartitionData) -> tuple[IsrMember, ...]:
+def _isr_members(version: int, asked: AlterPartitionData) -> tuple[IsrMember, ...]:
     if version >= FIRST_VERSION_WITH_EPOCHS:
         return tuple(
             IsrMember(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs
@@ -84,7 +87,7 @@ def _members(version: int, asked: AlterPartitionData) -> tuple[IsrMember, ...]:
     return tuple(IsrMember(id_) for id_ in asked.new_isr)
 
 
-def _altered(answer: IsrResult) -> AlteredPartition:
+def _altered_partition(answer: IsrResult) -> AlteredPartition:
     partition = answer.partition
     if partition is None:
         return AlteredPartition(partition_index=answer.index, error_code=answer.error.code)

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (key 45), versions 0-1: moves replicas, or cancels a move."""
+"""AlterPartitionReassignments (key 45), versions 0-1: starts or cancels replica moves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""AlterReplicaLogDirs (key 34), versions 1-2: in which directory this broker keeps a replica.
+"""AlterReplicaLogDirs (key 34), versions 1-2: moves a replica to another log directory.
 
-The answer says that the move has begun; DescribeLogDirs shows how far it is.
+The response confirms that the move has started; DescribeLogDirs shows its progress.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def handle(
                 topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name, partitions=[])
             )
             for index in topic.partitions:
-                code = _move(broker, topic.name, index, directory.path)
+                code = _move_replica(broker, topic.name, index, directory.path)
                 result.partitions.append(
                     AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
                 )
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
-    home = broker.logs.home_at(path)
-    if home is None:
+def _move_replica(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
+    directory_lock = broker.logs.home_at(path)
+    if directory_lock is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if not home.is_online:
+    if not directory_lock.is_online:
         return ErrorCode.KAFKA_STORAGE_ERROR
     hosted = broker.partitions.by_name.get(topic)
     if hosted is None or not 0 <= index < len(hosted.leaders):
@@ -50,13 +50,13 @@ def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
     current = broker.logs.get(topic, index)
     replica = hosted.replica(index)
     if replica is None or current is None:
-        # As in Kafka: a reassignment that gives it to this broker puts it there.
-        broker.logs.prefer(topic, index, home)
+        # As in Kafka: the directory counts once a reassignment gives the replica to this broker.
+        broker.logs.prefer(topic, index, directory_lock)
         return ErrorCode.REPLICA_NOT_AVAILABLE
     if current.directory.failure is not None:
         return ErrorCode.KAFKA_STORAGE_ERROR
     try:
-        broker.mover.move(replica, home)
-    except StorageError:  # the disk is full, or has failed and has said so
+        broker.mover.move(replica, directory_lock)
+    except StorageError:  # the disk is full, or its failure is already logged
         return ErrorCode.KAFKA_STORAGE_ERROR
     return ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (key 91), version 0: moves the start of a share group without members."""
+"""AlterShareGroupOffsets (key 91), version 0: sets start offsets of an empty share group."""
 
 from __future__ import annotations
 
@@ -42,11 +42,13 @@ async def handle(
     ids = {topic.name: topic_id for topic_id, topic in accepted.topics.items()}
     codes = {(key.topic_id, key.partition): error.code for key, error in errors.items()}
     return AlterShareGroupOffsetsResponse(
-        responses=[_topic(topic, ids, set(accepted.accepted), codes) for topic in request.topics]
+        responses=[
+            _topic_response(topic, ids, set(accepted.accepted), codes) for topic in request.topics
+        ]
     )
 
 
-def _topic(
+def _topic_response(
     topic: AlterShareGroupOffsetsRequestTopic,
     ids: dict[str, bytes],
     accepted: set[StartOffset],

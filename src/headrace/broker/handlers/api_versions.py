@@ -1,7 +1,10 @@
-"""ApiVersions (key 18), versions 0-4: what this broker serves, and its features.
+"""ApiVersions (key 18), versions 0-4: lists the APIs, versions and features of this broker.
 
-A version that nobody knows is answered in version 0 with UNSUPPORTED_VERSION, so that a newer
-client can step back. v3 is flexible and carries the client's name; v4 may list features from 0.
+* v3: flexible; carries the client's software name and version.
+* v4: features may have a minimum level of 0 (KIP-1022).
+
+An unknown version gets a v0 response with UNSUPPORTED_VERSION, so that a newer client can retry
+with a version that the broker serves.
 """
 
 from __future__ import annotations
@@ -35,15 +38,15 @@ def handle(broker: Broker, context: Context, request: ApiVersionsRequest) -> Api
         if not (_SOFTWARE.fullmatch(name) and _SOFTWARE.fullmatch(version)):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
         context.connection.client_software = (name, version)
-    return _served(broker, context.version, ErrorCode.NONE)
+    return _served_apis(broker, context.version, ErrorCode.NONE)
 
 
 def answer_unsupported_version(broker: Broker) -> ApiVersionsResponse:
     """The answer to a version that this broker does not know."""
-    return _served(broker, 0, ErrorCode.UNSUPPORTED_VERSION)
+    return _served_apis(broker, 0, ErrorCode.UNSUPPORTED_VERSION)
 
 
-def _served(broker: Broker, version: int, error: ErrorCode) -> ApiVersionsResponse:
+def _served_apis(broker: Broker, version: int, error: ErrorCode) -> ApiVersionsResponse:
     image = broker.metadata.image
     keys = [
         ApiVersion(
@@ -52,7 +55,7 @@ def _served(broker: Broker, version: int, error: ErrorCode) -> ApiVersionsRespon
         for key in sorted(HANDLERS)
         if not APIS[key].for_members
     ]
-    # Before v4 clients refuse a minimum of 0 (KIP-1022): such features are left out for them.
+    # Clients before v4 reject a minimum level of 0 (KIP-1022), so they do not get such features.
     supported = [
         SupportedFeatureKey(
             name=feature.name, min_version=feature.min_level, max_version=feature.max_level

@@ -1,4 +1,8 @@
-"""ClusterMetadata (key 10000), version 0: what has changed since a version, once something has."""
+"""ClusterMetadata (key 10000), version 0: long poll for metadata changes after a version.
+
+Headrace's own API, between the brokers of a cluster: the active controller responds when the
+metadata has changed.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ def handle(
         or request.controller_epoch > active_controller.elected.controller_epoch
     ):
         if active_controller is not None:
-            active_controller.look()  # somebody has heard of a later controller
+            active_controller.look()  # the request names a later controller epoch
         return ClusterMetadataResponse(
             error_code=ErrorCode.NOT_CONTROLLER,
             controller_id=image.controller_id,

@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe (key 69), versions 0-1: consumer groups (KIP-848) and their members.
+"""ConsumerGroupDescribe (key 69), versions 0-1: describes consumer groups (KIP-848).
 
-v1 adds whether a member still uses the classic protocol.
+* v1: the member type; a member may still use the classic protocol.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""ConsumerGroupHeartbeat (key 68), versions 0-1: a member of a consumer group (KIP-848) joins,
-reports what it owns, and learns what to give back and what it gets.
+"""ConsumerGroupHeartbeat (key 68), versions 0-1: joins, keeps or leaves a consumer group (KIP-848).
 
-From v1 on the client makes its own member id, and may subscribe by pattern.
+The member reports the partitions that it owns and receives its assignment.
+
+* v1: the client generates its member id and may subscribe by pattern.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ def handle(
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.consumer.heartbeat(caller, request, now_ms),
-        _refuse,
+        _error_response,
     )
 
 
-def _refuse(error: CoordinatorError) -> ConsumerGroupHeartbeatResponse:
+def _error_response(error: CoordinatorError) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(
         error_code=error.code, error_message=error.message or None
     )

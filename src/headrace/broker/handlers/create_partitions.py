@@ -1,4 +1,4 @@
-"""CreatePartitions (key 37), versions 0-3: a topic grows, and never shrinks."""
+"""CreatePartitions (key 37), versions 0-3: adds partitions to topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""CreateTopics (key 19), versions 2-7. v5 answers with the configs, v7 with the topic id."""
+"""CreateTopics (key 19), versions 2-7: creates topics.
+
+* v5: the response has the topic's configs.
+* v7: the response has the topic id.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +47,13 @@ async def handle(
     with_configs = context.version >= FIRST_VERSION_WITH_CONFIGS
     return CreateTopicsResponse(
         topics=[
-            _result(broker, created, configs[created.name] if with_configs else None)
+            _topic_result(broker, created, configs[created.name] if with_configs else None)
             for created in results
         ]
     )
 
 
-def _result(
+def _topic_result(
     broker: Broker, created: CreatedTopic, configs: dict[str, str] | None
 ) -> CreatableTopicResult:
     result = CreatableTopicResult(

@@ -1,4 +1,4 @@
-"""DeleteGroups (key 42), versions 0-2: groups without members, and their offsets."""
+"""DeleteGroups (key 42), versions 0-2: deletes empty groups and their offsets."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ async def handle(
     broker: Broker, context: Context, request: DeleteGroupsRequest
 ) -> DeleteGroupsResponse:
     group_ids = list(dict.fromkeys(request.groups_names))
-    return DeleteGroupsResponse(results=[await _delete(broker, group) for group in group_ids])
+    return DeleteGroupsResponse(results=[await _delete_group(broker, group) for group in group_ids])
 
 
-async def _delete(broker: Broker, group_id: str) -> DeletableGroupResult:
+async def _delete_group(broker: Broker, group_id: str) -> DeletableGroupResult:
     try:
         await broker.coordinators.share_group_states.delete_group(group_id)
         await broker.groups.run(group_id, lambda shard, _: shard.directory.delete(group_id))

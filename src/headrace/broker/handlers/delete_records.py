@@ -1,6 +1,7 @@
-"""DeleteRecords (key 21), versions 0-2: moves a partition's log start forward.
+"""DeleteRecords (key 21), versions 0-2: advances the log start offset of partitions.
 
-It is answered when every live replica has dropped the records, or when the request's time is up.
+The response waits until every live replica has deleted the records, or until the request times
+out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (key 92), version 0: a share group without members forgets topics."""
+"""DeleteShareGroupOffsets (key 92), version 0: deletes topics' offsets of an empty share group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState (key 86), version 0: forgets the stored state of share partitions."""
+"""DeleteShareGroupState (key 86), version 0: deletes the stored state of share partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""DeleteTopics (key 20), versions 1-6. v5 adds messages, v6 names topics by id as well."""
+"""DeleteTopics (key 20), versions 1-6: deletes topics.
+
+* v5: error messages.
+* v6: topics by name or by id.
+"""
 
 from __future__ import annotations
 

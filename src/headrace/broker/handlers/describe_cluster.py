@@ -1,4 +1,8 @@
-"""DescribeCluster (key 60), versions 0-2. v1 adds endpoint types, v2 fenced brokers."""
+"""DescribeCluster (key 60), versions 0-2: lists the brokers of the cluster.
+
+* v1: endpoint types; only BROKER is served.
+* v2: fenced brokers on request.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeConfigs (key 32), versions 1-4. v3 adds types and documentation."""
+"""DescribeConfigs (key 32), versions 1-4: describes configs with their sources.
+
+* v3: types and documentation.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ def handle(
     configs = broker.metadata.configs
     return DescribeConfigsResponse(
         results=[
-            _result(
+            _resource_result(
                 request,
                 asked,
                 configs.describe(
@@ -38,7 +41,7 @@ def handle(
     )
 
 
-def _result(
+def _resource_result(
     request: DescribeConfigsRequest, asked: DescribeConfigsResource, described: DescribedConfig
 ) -> DescribeConfigsResult:
     return DescribeConfigsResult(
@@ -46,11 +49,13 @@ def _result(
         error_message=described.error.message,
         resource_type=asked.resource_type,
         resource_name=asked.resource_name,
-        configs=[_entry(request, entry) for entry in described.entries],
+        configs=[_config_entry(request, entry) for entry in described.entries],
     )
 
 
-def _entry(request: DescribeConfigsRequest, entry: EffectiveEntry) -> DescribeConfigsResourceResult:
+def _config_entry(
+    request: DescribeConfigsRequest, entry: EffectiveEntry
+) -> DescribeConfigsResourceResult:
     result = DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,

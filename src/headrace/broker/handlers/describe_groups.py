@@ -1,7 +1,9 @@
-"""DescribeGroups (key 15), versions 0-6: state and members of classic groups.
+"""DescribeGroups (key 15), versions 0-6: describes classic groups and their members.
 
-v3 tells what the client may do, v4 shows static members, v6 reports a missing group as an error;
-before, and still as its state, it is "Dead".
+* v3: authorized operations.
+* v4: static members.
+* v6: GROUP_ID_NOT_FOUND for a missing group, in the state "Dead"; earlier versions get the state
+  without the error.
 """
 
 from __future__ import annotations
@@ -27,20 +29,22 @@ FIRST_VERSION_WITH_NOT_FOUND: Final = 6
 def handle(
     broker: Broker, context: Context, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    groups = [_describe(broker, context.version, group_id) for group_id in request.groups]
+    groups = [_describe_group(broker, context.version, group_id) for group_id in request.groups]
     if request.include_authorized_operations:
         add_authorized_operations(groups)
     return DescribeGroupsResponse(groups=groups)
 
 
-def _describe(broker: Broker, version: int, group_id: str) -> DescribeGroupsDescribedGroup:
+def _describe_group(broker: Broker, version: int, group_id: str) -> DescribeGroupsDescribedGroup:
     try:
         return broker.groups.read(group_id, lambda shard, _: shard.directory.describe(group_id))
     except CoordinatorError as error:
-        return _refused(version, group_id, error)
+        return _failed_group(version, group_id, error)
 
 
-def _refused(version: int, group_id: str, error: CoordinatorError) -> DescribeGroupsDescribedGroup:
+def _failed_group(
+    version: int, group_id: str, error: CoordinatorError
+) -> DescribeGroupsDescribedGroup:
     group = DescribeGroupsDescribedGroup(group_id=group_id)
     if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
         group.error_code = error.code

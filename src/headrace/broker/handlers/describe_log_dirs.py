@@ -1,4 +1,8 @@
-"""DescribeLogDirs (key 35), versions 1-5. v4 adds the disk's size, v5 cordoning."""
+"""DescribeLogDirs (key 35), versions 1-5: describes log directories and replica sizes.
+
+* v4: size and free space of the volume.
+* v5: whether the directory is cordoned.
+"""
 
 from __future__ import annotations
 
@@ -34,28 +38,30 @@ async def handle(
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
-        results=[await _describe(broker, home, wanted) for home in broker.logs.homes]
+        results=[
+            await _describe_directory(broker, directory, wanted) for directory in broker.logs.homes
+        ]
     )
 
 
-async def _describe(
-    broker: Broker, home: LogDirectoryLock, wanted: Wanted
+async def _describe_directory(
+    broker: Broker, directory: LogDirectoryLock, wanted: Wanted
 ) -> DescribeLogDirsResult:
-    if not home.is_online:
+    if not directory.is_online:
         return DescribeLogDirsResult(
-            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=home.path, topics=[]
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=directory.path, topics=[]
         )
     topics: dict[str, list[DescribeLogDirsPartition]] = defaultdict(list)
-    copies = [*home.futures.values()]
-    for number, log in enumerate([*home.logs.values(), *copies], start=1):
+    copies = [*directory.futures.values()]
+    for number, log in enumerate([*directory.logs.values(), *copies], start=1):
         if number % LOGS_PER_SLICE == 0:
-            await asyncio.sleep(0)  # the first look opens each log
+            await asyncio.sleep(0)  # `size_bytes` opens a log on first use
         if wanted is not None and (log.topic, log.partition) not in wanted:
             continue
         try:
             size = log.size_bytes
         except StorageError:
-            continue  # an offline log has no size; the error belongs to its own requests
+            continue  # an offline log has no size; Produce and Fetch report its error
         original = broker.logs.get(log.topic, log.partition) if log in copies else None
         topics[log.topic].append(
             DescribeLogDirsPartition(
@@ -66,14 +72,14 @@ async def _describe(
             )
         )
     result = DescribeLogDirsResult(
-        log_dir=home.path,
+        log_dir=directory.path,
         topics=[
             DescribeLogDirsTopic(name=name, partitions=partitions)
             for name, partitions in topics.items()
         ],
     )
     try:
-        disk = shutil.disk_usage(home.path)
+        disk = shutil.disk_usage(directory.path)
         result.total_bytes, result.usable_bytes = disk.total, disk.free
     except OSError:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR

@@ -1,4 +1,4 @@
-"""DescribeProducers (key 61), version 0: the producers that a partition remembers."""
+"""DescribeProducers (key 61), version 0: describes the producer state of partitions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def handle(
             TopicResponse(
                 name=topic.name,
                 partitions=[
-                    _describe(broker, topic.name, index) for index in topic.partition_indexes
+                    _describe_partition(broker, topic.name, index)
+                    for index in topic.partition_indexes
                 ],
             )
             for topic in request.topics
@@ -37,14 +38,14 @@ def handle(
     )
 
 
-def _describe(broker: Broker, topic: str, index: int) -> PartitionResponse:
+def _describe_partition(broker: Broker, topic: str, index: int) -> PartitionResponse:
     if name_problem(topic) is not None:
         return PartitionResponse(
             partition_index=index,
             error_code=ErrorCode.INVALID_TOPIC_EXCEPTION,
             active_producers=[],
         )
-    # Of any replica: whoever looks for a hanging transaction may ask a follower by its id.
+    # From any replica: a search for hanging transactions may ask a follower by its broker id.
     replica = broker.partitions.replica(topic, index)
     if replica is None:
         found = broker.partitions.find(topic, index)

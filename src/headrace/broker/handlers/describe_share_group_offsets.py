@@ -1,6 +1,6 @@
-"""DescribeShareGroupOffsets (key 90), versions 0-1: where share groups start in their partitions.
+"""DescribeShareGroupOffsets (key 90), versions 0-1: start offsets of share groups.
 
-v1 adds the lag (KIP-1226).
+* v1: the lag (KIP-1226).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ async def handle(
     broker: Broker, context: Context, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
     return DescribeShareGroupOffsetsResponse(
-        groups=[await _describe(broker, asked) for asked in request.groups]
+        groups=[await _describe_group(broker, asked) for asked in request.groups]
     )
 
 
-async def _describe(
+async def _describe_group(
     broker: Broker, asked: DescribeShareGroupOffsetsRequestGroup
 ) -> DescribeShareGroupOffsetsResponseGroup:
     group_id = asked.group_id
@@ -47,7 +47,7 @@ async def _describe(
     wanted: dict[bytes, frozenset[int]] = {}
     try:
         if asked.topics is None:
-            wanted.update(_stored(broker, group_id))
+            wanted.update(_stored_partitions(broker, group_id))
     except CoordinatorError as error:
         return DescribeShareGroupOffsetsResponseGroup(
             group_id=group_id, error_code=error.code, error_message=error.message or None
@@ -57,15 +57,15 @@ async def _describe(
         if known is not None:
             wanted[known.topic_id] = frozenset(topic.partitions)
         else:
-            unknown.append(_unknown(topic.topic_name, topic.partitions))
+            unknown.append(_unknown_topic(topic.topic_name, topic.partitions))
     summaries = await broker.coordinators.share_group_states.summaries(group_id, wanted)
     return DescribeShareGroupOffsetsResponseGroup(
-        group_id=group_id, topics=[*_topics(broker, summaries), *unknown]
+        group_id=group_id, topics=[*_described_topics(broker, summaries), *unknown]
     )
 
 
-def _stored(broker: Broker, group_id: str) -> Partitions:
-    """Everything that the group has; nothing if there is no such group, as in Kafka."""
+def _stored_partitions(broker: Broker, group_id: str) -> Partitions:
+    """All partitions with stored state; none for a group that does not exist, as in Kafka."""
     try:
         stored = broker.groups.read(
             group_id, lambda shard, _: shard.share.stored_partitions(group_id)
@@ -78,7 +78,7 @@ def _stored(broker: Broker, group_id: str) -> Partitions:
     return {topic_id: numbers for topic_id, numbers in stored.items() if topic_id in topics}
 
 
-def _topics(
+def _described_topics(
     broker: Broker, summaries: Mapping[SharePartitionKey, StateSummary | CoordinatorError]
 ) -> list[DescribeShareGroupOffsetsResponseTopic]:
     topics: dict[bytes, DescribeShareGroupOffsetsResponseTopic] = {}
@@ -89,11 +89,11 @@ def _topics(
             topic = topics[key.topic_id] = DescribeShareGroupOffsetsResponseTopic(
                 topic_id=key.topic_id, topic_name=hosted.name if hosted else "", partitions=[]
             )
-        topic.partitions.append(_partition(broker, key, summary))
+        topic.partitions.append(_described_partition(broker, key, summary))
     return list(topics.values())
 
 
-def _partition(
+def _described_partition(
     broker: Broker, key: SharePartitionKey, summary: StateSummary | CoordinatorError
 ) -> DescribeShareGroupOffsetsResponsePartition:
     described = DescribeShareGroupOffsetsResponsePartition(
@@ -116,13 +116,13 @@ def _end_offset(broker: Broker, key: SharePartitionKey) -> int | None:
     if not isinstance(leader, SoleLeader):
         return None
     try:
-        leader.log  # noqa: B018  # opens it: only then it has a high watermark
+        leader.log  # noqa: B018  # opens the log, which sets the high watermark
     except StorageError:
         return None
     return leader.high_watermark
 
 
-def _unknown(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
+def _unknown_topic(name: str, partitions: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
     return DescribeShareGroupOffsetsResponseTopic(
         topic_name=name,
         partitions=[

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (key 75), version 0: topics page by page (KIP-966)."""
+"""DescribeTopicPartitions (key 75), version 0: describes topics page by page (KIP-966)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def handle(
     first_partition = 0
     if request.cursor is not None:
         if request.cursor.partition_index < 0 or (asked and request.cursor.topic_name not in asked):
-            return _refuse_all(request)
+            return _reject_cursor(request)
         names = [name for name in names if name >= request.cursor.topic_name]
         if names and names[0] == request.cursor.topic_name:
             first_partition = request.cursor.partition_index
-    # At least one, or whoever reads page by page would never come to an end.
+    # At least one partition per page, or a client that follows the cursor would never finish.
     room = max(1, min(request.response_partition_limit, broker.limits.max_partitions_per_page))
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
@@ -43,7 +43,7 @@ def handle(
                 topic_name=name, partition_index=0
             )
             break
-        described = _describe(image, name, first_partition, room)
+        described = _describe_topic(image, name, first_partition, room)
         response.topics.append(described)
         end = first_partition + len(described.partitions)
         room -= len(described.partitions)
@@ -57,7 +57,7 @@ def handle(
     return response
 
 
-def _refuse_all(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+def _reject_cursor(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
     return DescribeTopicPartitionsResponse(
         topics=[
             DescribeTopicPartitionsResponseTopic(
@@ -68,7 +68,7 @@ def _refuse_all(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartiti
     )
 
 
-def _describe(
+def _describe_topic(
     image: MetadataImage, name: str, first: int, room: int
 ) -> DescribeTopicPartitionsResponseTopic:
     topic = image.topics.get(name)
@@ -88,12 +88,12 @@ def _describe(
         name=name,
         topic_id=topic.topic_id,
         is_internal=topic.internal,
-        partitions=_partitions(topic, first, room, image.live_ids),
+        partitions=_described_partitions(topic, first, room, image.live_ids),
         topic_authorized_operations=TOPIC_OPERATIONS,
     )
 
 
-def _partitions(
+def _described_partitions(
     topic: Topic, first: int, room: int, live: frozenset[int]
 ) -> list[DescribeTopicPartitionsResponsePartition]:
     return [

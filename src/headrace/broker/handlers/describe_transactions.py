@@ -1,4 +1,4 @@
-"""DescribeTransactions (key 65), version 0: the state of transactions by their ids."""
+"""DescribeTransactions (key 65), version 0: describes transactions by transactional id."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ def handle(
 ) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(
         transaction_states=[
-            _describe(broker, transactional_id) for transactional_id in request.transactional_ids
+            _describe_transaction(broker, transactional_id)
+            for transactional_id in request.transactional_ids
         ]
     )
 
 
-def _describe(broker: Broker, transactional_id: str) -> DescribeTransactionsTransactionState:
+def _describe_transaction(
+    broker: Broker, transactional_id: str
+) -> DescribeTransactionsTransactionState:
     try:
         if not transactional_id:
             raise CoordinatorError(ErrorCode.INVALID_REQUEST)

@@ -1,4 +1,7 @@
-"""ElectLeaders (key 43), versions 0-2: preferred or unclean elections. v1 has the type."""
+"""ElectLeaders (key 43), versions 0-2: elects preferred or unclean leaders.
+
+* v1: the election type; v0 elects preferred leaders.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 ELECTIONS: Final = {0: Election.PREFERRED, 1: Election.UNCLEAN}
 
 
-def _refuse_all(request: ElectLeadersRequest) -> ElectLeadersResponse:
+def _reject_election_type(request: ElectLeadersRequest) -> ElectLeadersResponse:
     code, message = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
     return ElectLeadersResponse(
         error_code=code,
@@ -47,7 +50,7 @@ async def handle(
 ) -> ElectLeadersResponse:
     election = ELECTIONS.get(request.election_type)
     if election is None:
-        return _refuse_all(request)
+        return _reject_election_type(request)
     asked = request.topic_partitions
     wanted = (
         None
@@ -59,17 +62,17 @@ async def handle(
     )
     if asked is None:
         by_topic = groupby(results, key=lambda each: each.topic)
-        answers = [_result(topic, list(group)) for topic, group in by_topic]
+        answers = [_topic_result(topic, list(group)) for topic, group in by_topic]
     else:
         found = {(each.topic, each.index): each for each in results}
         answers = [
-            _result(each.topic, [found[each.topic, index] for index in each.partitions])
+            _topic_result(each.topic, [found[each.topic, index] for index in each.partitions])
             for each in asked
         ]
     return ElectLeadersResponse(replica_election_results=answers)
 
 
-def _result(topic: str, elections: Sequence[ElectionResult]) -> ReplicaElectionResult:
+def _topic_result(topic: str, elections: Sequence[ElectionResult]) -> ReplicaElectionResult:
     return ReplicaElectionResult(
         topic=topic,
         partition_result=[

@@ -1,7 +1,8 @@
 """EndTxn (key 26), versions 0-5: commits or aborts a transaction.
 
-v2 knows PRODUCER_FENCED. v5 is the second transaction protocol (KIP-890): the answer has the id
-and epoch for the next transaction.
+* v2: PRODUCER_FENCED; earlier versions get INVALID_PRODUCER_EPOCH.
+* v5: transaction version 2 (KIP-890): the response has the producer id and epoch of the next
+  transaction.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ def handle(
     return broker.transactions.answer(
         request.transactional_id,
         lambda shard, now_ms: shard.end(version, request, now_ms),
-        lambda error: _refused(version, error),
+        lambda error: _error_response(version, error),
     )
 
 
-def _refused(version: int, error: CoordinatorError) -> EndTxnResponse:
+def _error_response(version: int, error: CoordinatorError) -> EndTxnResponse:
     code = error.code
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,7 +1,11 @@
-"""Fetch (key 1), versions 4-18: read record batches.
+"""Fetch (key 1), versions 4-18: reads record batches.
 
-v7 adds sessions, v11 the client's rack, v12 is flexible and carries epochs, v13 names topics by
-id, v15 moves the replica id into a tagged field, v16 tells new leaders' addresses.
+* v7: fetch sessions (KIP-227).
+* v11: the client's rack (KIP-392).
+* v12: flexible; carries the epoch of the last fetched record.
+* v13: topics by id.
+* v15: the replica id and its epoch in a tagged field; followers must use it.
+* v16: the response has the new leader and its endpoint for partitions with a wrong leader.
 """
 
 from __future__ import annotations
@@ -52,7 +56,7 @@ FIRST_VERSION_WITH_ENDPOINTS = 16
 READ_COMMITTED = 1
 UNSENT_BUDGET_BYTES = 64 * 1024 * 1024
 FRUGAL_FETCH_BYTES = 64 * 1024
-CONSUMER_REPLICA_IDS = (-1, -2)  # -2 is Kafka's debugging consumer
+CONSUMER_REPLICA_IDS = (-1, -2)  # -2: Kafka's debugging consumer
 
 
 def handle(
@@ -62,20 +66,20 @@ def handle(
     replica_id = _replica_id(request)
     if replica_id not in CONSUMER_REPLICA_IDS:
         if context.version < FIRST_VERSION_WITH_REPLICA_EPOCH:
-            return _refuse_replica(request)
+            return _reject_replica_without_epoch(request)
         epoch = request.replica_state.replica_epoch
         return follower_fetch.handle(broker, request, replica_id, epoch)
     plan = broker.fetch_sessions.begin(
         request.session_id,
         request.session_epoch,
-        _wanted(request),
-        _forgotten(request, by_topic_id),
+        _wanted_partitions(request),
+        _forgotten_partitions(request, by_topic_id),
         uses_topic_ids=by_topic_id,
         now=broker.clock.monotonic(),
     )
     if not isinstance(plan, FetchPlan):
         return FetchResponse(error_code=plan, session_id=0, responses=[])
-    limits = _limits(broker, context, request)
+    limits = _fetch_limits(broker, context, request)
     fetched = read_partitions(broker.partitions, plan.wanted, limits)
     if (
         fetched.size_bytes >= limits.min_bytes
@@ -84,11 +88,11 @@ def handle(
         or not fetched.replicas
         or broker.stopping
     ):
-        return _answer(broker, context, fetched, plan, limits)
-    return _wait(broker, context, fetched, plan, limits)
+        return _fetch_response(broker, context, fetched, plan, limits)
+    return _delay_fetch(broker, context, fetched, plan, limits)
 
 
-def _wait(
+def _delay_fetch(
     broker: Broker,
     context: Context,
     fetched: FetchedPartitions,
@@ -97,7 +101,7 @@ def _wait(
 ) -> asyncio.Future[Struct | None]:
     def answer() -> FetchResponse:
         fetched = read_partitions(broker.partitions, plan.wanted, limits)
-        return _answer(broker, context, fetched, plan, limits)
+        return _fetch_response(broker, context, fetched, plan, limits)
 
     def enough() -> bool:
         now = read_partitions(broker.partitions, plan.wanted, limits)
@@ -122,7 +126,7 @@ def _wait(
     return delayed.future  # type: ignore[return-value]
 
 
-def _answer(
+def _fetch_response(
     broker: Broker,
     context: Context,
     fetched: FetchedPartitions,
@@ -151,17 +155,17 @@ def _add_leader_hints(broker: Broker, context: Context, response: FetchResponse)
     )
 
 
-def _nearest(broker: Broker, request: FetchRequest) -> Nearest | None:
+def _nearest_replica_selector(broker: Broker, request: FetchRequest) -> Nearest | None:
     if not request.rack_id or broker.settings.string("replica.selector.class") != RACK_AWARE:
         return None
     image, rack = broker.metadata.image, request.rack_id
     return lambda leader, offset: nearest_replica(leader, image, broker.node_id, rack, offset)
 
 
-def _limits(broker: Broker, context: Context, request: FetchRequest) -> FetchLimits:
+def _fetch_limits(broker: Broker, context: Context, request: FetchRequest) -> FetchLimits:
     max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
     if broker.server.unsent_bytes > UNSENT_BUDGET_BYTES:
-        # Many clients do not read what they asked for: small answers bound what each can hold.
+        # Many clients do not read their responses: small ones bound the memory that each can pin.
         max_bytes = min(max_bytes, FRUGAL_FETCH_BYTES)
     return FetchLimits(
         max_bytes=max_bytes,
@@ -171,11 +175,11 @@ def _limits(broker: Broker, context: Context, request: FetchRequest) -> FetchLim
         by_topic_id=context.version >= FIRST_VERSION_WITH_TOPIC_IDS,
         # Only clients that set client.rack are redirected to followers.
         followers=broker.replication.is_current if request.rack_id else None,
-        nearest=_nearest(broker, request),
+        nearest=_nearest_replica_selector(broker, request),
     )
 
 
-def _wanted(request: FetchRequest) -> Iterator[WantedPartition]:
+def _wanted_partitions(request: FetchRequest) -> Iterator[WantedPartition]:
     for topic in request.topics:
         for partition in topic.partitions:
             yield WantedPartition(
@@ -189,7 +193,7 @@ def _wanted(request: FetchRequest) -> Iterator[WantedPartition]:
             )
 
 
-def _forgotten(request: FetchRequest, by_topic_id: bool) -> Iterator[PartitionKey]:
+def _forgotten_partitions(request: FetchRequest, by_topic_id: bool) -> Iterator[PartitionKey]:
     for topic in request.forgotten_topics_data:
         for partition in topic.partitions:
             yield (topic.topic_id if by_topic_id else topic.topic, partition)
@@ -201,10 +205,10 @@ def _replica_id(request: FetchRequest) -> int:
     return request.replica_state.replica_id
 
 
-def _refuse_replica(request: FetchRequest) -> FetchResponse:
-    """A follower that does not say in which life it is cannot be told from an earlier one."""
+def _reject_replica_without_epoch(request: FetchRequest) -> FetchResponse:
+    """Without a replica epoch, a follower cannot be distinguished from its earlier incarnation."""
     fetched = FetchedPartitions()
-    for wanted in _wanted(request):
+    for wanted in _wanted_partitions(request):
         data = FetchPartitionData(
             partition_index=wanted.partition,
             error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -1,8 +1,12 @@
-"""FindCoordinator (key 10), versions 0-6: who coordinates a group, transaction or share key.
+"""FindCoordinator (key 10), versions 0-6: finds the coordinator of groups and transactions.
 
-v1 adds transactions, v4 asks for many keys at once, v6 adds share partitions. Whoever leads the
-partition of the internal topic that a key belongs to coordinates it. The first question creates
-the topic of its kind, and is answered when the coordinator can be used.
+* v1: transactions.
+* v4: many keys in one request.
+* v6: share partitions.
+
+A key belongs to a partition of an internal topic, and the leader of that partition is its
+coordinator. The first request of each key type creates the internal topic; its response waits
+until the coordinator is available.
 """
 
 from __future__ import annotations
@@ -30,8 +34,8 @@ FIRST_VERSION_WITH_MANY_KEYS: Final = 4
 FIRST_VERSION_WITH_SHARE: Final = 6
 
 
-class _Host(Protocol):
-    """A coordinator, as far as this handler needs it."""
+class _CoordinatorHost(Protocol):
+    """The part of a coordinator that this handler uses."""
 
     @property
     def has_topic(self) -> bool: ...
@@ -46,16 +50,18 @@ def handle(
 ) -> FindCoordinatorResponse | Coroutine[object, object, FindCoordinatorResponse]:
     many = context.version >= FIRST_VERSION_WITH_MANY_KEYS
     keys = request.coordinator_keys if many else [request.key]
-    refused = [_refusal(context, request.key_type, key) for key in keys]
+    refused = [_key_error(context, request.key_type, key) for key in keys]
     if all(refused):
-        return _answer(many, [one for one in refused if one is not None])
+        return _coordinator_response(many, [one for one in refused if one is not None])
     coordinator = _coordinators(broker)[request.key_type]
     if coordinator.has_topic:
-        return _answer(many, _find_all(broker, context, coordinator, keys, refused))
-    return _create_then_answer(broker, context, coordinator, keys, refused)
+        return _coordinator_response(
+            many, _find_coordinators(broker, context, coordinator, keys, refused)
+        )
+    return _create_topic_then_find(broker, context, coordinator, keys, refused)
 
 
-def _coordinators(broker: Broker) -> dict[int, _Host]:
+def _coordinators(broker: Broker) -> dict[int, _CoordinatorHost]:
     return {
         GROUP: broker.groups,
         TRANSACTION: broker.transactions,
@@ -63,10 +69,10 @@ def _coordinators(broker: Broker) -> dict[int, _Host]:
     }
 
 
-async def _create_then_answer(
+async def _create_topic_then_find(
     broker: Broker,
     context: Context,
-    coordinator: _Host,
+    coordinator: _CoordinatorHost,
     keys: Sequence[str],
     refused: Sequence[Coordinator | None],
 ) -> FindCoordinatorResponse:
@@ -74,30 +80,32 @@ async def _create_then_answer(
     try:
         await coordinator.ensure_topic()
     except CoordinatorError as error:
-        return _answer(
+        return _coordinator_response(
             many,
             [
-                one or _none(key, error.code, error.message)
+                one or _not_found(key, error.code, error.message)
                 for key, one in zip(keys, refused, strict=True)
             ],
         )
-    return _answer(many, _find_all(broker, context, coordinator, keys, refused))
+    return _coordinator_response(
+        many, _find_coordinators(broker, context, coordinator, keys, refused)
+    )
 
 
-def _find_all(
+def _find_coordinators(
     broker: Broker,
     context: Context,
-    coordinator: _Host,
+    coordinator: _CoordinatorHost,
     keys: Sequence[str],
     refused: Sequence[Coordinator | None],
 ) -> list[Coordinator]:
     return [
-        one or _find(broker, context, coordinator, key)
+        one or _find_coordinator(broker, context, coordinator, key)
         for key, one in zip(keys, refused, strict=True)
     ]
 
 
-def _answer(many: bool, found: Sequence[Coordinator]) -> FindCoordinatorResponse:
+def _coordinator_response(many: bool, found: Sequence[Coordinator]) -> FindCoordinatorResponse:
     if many:
         return FindCoordinatorResponse(coordinators=list(found))
     one = found[0]
@@ -110,41 +118,53 @@ def _answer(many: bool, found: Sequence[Coordinator]) -> FindCoordinatorResponse
     )
 
 
-def _refusal(context: Context, key_type: int, key: str) -> Coordinator | None:
-    """Why nobody can be asked about this key; None if somebody can."""
+def _key_error(context: Context, key_type: int, key: str) -> Coordinator | None:
+    """The error response for an invalid key; None if the key is valid."""
     known = (
         (GROUP, TRANSACTION, SHARE)
         if context.version >= FIRST_VERSION_WITH_SHARE
         else (GROUP, TRANSACTION)
     )
     if key_type not in known:
-        return _none(
-            key, ErrorCode.INVALID_REQUEST, f"coordinator key type {key_type} is not known"
+        return _not_found(
+            key,
+            ErrorCode.INVALID_REQUEST,
+            f"unknown coordinator key type {key_type} for FindCoordinator v{context.version}",
         )
     if key_type == SHARE and not _is_share_key(key):
-        return _none(key, ErrorCode.INVALID_REQUEST, "a share key is group:topic-id:partition")
+        return _not_found(
+            key,
+            ErrorCode.INVALID_REQUEST,
+            "a share key must have the form group:topic-id:partition",
+        )
     return None
 
 
-def _find(broker: Broker, context: Context, coordinator: _Host, key: str) -> Coordinator:
+def _find_coordinator(
+    broker: Broker, context: Context, coordinator: _CoordinatorHost, key: str
+) -> Coordinator:
     try:
         host = coordinator.host_of(key)
     except CoordinatorError as error:
-        return _none(key, error.code, error.message)
+        return _not_found(key, error.code, error.message)
     node = broker.metadata.image.brokers.get(host)
     endpoint = None if node is None else node.endpoint(context.connection.listener)
     if endpoint is None:
-        return _none(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no address on this listener")
+        return _not_found(
+            key,
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            f"broker {host} has no endpoint on listener {context.connection.listener}",
+        )
     return Coordinator(key=key, node_id=host, host=endpoint.host, port=endpoint.port)
 
 
 def _is_share_key(key: str) -> bool:
-    """Whether it names a partition of a share group: `group:topicId:partition`."""
+    """Whether the key has the form of a share partition: `group:topicId:partition`."""
     group, topic_id, partition = ["", "", *key.rsplit(":", 2)][-3:]
     return bool(group) and len(topic_id) == TOPIC_ID_CHARS and partition.isdecimal()
 
 
-def _none(key: str, error: ErrorCode, message: str) -> Coordinator:
+def _not_found(key: str, error: ErrorCode, message: str) -> Coordinator:
     return Coordinator(
         key=key, node_id=-1, host="", port=-1, error_code=error, error_message=message
     )

@@ -1,6 +1,8 @@
-"""Heartbeat (key 12), versions 0-4: a member of a classic group is alive. v3 knows static members.
+"""Heartbeat (key 12), versions 0-4: keeps a member of a classic group alive.
 
-The answer says whether the member must join again.
+* v3: static members (KIP-345).
+
+The error code of the response asks the member to rejoin.
 """
 
 from __future__ import annotations
@@ -21,16 +23,17 @@ if TYPE_CHECKING:
 def handle(
     broker: Broker, context: Context, request: HeartbeatRequest
 ) -> HeartbeatResponse | asyncio.Future[HeartbeatResponse]:
-    caller = RequestContext(context.version)  # who it is does not matter, and this is often called
+    # The shard needs only the version, and heartbeats are too frequent for a full context.
+    caller = RequestContext(context.version)
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.classic.heartbeat(caller, request, now_ms),
-        _refuse,
+        _error_response,
     )
 
 
-def _refuse(error: CoordinatorError) -> HeartbeatResponse:
+def _error_response(error: CoordinatorError) -> HeartbeatResponse:
     if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-        # As Kafka: the sessions begin when the group is loaded, so all is well.
+        # As in Kafka: sessions start when the group has been loaded, so the member stays alive.
         return HeartbeatResponse()
     return HeartbeatResponse(error_code=error.code)

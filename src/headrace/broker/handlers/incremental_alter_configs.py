@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (key 44), versions 0-1: set, delete, append, subtract."""
+"""IncrementalAlterConfigs (key 44), versions 0-1: sets, deletes, appends or subtracts configs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""InitProducerId (key 22), versions 0-5: an id and epoch for a producer.
+"""InitProducerId (key 22), versions 0-5: assigns a producer id and epoch.
 
-v3 lets a producer go on from the id and epoch it has (KIP-360), v4 knows PRODUCER_FENCED, v5
-TRANSACTION_ABORTABLE. v6 (two-phase commit) is not stable in Kafka either.
+* v3: the producer may present its current id and epoch, and gets the next epoch (KIP-360).
+* v4: PRODUCER_FENCED; earlier versions get INVALID_PRODUCER_EPOCH.
+* v5: TRANSACTION_ABORTABLE.
+
+v6 (two-phase commit) is not served; it is not stable in Kafka either.
 """
 
 from __future__ import annotations
@@ -30,35 +33,35 @@ def handle(
     broker: Broker, context: Context, request: InitProducerIdRequest
 ) -> Reply | Coroutine[object, object, InitProducerIdResponse]:
     if not broker.producer_ids.available:
-        return _when_there_are_ids(broker, context, request)
-    return _init(broker, context, request)
+        return _allocate_ids_then_init(broker, context, request)
+    return _init_producer_id(broker, context, request)
 
 
-async def _when_there_are_ids(
+async def _allocate_ids_then_init(
     broker: Broker, context: Context, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     try:
         await broker.producer_ids.ensure()
     except CoordinatorError as error:
-        return _refused(context.version, error)
-    reply = _init(broker, context, request)
+        return _error_response(context.version, error)
+    reply = _init_producer_id(broker, context, request)
     return await reply if isinstance(reply, asyncio.Future) else reply
 
 
-def _init(broker: Broker, context: Context, request: InitProducerIdRequest) -> Reply:
+def _init_producer_id(broker: Broker, context: Context, request: InitProducerIdRequest) -> Reply:
     if request.transactional_id is None:
-        # As in Kafka, a producer without transactions gets a new id whatever it had before.
+        # As in Kafka, an idempotent producer always gets a new id, even if it presents one.
         return InitProducerIdResponse(producer_id=broker.producer_ids.take(), producer_epoch=0)
     if not request.transactional_id:
-        return _refused(context.version, CoordinatorError(ErrorCode.INVALID_REQUEST))
+        return _error_response(context.version, CoordinatorError(ErrorCode.INVALID_REQUEST))
     return broker.transactions.answer(
         request.transactional_id,
         lambda shard, now_ms: shard.init_producer_id(request, now_ms),
-        lambda error: _refused(context.version, error),
+        lambda error: _error_response(context.version, error),
     )
 
 
-def _refused(version: int, error: CoordinatorError) -> InitProducerIdResponse:
+def _error_response(version: int, error: CoordinatorError) -> InitProducerIdResponse:
     code = error.code
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (key 83), version 0: starts the stored state of share partitions."""
+"""InitializeShareGroupState (key 83), version 0: initializes the state of share partitions."""
 
 from __future__ import annotations
 

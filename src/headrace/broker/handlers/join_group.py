@@ -1,8 +1,12 @@
-"""JoinGroup (key 11), versions 0-9: a member enters a classic group, or joins its next generation.
+"""JoinGroup (key 11), versions 0-9: joins a classic group or its next generation.
 
-v1 has a rebalance timeout of its own, v4 hands out the member id first (KIP-394), v5 knows static
-members (KIP-345), v7 tells the protocol type, v9 tells a leader not to assign (KIP-814). The answer
-may wait for the other members.
+* v1: rebalance timeout.
+* v4: the first response assigns the member id (KIP-394).
+* v5: static members (KIP-345).
+* v7: the response has the protocol type.
+* v9: the response can make the leader skip the assignment (KIP-814).
+
+The response may wait for the other members.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""LeaveCluster (key 10001), version 0: a broker stops on purpose; what it leads moves first."""
+"""LeaveCluster (key 10001), version 0: controlled shutdown of a broker.
+
+Headrace's own API, between the brokers of a cluster: the partitions that the broker leads get new
+leaders before it stops.
+"""
 
 from __future__ import annotations
 

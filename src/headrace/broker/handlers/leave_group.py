@@ -1,7 +1,9 @@
-"""LeaveGroup (key 13), versions 0-5: members leave a classic group, or are taken out.
+"""LeaveGroup (key 13), versions 0-5: removes members from a classic group.
 
-Up to v2 it is the one member that sends it; v3 names any number, static ones by their instance
-ids; v5 has reasons.
+* v3: many members in one request, static ones by their group instance ids.
+* v5: reasons.
+
+Up to v2 the request removes the member that sends it.
 """
 
 from __future__ import annotations
@@ -36,23 +38,23 @@ def handle(
         request.members = [MemberIdentity(member_id=request.member_id)]
 
     def decide(shard: GroupShard, now_ms: int) -> CoordinatorResult[LeaveGroupResponse]:
-        turn: CoordinatorResult[LeaveGroupResponse] = shard.classic.leave(caller, request, now_ms)
-        answer = turn.answer
+        result: CoordinatorResult[LeaveGroupResponse] = shard.classic.leave(caller, request, now_ms)
+        answer = result.answer
         if not many and isinstance(answer, LeaveGroupResponse):
-            # The error of the one member is the error of the request.
+            # Up to v2 the error of the one member is the error of the response.
             answer.error_code = answer.members[0].error_code
             answer.members = []
-        return turn
+        return result
 
     def refuse(error: CoordinatorError) -> LeaveGroupResponse:
         if many and error.code is ErrorCode.UNKNOWN_MEMBER_ID:
-            return _nobody(request)  # there is no such group
+            return _all_members_unknown(request)  # the group does not exist
         return LeaveGroupResponse(error_code=error.code)
 
     return broker.groups.answer(request.group_id, decide, refuse)
 
 
-def _nobody(request: LeaveGroupRequest) -> LeaveGroupResponse:
+def _all_members_unknown(request: LeaveGroupRequest) -> LeaveGroupResponse:
     return LeaveGroupResponse(
         members=[
             MemberResponse(

@@ -1,4 +1,7 @@
-"""ListConfigResources (key 74), versions 0-1. v0 lists client metrics only."""
+"""ListConfigResources (key 74), versions 0-1: lists resources that have configs.
+
+* v0: client metrics only.
+"""
 
 from __future__ import annotations
 

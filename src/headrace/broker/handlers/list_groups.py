@@ -1,6 +1,7 @@
-"""ListGroups (key 16), versions 0-5: the groups that this broker coordinates.
+"""ListGroups (key 16), versions 0-5: lists the groups that this broker coordinates.
 
-v4 filters by state, v5 by type.
+* v4: filter by state.
+* v5: filter by type.
 """
 
 from __future__ import annotations

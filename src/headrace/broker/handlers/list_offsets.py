@@ -1,7 +1,11 @@
-"""ListOffsets (key 2), versions 1-11: offsets by timestamp or by name.
+"""ListOffsets (key 2), versions 1-11: finds offsets by timestamp or by special timestamp.
 
-Names are negative timestamps: -1 latest, -2 earliest, -3 of the largest timestamp (v7),
--4 earliest local (v8), -5 latest tiered (v9), -6 earliest pending upload (v11).
+* -1: latest.
+* -2: earliest.
+* -3: the record with the largest timestamp (v7).
+* -4: earliest local (v8).
+* -5: latest tiered (v9).
+* -6: earliest pending upload (v11).
 """
 
 from __future__ import annotations
@@ -64,21 +68,21 @@ def list_offsets(
         for topic in request.topics
         for partition in topic.partitions
     )
-    bound = _bound(request)
+    bound = _upper_bound(request)
     topics = []
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
             if counts[topic.name, asked.partition_index] > 1:
-                partitions.append(_failed(asked, ErrorCode.INVALID_REQUEST))
+                partitions.append(_failed_partition(asked, ErrorCode.INVALID_REQUEST))
             else:
                 partitions.append(_find(table, version, topic.name, asked, bound))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
-def _bound(request: ListOffsetsRequest) -> Bound:
-    """How far the one who asks may see: who is no consumer, to the log's end."""
+def _upper_bound(request: ListOffsetsRequest) -> Bound:
+    """The offset up to which the caller may read; the log end offset if it is not a consumer."""
     if request.replica_id != CONSUMER_REPLICA_ID:
         return lambda leader: leader.log.log_end_offset
     if request.isolation_level == READ_COMMITTED:
@@ -91,22 +95,22 @@ def _find(
 ) -> ListOffsetsPartitionResponse:
     since = 1 if asked.timestamp >= 0 else SINCE_VERSION.get(asked.timestamp)
     if since is None or version < since:
-        return _failed(asked, ErrorCode.UNSUPPORTED_VERSION)
+        return _failed_partition(asked, ErrorCode.UNSUPPORTED_VERSION)
     leader = table.find(topic, asked.partition_index)
     if not isinstance(leader, SoleLeader):
-        return _failed(asked, leader)
+        return _failed_partition(asked, leader)
     fenced = leader.check_epoch(asked.current_leader_epoch)
     if fenced:
-        return _failed(asked, fenced)
+        return _failed_partition(asked, fenced)
     try:
-        timestamp, offset, epoch = found = _look_up(leader, asked.timestamp, bound)
+        timestamp, offset, epoch = found = _find_offset(leader, asked.timestamp, bound)
     except StorageError as error:
-        return _failed(asked, error.code)
-    in_question = asked.timestamp == LATEST or found == UNKNOWN
-    if in_question and asked.timestamp > LATEST_TIERED and _is_behind(leader, offset):
-        known = version >= FIRST_VERSION_WITH_UNAVAILABLE
-        return _failed(
-            asked, ErrorCode.OFFSET_NOT_AVAILABLE if known else ErrorCode.LEADER_NOT_AVAILABLE
+        return _failed_partition(asked, error.code)
+    is_end = asked.timestamp == LATEST or found == UNKNOWN
+    if is_end and asked.timestamp > LATEST_TIERED and _may_be_stale(leader, offset):
+        has_code = version >= FIRST_VERSION_WITH_UNAVAILABLE
+        return _failed_partition(
+            asked, ErrorCode.OFFSET_NOT_AVAILABLE if has_code else ErrorCode.LEADER_NOT_AVAILABLE
         )
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
@@ -116,24 +120,24 @@ def _find(
     )
 
 
-def _is_behind(leader: SoleLeader, told: int) -> bool:
-    """Whether an end, or that there is no record, might take back what an earlier leader told."""
+def _may_be_stale(leader: SoleLeader, offset: int) -> bool:
+    """Whether `offset` may be below one that an earlier leader has returned (KIP-207)."""
     return (
         isinstance(leader, Leader)
         and not leader.knows_watermark
-        and told < leader.log.log_end_offset
+        and offset < leader.log.log_end_offset
     )
 
 
-def _look_up(leader: SoleLeader, timestamp: int, bound: Bound) -> Found:
-    log = leader.log  # first: a log that was never opened has no watermark yet
+def _find_offset(leader: SoleLeader, timestamp: int, bound: Bound) -> Found:
+    log = leader.log  # first: opening the log sets the high watermark
     end = bound(leader)
     if timestamp == LATEST:
         return -1, end, log.latest_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start_offset, log.epoch_at(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return UNKNOWN  # nothing is tiered here
+        return UNKNOWN  # there is no tiered storage
     found = (
         log.max_timestamp_offset()
         if timestamp == MAX_TIMESTAMP
@@ -144,5 +148,7 @@ def _look_up(leader: SoleLeader, timestamp: int, bound: Bound) -> Found:
     return found[0], found[1], found[2]
 
 
-def _failed(asked: ListOffsetsPartition, error: ErrorCode) -> ListOffsetsPartitionResponse:
+def _failed_partition(
+    asked: ListOffsetsPartition, error: ErrorCode
+) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=error)

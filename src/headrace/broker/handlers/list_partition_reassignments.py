@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (key 46), version 0: the moves of replicas that are under way."""
+"""ListPartitionReassignments (key 46), version 0: lists the replica moves in progress."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""ListTransactions (key 66), versions 0-2: the transactions that this broker coordinates.
+"""ListTransactions (key 66), versions 0-2: lists the transactions that this broker coordinates.
 
-v1 filters by how long they have been open, v2 by a pattern of the id.
+* v1: filter by duration.
+* v2: filter by a pattern of the transactional id.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Metadata (key 3), versions 0-13: brokers, topics, leaders; may create topics.
+"""Metadata (key 3), versions 0-13: describes brokers and topics; may create topics.
 
-v0 asks for all topics with an empty list, later versions with null. v4 lets the client forbid
-auto-creation, v10 adds topic ids, v12 asks by id.
+* v0: an empty list asks for all topics; later versions use null.
+* v4: the client may forbid auto-creation.
+* v10: topic ids in the response.
+* v12: topics by id in the request.
 """
 
 from __future__ import annotations
@@ -44,34 +46,37 @@ def handle(
     if context.version < FIRST_VERSION_BY_ID and any(
         asked.topic_id != NO_TOPIC_ID for asked in request.topics or ()
     ):
-        return _refuse_ids(request)
-    missing = _to_create(broker, request)
+        return _reject_topic_ids(request)
+    missing = _missing_topics(broker, request)
     if missing:
-        return _create_then_answer(broker, context, request, missing)
+        return _create_then_respond(broker, context, request, missing)
     if broker.membership is not None and request.topics:
-        # A coroutine also where nobody is under suspicion: it starts after all that the loop has
-        # heard by now, and that may be the end of a leader's connection.
-        return _answer_when_sure(broker, context, request)
-    return _answer(broker, context, request, {})
+        # A coroutine even while no broker is suspected: it runs after the events that the loop has
+        # already received, and one of them may be the end of a leader's connection.
+        return _respond_when_leaders_are_confirmed(broker, context, request)
+    return _metadata_response(broker, context, request, {})
 
 
-async def _answer_when_sure(
+async def _respond_when_leaders_are_confirmed(
     broker: Broker, context: Context, request: MetadataRequest
 ) -> MetadataResponse:
-    """Names no leader that has just crashed, if that is soon known."""
+    """Waits while a leader in the response is suspected to have crashed.
+
+    A suspicion is confirmed or dropped within a short time.
+    """
     assert broker.membership is not None
     suspicions = broker.membership.crashes.suspicions
     while suspicions:
-        answer = _answer(broker, context, request, {})
+        answer = _metadata_response(broker, context, request, {})
         leaders = {each.leader_id for topic in answer.topics for each in topic.partitions}
         if not suspicions.any_of(leaders):
             return answer
         await suspicions.change()
-    return _answer(broker, context, request, {})
+    return _metadata_response(broker, context, request, {})
 
 
-def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
-    """Versions 10 and 11 have a place for ids in the request, but Kafka does not take them."""
+def _reject_topic_ids(request: MetadataRequest) -> MetadataResponse:
+    """Requests of v10 and v11 have a field for topic ids, but Kafka rejects ids in it."""
     return MetadataResponse(
         brokers=[],
         topics=[
@@ -83,8 +88,8 @@ def _refuse_ids(request: MetadataRequest) -> MetadataResponse:
     )
 
 
-def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
-    """Auto-creation needs the consent of both sides."""
+def _missing_topics(broker: Broker, request: MetadataRequest) -> list[str]:
+    """Missing topics, if both the client and the broker allow auto-creation."""
     if not (request.allow_auto_topic_creation and broker.limits.auto_create_topics):
         return []
     topics = broker.metadata.image.topics
@@ -92,7 +97,7 @@ def _to_create(broker: Broker, request: MetadataRequest) -> list[str]:
     return [name for name in dict.fromkeys(names) if name and name not in topics]
 
 
-async def _create_then_answer(
+async def _create_then_respond(
     broker: Broker, context: Context, request: MetadataRequest, missing: Sequence[str]
 ) -> MetadataResponse:
     live = len(broker.metadata.image.live_brokers())
@@ -101,13 +106,13 @@ async def _create_then_answer(
     errors: dict[str, ErrorCode] = {
         result.name: result.error.code
         for result in results
-        # Somebody else may have created it meanwhile: then it is there, which is all that counts.
+        # TOPIC_ALREADY_EXISTS: another client created the topic meanwhile, so it can be described.
         if result.error.code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     }
-    return _answer(broker, context, request, errors)
+    return _metadata_response(broker, context, request, errors)
 
 
-def _answer(
+def _metadata_response(
     broker: Broker, context: Context, request: MetadataRequest, errors: dict[str, ErrorCode]
 ) -> MetadataResponse:
     image = broker.metadata.image
@@ -115,14 +120,17 @@ def _answer(
     everything = request.topics is None or (context.version == 0 and not request.topics)
     if everything:
         live = image.live_ids
-        topics = [_known(topic, operations, live) for topic in image.topics.values()]
+        topics = [_describe_topic(topic, operations, live) for topic in image.topics.values()]
     else:
-        topics = [_asked(image, asked, errors, operations) for asked in _unique(request)]
+        topics = [
+            _describe_requested(image, asked, errors, operations)
+            for asked in _unique_topics(request)
+        ]
     shown = image.live_brokers()
     if broker.membership is not None and not everything:
         shown += broker.membership.crashes.just_gone()
     return MetadataResponse(
-        brokers=_brokers(shown, context.connection.listener),
+        brokers=_described_brokers(shown, context.connection.listener),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         topics=topics,
@@ -132,11 +140,11 @@ def _answer(
     )
 
 
-def _unique(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
+def _unique_topics(request: MetadataRequest) -> Iterable[MetadataRequestTopic]:
     return {(asked.name, asked.topic_id): asked for asked in request.topics or ()}.values()
 
 
-def _asked(
+def _describe_requested(
     image: MetadataImage,
     asked: MetadataRequestTopic,
     errors: dict[str, ErrorCode],
@@ -151,11 +159,11 @@ def _asked(
                 topic_id=asked.topic_id,
                 partitions=[],
             )
-        return _known(topic, operations, image.live_ids)
+        return _describe_topic(topic, operations, image.live_ids)
     name = asked.name or ""
     topic = image.topics.get(name)
     if topic is not None:
-        return _known(topic, operations, image.live_ids)
+        return _describe_topic(topic, operations, image.live_ids)
     error = errors.get(name)
     if error is None:
         invalid = name_problem(name) is not None
@@ -165,7 +173,7 @@ def _asked(
     return MetadataResponseTopic(error_code=error, name=name, partitions=[])
 
 
-def _known(topic: Topic, operations: int, live: frozenset[int]) -> MetadataResponseTopic:
+def _describe_topic(topic: Topic, operations: int, live: frozenset[int]) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -186,7 +194,9 @@ def _known(topic: Topic, operations: int, live: frozenset[int]) -> MetadataRespo
     )
 
 
-def _brokers(shown: Iterable[ClusterBroker], listener: str) -> list[MetadataResponseBroker]:
+def _described_brokers(
+    shown: Iterable[ClusterBroker], listener: str
+) -> list[MetadataResponseBroker]:
     brokers = []
     for each in shown:
         endpoint = each.endpoint(listener)

@@ -1,7 +1,10 @@
-"""OffsetCommit (key 8), versions 2-10: stores the offsets at which a group continues to read.
+"""OffsetCommit (key 8), versions 2-10: commits the offsets of a group.
 
-Up to v4 a commit can bring its own retention time, v6 adds leader epochs, v7 static members, v9
-serves members of consumer groups (KIP-848), v10 names topics by id.
+* v2-v4: retention time per request.
+* v6: leader epochs.
+* v7: static members.
+* v9: members of consumer groups (KIP-848).
+* v10: topics by id.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ def handle(
     answer = broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit(version, request, now_ms),
-        lambda error: _refused(request, error),
+        lambda error: _error_response(request, error),
     )
     if isinstance(answer, asyncio.Future):
         answer.add_done_callback(
@@ -54,8 +57,10 @@ def _register_fast_path_when_done(
 def _register_fast_path(
     broker: Broker, context: Context, request: OffsetCommitRequest, answer: OffsetCommitResponse
 ) -> None:
-    """The next commits of this connection may differ from this one only in the offset. Once a
-    fast path was not used, the connection gets no further one."""
+    """Registers a fast path for commits that differ from this one only in the offset.
+
+    A connection that left its fast path unused does not get another one.
+    """
     connection = context.connection
     current = connection.fast_path
     if current is NO_FAST_PATH or len(request.topics) != 1:
@@ -66,7 +71,7 @@ def _register_fast_path(
     connection.register_fast_path(CommitFastPath.from_commit(broker, context, request, answer))
 
 
-def _refused(request: OffsetCommitRequest, error: CoordinatorError) -> OffsetCommitResponse:
+def _error_response(request: OffsetCommitRequest, error: CoordinatorError) -> OffsetCommitResponse:
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(

@@ -1,4 +1,4 @@
-"""OffsetDelete (key 47), version 0: removes a group's offsets of topics that it does not read."""
+"""OffsetDelete (key 47), version 0: deletes a group's offsets of topics without a subscription."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def handle(
     if not request.group_id:
         return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
     return broker.groups.answer(
-        request.group_id, lambda shard, _: shard.offsets.delete(request), _refused
+        request.group_id, lambda shard, _: shard.offsets.delete(request), _error_response
     )
 
 
-def _refused(error: CoordinatorError) -> OffsetDeleteResponse:
+def _error_response(error: CoordinatorError) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=error.code)

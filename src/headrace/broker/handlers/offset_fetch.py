@@ -1,7 +1,10 @@
-"""OffsetFetch (key 9), versions 1-10: where groups go on reading.
+"""OffsetFetch (key 9), versions 1-10: reads the committed offsets of groups.
 
-v2 lets null ask for all topics and has an error for the whole group, v7 can require stable
-offsets, v8 asks for many groups, v9 says which member asks, v10 names topics by id.
+* v2: null asks for all topics; a group-level error code.
+* v7: `require_stable` for transactional offsets.
+* v8: many groups in one request.
+* v9: member id and epoch of the caller (KIP-848).
+* v10: topics by id.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 FIRST_VERSION_WITH_GROUP_ERRORS: Final = 2
 FIRST_VERSION_WITH_MANY_GROUPS: Final = 8
 
-_GroupAnswer = OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]
+_PendingGroup = OffsetFetchResponseGroup | asyncio.Future[OffsetFetchResponseGroup]
 
 
 def handle(
@@ -39,26 +42,28 @@ def handle(
 ) -> OffsetFetchResponse | Coroutine[object, object, OffsetFetchResponse]:
     many = context.version >= FIRST_VERSION_WITH_MANY_GROUPS
     asked = request.groups if many else [_only_group(request)]
-    answers = [_fetch(broker, context.version, group, request.require_stable) for group in asked]
+    answers = [
+        _fetch_group(broker, context.version, group, request.require_stable) for group in asked
+    ]
     ready = [answer for answer in answers if isinstance(answer, OffsetFetchResponseGroup)]
     if len(ready) == len(answers):
-        return _response(context.version, ready)
-    return _respond(context.version, answers)
+        return _offset_fetch_response(context.version, ready)
+    return _respond_when_read(context.version, answers)
 
 
-def _fetch(
+def _fetch_group(
     broker: Broker, version: int, group: OffsetFetchRequestGroup, stable: bool
-) -> _GroupAnswer:
-    """A turn without changes: it does not see offsets that are not committed yet."""
+) -> _PendingGroup:
+    """Reads as a coordinator operation without records: pending commits are not visible to it."""
     return broker.groups.answer(
         group.group_id,
         lambda shard, _: CoordinatorResult(shard.offsets.fetch(version, group, stable=stable)),
-        lambda error: _refused(version, group, error),
+        lambda error: _failed_group(version, group, error),
     )
 
 
-async def _respond(version: int, answers: Sequence[_GroupAnswer]) -> OffsetFetchResponse:
-    return _response(
+async def _respond_when_read(version: int, answers: Sequence[_PendingGroup]) -> OffsetFetchResponse:
+    return _offset_fetch_response(
         version,
         [
             answer if isinstance(answer, OffsetFetchResponseGroup) else await answer
@@ -80,10 +85,10 @@ def _only_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
     )
 
 
-def _refused(
+def _failed_group(
     version: int, group: OffsetFetchRequestGroup, error: CoordinatorError
 ) -> OffsetFetchResponseGroup:
-    """The oldest version has no place for the error of a group but its partitions."""
+    """v1 has no error code for a group: each partition carries the error instead."""
     topics = group.topics or [] if version < FIRST_VERSION_WITH_GROUP_ERRORS else []
     return OffsetFetchResponseGroup(
         group_id=group.group_id,
@@ -103,7 +108,9 @@ def _refused(
     )
 
 
-def _response(version: int, groups: list[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+def _offset_fetch_response(
+    version: int, groups: list[OffsetFetchResponseGroup]
+) -> OffsetFetchResponse:
     if version >= FIRST_VERSION_WITH_MANY_GROUPS:
         return OffsetFetchResponse(groups=groups)
     group = groups[0]

@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch (key 23), versions 2-4: where an epoch ended, to detect truncation."""
+"""OffsetForLeaderEpoch (key 23), versions 2-4: finds the end offset of a leader epoch.
+
+Clients and followers use it to detect log truncation.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +30,16 @@ def handle(
         topics=[
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
-                partitions=[_end(broker, topic.topic, asked) for asked in topic.partitions],
+                partitions=[
+                    _epoch_end_offset(broker, topic.topic, asked) for asked in topic.partitions
+                ],
             )
             for topic in request.topics
         ]
     )
 
 
-def _end(
+def _epoch_end_offset(
     broker: Broker, topic: str, asked: OffsetForLeaderPartition
 ) -> OffsetForLeaderEpochEpochEndOffset:
     leader = broker.partitions.find(topic, asked.partition)

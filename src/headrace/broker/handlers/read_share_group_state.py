@@ -1,6 +1,6 @@
-"""ReadShareGroupState (key 84), version 0: the stored state of share partitions.
+"""ReadShareGroupState (key 84), version 0: reads the stored state of share partitions.
 
-The leader that reads fences the leaders before it.
+A read by a leader fences leaders of earlier epochs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def handle(
         request.topics,
         lambda shard, key, asked, now_ms: shard.read(key, asked.leader_epoch, now_ms),
         ReadShareGroupStatePartitionResult,
-        _fill,
+        _fill_state,
     )
     return ReadShareGroupStateResponse(
         results=[
@@ -40,7 +40,7 @@ async def handle(
     )
 
 
-def _fill(result: ReadShareGroupStatePartitionResult, state: ReadState) -> None:
+def _fill_state(result: ReadShareGroupStatePartitionResult, state: ReadState) -> None:
     result.state_epoch = state.state_epoch
     result.start_offset = state.start_offset
     result.state_batches = [

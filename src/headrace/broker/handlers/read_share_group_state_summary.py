@@ -1,6 +1,6 @@
-"""ReadShareGroupStateSummary (key 87), versions 0-1: where share partitions start.
+"""ReadShareGroupStateSummary (key 87), versions 0-1: reads start offsets of share partitions.
 
-v1 adds the count of records whose delivery is complete (KIP-1226).
+* v1: the number of records whose delivery is complete (KIP-1226).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ async def handle(
         request.topics,
         lambda shard, key, _asked, _now_ms: shard.summary(key),
         ReadShareGroupStateSummaryPartitionResult,
-        _fill,
+        _fill_summary,
     )
     return ReadShareGroupStateSummaryResponse(
         results=[
@@ -40,7 +40,7 @@ async def handle(
     )
 
 
-def _fill(result: ReadShareGroupStateSummaryPartitionResult, summary: StateSummary) -> None:
+def _fill_summary(result: ReadShareGroupStateSummaryPartitionResult, summary: StateSummary) -> None:
     result.state_epoch = summary.state_epoch
     result.leader_epoch = summary.leader_epoch
     result.start_offset = summary.start_offset

@@ -1,6 +1,6 @@
-"""ShareAcknowledge (key 79), versions 1-2: a member acknowledges records that it acquired.
+"""ShareAcknowledge (key 79), versions 1-2: acknowledges records that a member acquired.
 
-v2 adds the renewal of locks (KIP-1222) and returns their duration.
+* v2: renews acquisition locks and returns their duration (KIP-1222).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def handle(
         config = broker.coordinators.group_config(key.group_id)
         response = ShareAcknowledgeResponse(
             acquisition_lock_timeout_ms=config.share_record_lock_duration_ms,
-            responses=_topics(outcomes),
+            responses=_topic_responses(outcomes),
         )
         response.node_endpoints = add_share_leader_hints(
             broker.metadata.image,
@@ -69,7 +69,7 @@ def handle(
     return when_all(broker.loop, ShareRead(), acknowledged, answer)
 
 
-def _topics(
+def _topic_responses(
     outcomes: dict[SharedPartition, AcknowledgeOutcome],
 ) -> list[ShareAcknowledgeTopicResponse]:
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}

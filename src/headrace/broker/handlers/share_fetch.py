@@ -1,8 +1,9 @@
-"""ShareFetch (key 78), versions 1-2: records for a member of a share group, and its
-acknowledgements of earlier ones.
+"""ShareFetch (key 78), versions 1-2: acquires records for a member of a share group.
 
-v2 adds strict record limits (KIP-1206) and the renewal of locks (KIP-1222): a request that renews
-locks fetches nothing.
+A request may also carry acknowledgements of records acquired before.
+
+* v2: strict record limits (KIP-1206) and the renewal of acquisition locks (KIP-1222). A request
+  that renews locks fetches nothing.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from headrace.share.share_session import (
 if TYPE_CHECKING:
     from headrace.broker.node import Broker
 
-RECORD_LIMIT: Final = 1  # the acquire mode that never gives more than was asked for
+RECORD_LIMIT: Final = 1  # acquire mode: never more records than `max_records`
 READ_COMMITTED: Final = "read_committed"
 
 
@@ -56,26 +57,26 @@ def handle(
         return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     try:
         key = checked_session_key(request.group_id, request.member_id)
-        _check_renewal(request)
+        _check_renewal_fields(request)
         plan = broker.shares.sessions.begin(
             key,
             request.share_session_epoch,
-            list(_wanted(request)),
-            list(_forgotten(request)),
-            acknowledges=_acknowledges(request),
+            list(_requested_partitions(request)),
+            list(_forgotten_partitions(request)),
+            acknowledges=_has_acknowledgements(request),
             limit=broker.settings.integer("group.share.max.share.sessions"),
         )
     except ShareSessionError as error:
         refusal = ShareFetchResponse(error_code=error.code, error_message=error.message)
         if error.code is ErrorCode.SHARE_SESSION_LIMIT_REACHED and request.max_wait_ms > 0:
-            return _later(broker, request.max_wait_ms, refusal)
+            return _respond_after(broker, request.max_wait_ms, refusal)
         return refusal
     if request.share_session_epoch == INITIAL_EPOCH:
         broker.shares.bind(context.connection, key)
-    return _serve(broker, context, request, key, plan)
+    return _acknowledge_and_fetch(broker, context, request, key, plan)
 
 
-def _serve(
+def _acknowledge_and_fetch(
     broker: Broker,
     context: Context,
     request: ShareFetchRequest,
@@ -83,14 +84,14 @@ def _serve(
     plan: ShareFetchPlan,
 ) -> ShareFetchResponse | asyncio.Future[Struct | None]:
     acknowledged: Acknowledged = {}
-    if _acknowledges(request):
+    if _has_acknowledgements(request):
         acknowledged = acknowledge_partitions(
             broker.shares, key, request.topics, renews=request.is_renew_ack
         )
     if request.is_renew_ack:
         plan = plan._replace(partitions=[])
-    want = _want(broker, request, key)
-    fetching = broker.shares.fetch(key.group_id, _rotated(plan, request), want)
+    want = _share_fetch_limits(broker, request, key)
+    fetching = broker.shares.fetch(key.group_id, _rotated_partitions(plan, request), want)
 
     def answer(
         read: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome]
@@ -98,8 +99,8 @@ def _serve(
         if request.share_session_epoch == FINAL_EPOCH:
             broker.shares.close_session(key)
         response = ShareFetchResponse(
-            acquisition_lock_timeout_ms=_lock_ms(broker, key),
-            responses=_topics(read, outcomes, plan),
+            acquisition_lock_timeout_ms=_lock_duration_ms(broker, key),
+            responses=_topic_responses(read, outcomes, plan),
         )
         response.node_endpoints = add_share_leader_hints(
             broker.metadata.image,
@@ -113,7 +114,7 @@ def _serve(
     return when_all(broker.loop, fetching, acknowledged, answer)
 
 
-def _check_renewal(request: ShareFetchRequest) -> None:
+def _check_renewal_fields(request: ShareFetchRequest) -> None:
     if not request.is_renew_ack:
         return
     names = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
@@ -121,11 +122,11 @@ def _check_renewal(request: ShareFetchRequest) -> None:
     if wrong:
         raise ShareSessionError(
             ErrorCode.INVALID_REQUEST,
-            f"A request that renews locks must have 0 as {', '.join(wrong)}.",
+            f"A request that renews locks must set these fields to 0: {', '.join(wrong)}.",
         )
 
 
-def _want(broker: Broker, request: ShareFetchRequest, key: SessionKey) -> ShareWant:
+def _share_fetch_limits(broker: Broker, request: ShareFetchRequest, key: SessionKey) -> ShareWant:
     max_bytes = max(0, min(request.max_bytes, broker.limits.fetch_max_bytes))
     config = broker.coordinators.group_config(key.group_id)
     return ShareWant(
@@ -142,8 +143,8 @@ def _want(broker: Broker, request: ShareFetchRequest, key: SessionKey) -> ShareW
     )
 
 
-def _rotated(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPartition]:
-    """Another partition comes first each time, so that the record limit starves none."""
+def _rotated_partitions(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPartition]:
+    """Rotates the order with each session epoch, so that the record limit starves no partition."""
     partitions = plan.partitions
     if not partitions or request.max_records <= 0 or request.max_bytes <= 0:
         return []
@@ -151,10 +152,10 @@ def _rotated(plan: ShareFetchPlan, request: ShareFetchRequest) -> list[SharedPar
     return partitions[first:] + partitions[:first]
 
 
-def _topics(
+def _topic_responses(
     read: ShareRead, outcomes: dict[SharedPartition, AcknowledgeOutcome], plan: ShareFetchPlan
 ) -> list[ShareFetchableTopicResponse]:
-    """The partitions with records, an error or an acknowledgement, by topic."""
+    """Partitions that have records, an error or an acknowledgement, grouped by topic."""
     topics: dict[bytes, ShareFetchableTopicResponse] = {}
     for partition in dict.fromkeys((*read.found, *read.failed, *outcomes)):
         found = read.found.get(partition)
@@ -165,11 +166,11 @@ def _topics(
         if topic is None:
             topic = topics[topic_id] = ShareFetchableTopicResponse(topic_id=topic_id, partitions=[])
         failed, said = read.failed.get(partition, DONE), outcomes.get(partition, DONE)
-        topic.partitions.append(_partition(index, found, failed, said))
+        topic.partitions.append(_partition_data(index, found, failed, said))
     return list(topics.values())
 
 
-def _partition(
+def _partition_data(
     index: int,
     found: SharedRecords | None,
     failed: AcknowledgeOutcome,
@@ -192,23 +193,23 @@ def _partition(
     return data
 
 
-def _lock_ms(broker: Broker, key: SessionKey) -> int:
+def _lock_duration_ms(broker: Broker, key: SessionKey) -> int:
     return broker.coordinators.group_config(key.group_id).share_record_lock_duration_ms
 
 
-def _wanted(request: ShareFetchRequest) -> Iterator[SharedPartition]:
+def _requested_partitions(request: ShareFetchRequest) -> Iterator[SharedPartition]:
     for topic in request.topics:
         for partition in topic.partitions:
             yield bytes(topic.topic_id), partition.partition_index
 
 
-def _forgotten(request: ShareFetchRequest) -> Iterator[SharedPartition]:
+def _forgotten_partitions(request: ShareFetchRequest) -> Iterator[SharedPartition]:
     for topic in request.forgotten_topics_data:
         for index in topic.partitions:
             yield bytes(topic.topic_id), index
 
 
-def _acknowledges(request: ShareFetchRequest) -> bool:
+def _has_acknowledgements(request: ShareFetchRequest) -> bool:
     return any(
         partition.acknowledgement_batches
         for topic in request.topics
@@ -216,16 +217,16 @@ def _acknowledges(request: ShareFetchRequest) -> bool:
     )
 
 
-def _later(
+def _respond_after(
     broker: Broker, delay_ms: int, answer: ShareFetchResponse
 ) -> asyncio.Future[Struct | None]:
-    """A member without a session waits as long as a fetch would, as in Kafka."""
+    """As in Kafka, the response without a session is delayed by the fetch's maximum wait."""
     future: asyncio.Future[Struct | None] = broker.loop.create_future()
 
-    def give() -> None:
+    def respond() -> None:
         if not future.done():
             future.set_result(answer)
 
-    timer = broker.loop.call_later(delay_ms / 1000, give)
+    timer = broker.loop.call_later(delay_ms / 1000, respond)
     future.add_done_callback(lambda _: timer.cancel())
     return future

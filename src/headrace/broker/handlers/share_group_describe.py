@@ -1,4 +1,4 @@
-"""ShareGroupDescribe (key 77), version 1: share groups (KIP-932) and their members."""
+"""ShareGroupDescribe (key 77), version 1: describes share groups (KIP-932) and their members."""
 
 from __future__ import annotations
 

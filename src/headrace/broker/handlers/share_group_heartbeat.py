@@ -1,9 +1,8 @@
-"""ShareGroupHeartbeat (key 76), version 1: a member of a share group (KIP-932) joins, stays or
-leaves, and learns from which partitions it may read.
+"""ShareGroupHeartbeat (key 76), version 1: joins, keeps or leaves a share group (KIP-932).
 
-A member that joins is answered when the state of the partitions it asks for has been started, so
-that it can be given some at once. In Kafka it would hear of them with its next heartbeat, which is
-five seconds later.
+The response to a join waits until the state of the subscribed partitions is initialized, so that
+it can assign partitions at once. In Kafka the member gets them with its next heartbeat, five
+seconds later.
 """
 
 from __future__ import annotations
@@ -36,27 +35,29 @@ def handle(
     if not broker.coordinators.serves_share_groups:
         return ShareGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     caller = context.request_context()
-    first = _beat(broker, caller, request)
+    first = _heartbeat(broker, caller, request)
     if request.member_epoch != JOINING_EPOCH:
         return first
-    if isinstance(first, asyncio.Future) or _starts_state(broker, request):
-        return _join(broker, caller, request, first)
+    if isinstance(first, asyncio.Future) or _is_initializing_state(broker, request):
+        return _join_when_initialized(broker, caller, request, first)
     return first
 
 
-def _beat(broker: Broker, caller: RequestContext, request: ShareGroupHeartbeatRequest) -> Answer:
+def _heartbeat(
+    broker: Broker, caller: RequestContext, request: ShareGroupHeartbeatRequest
+) -> Answer:
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.share.heartbeat(caller, request, now_ms),
-        _refuse,
+        _error_response,
     )
 
 
-def _starts_state(broker: Broker, request: ShareGroupHeartbeatRequest) -> bool:
+def _is_initializing_state(broker: Broker, request: ShareGroupHeartbeatRequest) -> bool:
     return broker.coordinators.share_group_states.starting(request.group_id) is not None
 
 
-async def _join(
+async def _join_when_initialized(
     broker: Broker, caller: RequestContext, request: ShareGroupHeartbeatRequest, first: Answer
 ) -> ShareGroupHeartbeatResponse:
     response = await first if isinstance(first, asyncio.Future) else first
@@ -64,9 +65,9 @@ async def _join(
     if response.error_code or starting is None:
         return response
     await asyncio.wait([starting], timeout=MAX_WAIT_FOR_STATE_S)
-    again = _beat(broker, caller, request)
+    again = _heartbeat(broker, caller, request)
     return await again if isinstance(again, asyncio.Future) else again
 
 
-def _refuse(error: CoordinatorError) -> ShareGroupHeartbeatResponse:
+def _error_response(error: CoordinatorError) -> ShareGroupHeartbeatResponse:
     return ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message or None)

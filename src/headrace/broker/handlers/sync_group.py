@@ -1,6 +1,9 @@
-"""SyncGroup (key 14), versions 0-5: the leader brings the assignment, members fetch theirs.
+"""SyncGroup (key 14), versions 0-5: the leader sends the assignment, members fetch theirs.
 
-v3 knows static members (KIP-345), v5 checks the protocol. The answer may wait for the leader.
+* v3: static members (KIP-345).
+* v5: protocol type and name, which must match the group's.
+
+The response may wait for the leader.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ def handle(
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.classic.sync(caller, request, now_ms),
-        _refuse,
+        _error_response,
     )
 
 
-def _refuse(error: CoordinatorError) -> SyncGroupResponse:
+def _error_response(error: CoordinatorError) -> SyncGroupResponse:
     return SyncGroupResponse(error_code=error.code)

@@ -1,7 +1,9 @@
-"""TxnOffsetCommit (key 28), versions 0-5: offsets that count when a transaction commits.
+"""TxnOffsetCommit (key 28), versions 0-5: commits a group's offsets as part of a transaction.
 
-v2 adds leader epochs, v3 says which member commits, so that a zombie of the group is refused;
-from v5 on the commit itself adds the group to the transaction (KIP-890).
+* v2: leader epochs; COORDINATOR_LOAD_IN_PROGRESS.
+* v3: member id and generation, so that the group fences zombies.
+* v4: TRANSACTION_ABORTABLE.
+* v5: the commit adds the group to the transaction (KIP-890).
 """
 
 from __future__ import annotations
@@ -41,19 +43,19 @@ def handle(
 ) -> Reply | Coroutine[object, object, TxnOffsetCommitResponse]:
     version = context.version
     if not any(
-        _exists(broker, topic.name, partition.partition_index)
+        _partition_exists(broker, topic.name, partition.partition_index)
         for topic in request.topics
         for partition in topic.partitions
     ):
-        # Nothing to commit: the transaction is left alone.
-        return _refused(broker, version, request, ErrorCode.NONE)
+        # Nothing to commit: the transaction is not touched.
+        return _error_response(broker, version, request, ErrorCode.NONE)
     if not request.group_id:
-        return _refused(broker, version, request, ErrorCode.INVALID_GROUP_ID)
+        return _error_response(broker, version, request, ErrorCode.INVALID_GROUP_ID)
     try:
-        # First of all: what the transaction's coordinator would say may be final for the producer.
+        # Before the transaction coordinator: its error may be fatal for the producer.
         broker.groups.seat(request.group_id)
     except CoordinatorError as error:
-        return _refused(broker, version, request, error.code)
+        return _error_response(broker, version, request, error.code)
     producer = ProducerIdentity(request.producer_id, request.producer_epoch)
     before = group_markers(broker, request.group_id, producer)
     verdict = admit_group(
@@ -64,11 +66,11 @@ def handle(
         adds=version >= FIRST_VERSION_THAT_ADDS,
     )
     if isinstance(verdict, asyncio.Future):
-        return _after_admission(broker, version, request, verdict, before)
-    return _commit(broker, version, request, verdict)
+        return _commit_when_verified(broker, version, request, verdict, before)
+    return _commit_offsets(broker, version, request, verdict)
 
 
-async def _after_admission(
+async def _commit_when_verified(
     broker: Broker,
     version: int,
     request: TxnOffsetCommitRequest,
@@ -77,7 +79,7 @@ async def _after_admission(
 ) -> TxnOffsetCommitResponse:
     verdict = await pending
     if not verdict:
-        # The transaction may have ended meanwhile: what holds now counts.
+        # The transaction may have ended during the wait, so its state is checked again.
         producer = ProducerIdentity(request.producer_id, request.producer_epoch)
         if broker.transactions.elsewhere(request.transactional_id) is None:
             again = admit_group(
@@ -92,24 +94,24 @@ async def _after_admission(
             adds=version >= FIRST_VERSION_THAT_ADDS,
         ):
             verdict = ErrorCode.INVALID_TXN_STATE
-    reply = _commit(broker, version, request, verdict)
+    reply = _commit_offsets(broker, version, request, verdict)
     return await reply if isinstance(reply, asyncio.Future) else reply
 
 
-def _commit(
+def _commit_offsets(
     broker: Broker, version: int, request: TxnOffsetCommitRequest, verdict: ErrorCode
 ) -> Reply:
     if verdict:
-        return _refused(broker, version, request, _shown(version, verdict))
+        return _error_response(broker, version, request, _producer_error(version, verdict))
     return broker.groups.answer(
         request.group_id,
         lambda shard, now_ms: shard.offsets.commit_in_transaction(version, request, now_ms),
-        lambda error: _refused(broker, version, request, error.code),
+        lambda error: _error_response(broker, version, request, error.code),
     )
 
 
-def _shown(version: int, verdict: ErrorCode) -> ErrorCode:
-    """What a producer is told that has not asked the transaction coordinator itself."""
+def _producer_error(version: int, verdict: ErrorCode) -> ErrorCode:
+    """The error for a producer whose broker asked the transaction coordinator on its behalf."""
     if verdict is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if verdict is ErrorCode.TRANSACTION_ABORTABLE and version < FIRST_VERSION_THAT_KNOWS_ABORTABLE:
@@ -117,19 +119,19 @@ def _shown(version: int, verdict: ErrorCode) -> ErrorCode:
     return verdict
 
 
-def _exists(broker: Broker, topic: str, partition: int) -> bool:
+def _partition_exists(broker: Broker, topic: str, partition: int) -> bool:
     return broker.metadata.image.partition(topic, partition) is not None
 
 
-def _refused(
+def _error_response(
     broker: Broker, version: int, request: TxnOffsetCommitRequest, code: ErrorCode
 ) -> TxnOffsetCommitResponse:
-    """The error is that of the partitions that exist."""
+    """Existing partitions get `code`, others UNKNOWN_TOPIC_OR_PARTITION."""
     if (
         code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         and version < FIRST_VERSION_THAT_KNOWS_LOADING
     ):
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # old producers do not retry the other
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE  # old producers do not retry LOAD_IN_PROGRESS
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -138,7 +140,7 @@ def _refused(
                     TxnOffsetCommitResponsePartition(
                         partition_index=partition.partition_index,
                         error_code=code
-                        if _exists(broker, topic.name, partition.partition_index)
+                        if _partition_exists(broker, topic.name, partition.partition_index)
                         else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     )
                     for partition in topic.partitions

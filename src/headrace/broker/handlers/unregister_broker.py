@@ -1,4 +1,4 @@
-"""UnregisterBroker (key 64), version 0: a broker that never comes back is forgotten."""
+"""UnregisterBroker (key 64), version 0: removes the registration of a stopped broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""UpdateFeatures (key 57), versions 0-2. v0 says allow_downgrade, later ones an upgrade type."""
+"""UpdateFeatures (key 57), versions 0-2: changes finalized feature levels.
+
+* v0: `allow_downgrade`; later versions have an upgrade type.
+* v2: one error code for the whole request, without results per feature.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ LAST_VERSION_WITH_RESULTS = 1
 async def handle(
     broker: Broker, context: Context, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
-    updates = [_update(context.version, update) for update in request.feature_updates]
+    updates = [_feature_update(context.version, update) for update in request.feature_updates]
     results = await broker.metadata.decide(
         lambda controller: controller.update_features(updates, validate_only=request.validate_only)
     )
@@ -34,7 +38,7 @@ async def handle(
     return response
 
 
-def _update(version: int, update: FeatureUpdateKey) -> FeatureUpdate:
+def _feature_update(version: int, update: FeatureUpdateKey) -> FeatureUpdate:
     kind: int
     if version == 0:
         kind = UpgradeType.UNSAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE

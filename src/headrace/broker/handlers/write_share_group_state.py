@@ -1,6 +1,6 @@
-"""WriteShareGroupState (key 85), versions 0-1: stores what a share partition's leader has decided.
+"""WriteShareGroupState (key 85), versions 0-1: stores the state of share partitions.
 
-v1 adds the count of records whose delivery is complete (KIP-1226).
+* v1: the number of records whose delivery is complete (KIP-1226).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def handle(
         broker.share_state,
         request.group_id,
         request.topics,
-        _write,
+        _write_state,
         WriteShareGroupStatePartitionResult,
     )
     return WriteShareGroupStateResponse(
@@ -44,7 +44,7 @@ async def handle(
     )
 
 
-def _write(
+def _write_state(
     shard: ShareStateShard,
     key: SharePartitionKey,
     asked: WriteShareGroupStatePartitionData,

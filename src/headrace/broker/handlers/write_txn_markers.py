@@ -1,7 +1,8 @@
-"""WriteTxnMarkers (key 27), versions 1-2: ends transactions in partitions of this broker.
+"""WriteTxnMarkers (key 27), versions 1-2: writes transaction markers to partitions of this broker.
 
-Sent by other brokers' coordinators, and by tools that abort a hanging transaction. v2 says by
-which protocol the transaction ends (KIP-1228), which decides how the epoch is checked.
+* v2: the transaction version, which decides how the producer epoch is checked (KIP-1228).
+
+Coordinators of other brokers send it, and tools that abort a hanging transaction.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ async def handle(
             partitions = []
             for index in topic.partition_indexes:
                 result = WritableTxnMarkerPartitionResult(partition_index=index)
-                leader = _write(broker, marker, topic.name, index)
+                leader = _append_marker(broker, marker, topic.name, index)
                 if not isinstance(leader, SoleLeader):
                     result.error_code = leader
                 else:
@@ -56,7 +57,7 @@ async def handle(
     return WriteTxnMarkersResponse(markers=results)
 
 
-def _write(
+def _append_marker(
     broker: Broker, marker: WritableTxnMarker, topic: str, index: int
 ) -> SoleLeader | ErrorCode:
     leader = broker.partitions.find(topic, index)

@@ -298,14 +298,14 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def _start(self, frame: memoryview) -> bool:
-        """Starts a request; returns whether the connection goes on after it."""
+        """Starts a request; returns whether the connection may serve the next one."""
         try:
             reply = self._owner.dispatch(self, frame)
         except ProtocolError as error:
             self._refuse(error)
             return False
         except Exception:
-            log.exception("a request failed", extra={"peer": self.peer})
+            log.exception("request failed; closing the connection", extra={"peer": self.peer})
             self.close("internal error")
             return False
         if reply.__class__ is list and not self._pending:
@@ -317,7 +317,10 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _refuse(self, error: ProtocolError) -> None:
-        log.warning("refused a request", extra={"peer": self.peer, "error": str(error)})
+        log.warning(
+            "invalid request; closing the connection",
+            extra={"peer": self.peer, "error": str(error)},
+        )
         reason = "frame size" if isinstance(error, FrameRefused) else "malformed request"
         self.close(reason)
 
@@ -344,7 +347,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(error)
             return
         except Exception:
-            log.exception("a request failed", extra={"peer": self.peer})
+            log.exception("request failed; closing the connection", extra={"peer": self.peer})
             self.close("internal error")
             return
         self._mark_ready(pending, parts)

@@ -1,6 +1,6 @@
 """The states of one connection and the one table of its transitions.
 
-Rule 1: whatever decides if the next request may start is a state here, not a flag of `Connection`.
+Rule 1: a condition that stops the next request is a state here, not a flag of `Connection`.
 Rule 2: a state changes only through `TRANSITIONS`. A pair that is not in the table is a bug, and
 raises `IllegalTransition` before anything else happens.
 
@@ -25,7 +25,7 @@ a connection that drains starts nothing, hence it does not matter whether its cl
       CONGESTED <-------> BLOCKED_CONGESTED           any state --connection lost--> CLOSED
 
 A request starts in READY, with one exception: a fast path that gives up its frame restarts it as
-an ordinary request, in its place in the order, whatever the state. That is why CONGESTED and
+an ordinary request, in its place in the order, in any state. That is why CONGESTED and
 DRAINING have a transition for `BLOCK`.
 
 A connection that has answered everything and drains is not closed at once. Closing a socket with

@@ -52,7 +52,7 @@ class ReceiveBuffer:
         return self._capacity
 
     def writable(self) -> memoryview:
-        """Where the next bytes go; ends the life of the frames handed out before."""
+        """The region for the next bytes; invalidates the frames handed out before."""
         if self.start == self.end:
             self.start = self.end = 0
             if self.frames >= FRAMES_BETWEEN_SHRINKS:

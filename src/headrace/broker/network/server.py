@@ -22,7 +22,7 @@ RELEASE_MEMORY_AFTER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What a listener takes from the world."""
+    """Limits on connections and requests."""
 
     max_frame_bytes: int
     max_in_flight: int
@@ -57,7 +57,7 @@ class Server:
         self._closing = False
 
     def limit(self, limits: ServerLimits) -> None:
-        """Takes effect for what comes from now on."""
+        """Applies to connections and requests from now on."""
         self.max_frame_bytes = limits.max_frame_bytes
         self.max_in_flight = limits.max_in_flight
         self.max_in_flight_bytes = limits.max_in_flight_bytes

@@ -1,1 +1,1 @@
-"""Produce: checks, record validation, delayed produces, responses."""
+"""Produce: checks, appends, record validation, delayed requests, responses."""

@@ -1,8 +1,8 @@
-"""A Produce that waits: for the flush that was promised, or for all in-sync replicas.
+"""Produce requests that wait for a flush or for all in-sync replicas.
 
-Guarantees: the answer goes out once, when each partition's records are committed, have failed, or
-the request's time is up (REQUEST_TIMED_OUT: they may be committed later). Nothing polls; one
-advance of a watermark answers everyone whom it concerns.
+Guarantees: the response is sent once, when the records of each partition are committed or have
+failed, or when the request times out (REQUEST_TIMED_OUT: the records may be committed later).
+Nothing polls: an advance of the high watermark completes all requests that wait for it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ NO_OFFSET = -1
 
 
 class DelayedSingleProduce:
-    """The usual case: one partition, whose answer is ready and waits for its commit."""
+    """The common case: one partition, whose encoded response waits for the commit."""
 
     __slots__ = ("_answer", "_leader", "_refuse", "_timer", "future")
 
@@ -37,21 +37,21 @@ class DelayedSingleProduce:
         self._answer = answer
         self._leader = leader
         self._refuse = refuse
-        self._timer = loop.call_later(timeout_s, self._give_up)
+        self._timer = loop.call_later(timeout_s, self._time_out)
         leader.when_committed(next_offset, self._committed)
 
     def _committed(self, code: ErrorCode) -> None:
         self._timer.cancel()
-        if not self.future.done():  # its client may have gone
+        if not self.future.done():  # cancelled if the client has disconnected
             self.future.set_result(self._answer if code is NONE else self._refuse(code))
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         self._leader.stop_waiting(self._committed)
         self._committed(REQUEST_TIMED_OUT)
 
 
 class DelayedProduce:
-    """Several partitions, or one that a flush was promised to."""
+    """A request with several partitions, or with one that must be flushed first."""
 
     __slots__ = ("_commits", "_finish", "_left", "_loop", "_response", "_timer", "future")
 
@@ -65,7 +65,7 @@ class DelayedProduce:
         self._loop = loop
         self._response = response
         self._finish = finish
-        self._left = 1  # until `start`
+        self._left = 1  # one for `start`, so that the request cannot complete before it
         self._timer: asyncio.TimerHandle | None = None
         self._commits: dict[int, tuple[PartitionProduceResponse, SoleLeader, Committed]] = {}
 
@@ -79,15 +79,15 @@ class DelayedProduce:
         self, partition: PartitionProduceResponse, leader: SoleLeader, next_offset: int
     ) -> None:
         self._left += 1
-        tell = partial(self._committed, partition)
-        self._commits[id(partition)] = (partition, leader, tell)
-        leader.when_committed(next_offset, tell)
+        on_committed = partial(self._committed, partition)
+        self._commits[id(partition)] = (partition, leader, on_committed)
+        leader.when_committed(next_offset, on_committed)
 
     def start(self, timeout_s: float) -> "asyncio.Future[ProduceResponse | bytes | None]":
-        """Everything to wait for is known. Flushes end by themselves; commits have `timeout_s`."""
+        """Call after all `wait_for_...` calls. `timeout_s` limits commits, not flushes."""
         if self._commits:
-            self._timer = self._loop.call_later(timeout_s, self._give_up)
-        self._one_less()
+            self._timer = self._loop.call_later(timeout_s, self._time_out)
+        self._complete_one()
         return self.future
 
     def _flushed(self, partition: PartitionProduceResponse, done: "asyncio.Future[None]") -> None:
@@ -95,28 +95,30 @@ class DelayedProduce:
         if error is not None:
             partition.error_code, partition.error_message = failure(error)
             partition.base_offset = NO_OFFSET
-            self._stop(partition, NONE)
-        self._one_less()
+            self._stop_waiting_for_commit(partition, NONE)
+        self._complete_one()
 
     def _committed(self, partition: PartitionProduceResponse, code: ErrorCode) -> None:
         del self._commits[id(partition)]
         if code:
             partition.error_code = code
-        self._one_less()
+        self._complete_one()
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         for partition, _, _ in list(self._commits.values()):
-            self._stop(partition, REQUEST_TIMED_OUT)
+            self._stop_waiting_for_commit(partition, REQUEST_TIMED_OUT)
 
-    def _stop(self, partition: PartitionProduceResponse, code: ErrorCode) -> None:
-        """No longer waits for the partition's commit, if it did."""
+    def _stop_waiting_for_commit(
+        self, partition: PartitionProduceResponse, code: ErrorCode
+    ) -> None:
+        """Completes the wait for the partition's commit with `code`, if there is one."""
         waiting = self._commits.get(id(partition))
         if waiting is not None:
-            _, leader, tell = waiting
-            leader.stop_waiting(tell)
-            tell(code)
+            _, leader, on_committed = waiting
+            leader.stop_waiting(on_committed)
+            on_committed(code)
 
-    def _one_less(self) -> None:
+    def _complete_one(self) -> None:
         self._left -= 1
         if self._left:
             return

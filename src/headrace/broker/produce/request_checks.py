@@ -1,4 +1,4 @@
-"""What one partition of a Produce request may carry. Pure."""
+"""Checks of the records in one partition of a Produce request. Pure."""
 
 import struct
 
@@ -14,23 +14,24 @@ from headrace.records.codec import Codec
 from headrace.records.errors import RecordError, UnsupportedMagic
 
 FIRST_VERSION_WITH_ZSTD = 7
-# An attribute of an enum class costs ten times a global's look-up; this is read per request.
+# Reading an attribute of an enum class costs ten times as much as reading a global, and this is
+# read for every request.
 ZSTD = Codec.ZSTD
-_GLANCE = struct.Struct(">8xi4xB4xH")  # of a batch: its length, magic and attributes
+_QUICK_CHECK = struct.Struct(">8xi4xB4xH")  # length, magic and attributes of a batch
 
 
 def check_batch(
     version: int, records: memoryview, *, transactional: bool
 ) -> tuple[ErrorCode, str] | None:
-    """Kafka's rules for what one partition of a request may carry: exactly one batch, magic 2."""
-    length, magic, attributes = _GLANCE.unpack_from(records)
+    """Kafka's rule: exactly one batch of magic 2. Returns the error, or None for a valid batch."""
+    length, magic, attributes = _QUICK_CHECK.unpack_from(records)
     if (
         magic == MAGIC
         and length + LOG_OVERHEAD == len(records)
         and (transactional or not attributes & TRANSACTIONAL_FLAG)
         and (version >= FIRST_VERSION_WITH_ZSTD or attributes & CODEC_MASK != ZSTD)
     ):
-        return None  # nearly always; the rest only finds the words
+        return None  # the common case; the rest finds the error message
     try:
         header = read_header(records)
     except UnsupportedMagic as error:
@@ -40,16 +41,16 @@ def check_batch(
     if version < FIRST_VERSION_WITH_ZSTD and header.codec is Codec.ZSTD:
         return (
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Produce v{version} does not allow zstd",
+            f"Produce v{version} does not support zstd: use v{FIRST_VERSION_WITH_ZSTD} or later",
         )
     if header.size < len(records):
         return (
             ErrorCode.INVALID_RECORD,
-            f"Produce v{version} may carry only one record batch for each partition",
+            f"Produce v{version} must have exactly one record batch per partition",
         )
     if header.is_transactional and not transactional:
         return (
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "transactional records in a request without a transactional id",
+            "transactional records need a request with a transactional id",
         )
     return None

@@ -1,7 +1,7 @@
-"""The usual answer to Produce: one partition, no error. Five numbers in bytes that never change.
+"""Encoded template of the common Produce response: one partition without an error.
 
-Most small requests are for one partition. Their answers differ in numbers only, so what stands
-around these is encoded once for each topic and version, from the message's own declaration.
+Most small requests have one partition. Their responses differ in five numbers only, so the bytes
+around the numbers are encoded once per topic and version, from the message's declaration.
 """
 
 import struct
@@ -17,18 +17,18 @@ from headrace.storage.log.log import AppendResult
 
 FIRST_VERSION_WITH_LOG_START: Final = 5
 
-# Partition, error code, base offset, append time, log start: side by side from version 5 on.
+# Partition, error code, base offset, append time, log start offset: adjacent from v5 on.
 _NUMBERS: Final = struct.Struct(">ihqqq")
-_PLACE: Final = (0x0A1B2C3D, 0, 0x1122334455667788, 0x2233445566778899, 0x33445566778899AA)
+_PLACEHOLDERS: Final = (0x0A1B2C3D, 0, 0x1122334455667788, 0x2233445566778899, 0x33445566778899AA)
 
 
 class ResponseTemplate:
-    """What stands before and after the numbers."""
+    """The encoded bytes before and after the five numbers."""
 
     __slots__ = ("_after", "_before")
 
     def __init__(self, topic: HostedTopic, version: int) -> None:
-        index, error_code, base_offset, append_time_ms, log_start = _PLACE
+        index, error_code, base_offset, append_time_ms, log_start = _PLACEHOLDERS
         partition = PartitionProduceResponse(
             index=index,
             error_code=error_code,
@@ -43,7 +43,7 @@ class ResponseTemplate:
                 )
             ]
         ).encode(version)
-        self._before, _, self._after = encoded.rpartition(_NUMBERS.pack(*_PLACE))
+        self._before, _, self._after = encoded.rpartition(_NUMBERS.pack(*_PLACEHOLDERS))
 
     def encode(self, index: int, result: AppendResult, log_start_offset: int) -> bytes:
         return b"%b%b%b" % (

@@ -1,4 +1,4 @@
-"""When a Produce is answered: after promised flushes, and with acks=all after the commit."""
+"""When Produce responds: after pending flushes, and with acks=all after the commit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ResponseWaitHost(Protocol):
 
 
 class Appended(NamedTuple):
-    """Records that are in the log, and whose answer may have to wait."""
+    """An appended batch, whose response may have to wait for a flush or for the commit."""
 
     partition: PartitionProduceResponse
     leader: SoleLeader
@@ -54,7 +54,7 @@ def answer_when_done(
     response: ProduceResponse,
     appends: Appends,
 ) -> ProduceResponse | asyncio.Future[ProduceResponse | bytes | None] | None:
-    """The response, once every promised flush is done and what must be committed is."""
+    """The response, or a future of it while flushes or commits are pending."""
     acks = request.acks
     if acks == 0:
         _close_on_error(context, response)
@@ -77,7 +77,7 @@ def answer_when_done(
     if delayed is None:
         add_leaders(host.metadata.image, context, response)
         return response
-    # The request's own bytes are gone when the loop goes on.
+    # The request's bytes are valid only until the event loop runs again.
     for data in request.topic_data:
         for asked in data.partition_data:
             asked.records = None
@@ -99,10 +99,12 @@ def add_leaders(image: MetadataImage, context: Context, response: ProduceRespons
 
 
 def _close_on_error(context: Context, response: ProduceResponse) -> None:
-    """With acks=0 a closed connection is the only way to say that something went wrong."""
+    """acks=0 has no response, so that only a closed connection can report an error."""
     for topic in response.responses:
         for partition in topic.partition_responses:
             if partition.error_code:
                 where = f"{topic.name}-{partition.index}"
-                context.connection.close(f"acks=0 and error {partition.error_code} for {where}")
+                context.connection.close(
+                    f"Produce with acks=0 failed for {where}: error {partition.error_code}"
+                )
                 return

@@ -1,8 +1,9 @@
-"""A batch that must be looked into record by record, without holding up everybody else.
+"""Validation of a batch record by record, without blocking the event loop.
 
-Compacted topics and topics with bounded timestamps make the broker read each record, and a batch
-may hold a hundred thousand. The look is taken in slices; between them the loop serves others. The
-connection that sent the batch waits, so that its later batches do not overtake this one.
+Compacted topics and topics with timestamp limits require the broker to read each record, and a
+batch may have a hundred thousand. Validation runs in slices, and the event loop serves other
+connections between them. The connection that sent the batch is blocked until the end, so that its
+later batches do not overtake this one.
 """
 
 import asyncio
@@ -16,32 +17,32 @@ from headrace.storage.log.log import AppendResult
 from headrace.storage.state.append_validation import storage_error
 
 
-async def append_after_look(
+async def append_after_validation(
     leader: SoleLeader,
     batch: bytearray,
     rules: Rules,
     clock: Clock,
     check: Callable[[SoleLeader], None] | None = None,
 ) -> AppendResult:
-    """Appends `batch`, which nobody else may change; raises as `SoleLeader.append` does.
+    """Appends `batch`, which no other code may change; raises as `SoleLeader.append` does.
 
-    `check` raises if what was true before the look no longer is.
+    `check` runs after validation. It raises if the append is no longer allowed.
     """
     try:
-        looked = await _look(batch, rules)
+        inspection = await _validate_in_slices(batch, rules)
     except RecordError as error:
         raise storage_error(error) from error
     if check is not None:
         check(leader)
-    return leader.append(memoryview(batch), clock.wall_ms(), looked=looked)
+    return leader.append(memoryview(batch), clock.wall_ms(), looked=inspection)
 
 
-async def _look(batch: bytearray, rules: Rules) -> Inspection:
-    look = inspect_in_slices(batch, rules)
+async def _validate_in_slices(batch: bytearray, rules: Rules) -> Inspection:
+    slices = inspect_in_slices(batch, rules)
     while True:
         try:
-            next(look)
+            next(slices)
         except StopIteration as done:
-            found: Inspection = done.value
-            return found
+            inspection: Inspection = done.value
+            return inspection
         await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""The transactional side of Produce: which partitions of a request may be written to.
+"""Transaction checks of Produce: to which partitions a transactional request may write.
 
-Up to v11 the producer has added the partitions to its transaction itself (v11 knows
-TRANSACTION_ABORTABLE); from v12 on writing to a partition adds it (KIP-890).
+Up to v11 the producer adds partitions to its transaction with AddPartitionsToTxn (v11 has
+TRANSACTION_ABORTABLE). From v12 on a write adds its partition (KIP-890).
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ FIRST_VERSION_THAT_ADDS: Final = 12
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 
 Refusals = dict[tuple[bytes, int], ErrorCode]
-"""Partitions whose batch is not part of an open transaction, and what the producer is told."""
+"""Error codes of the partitions whose batch is not part of an open transaction."""
 
 
 class Admission:
-    """One request of a transactional producer."""
+    """The transaction checks of one request."""
 
     __slots__ = (
-        "_adds",
+        "_adds_partitions",
         "_host",
         "_is_remote",
         "_refusals",
@@ -49,22 +49,23 @@ class Admission:
         self._refusals: Refusals = {}
         self._host = host
         self._version = version
-        self._adds = version >= FIRST_VERSION_THAT_ADDS
+        self._adds_partitions = version >= FIRST_VERSION_THAT_ADDS
         self._transactional_id = request.transactional_id or ""
         self._is_remote = False
         self._writes = self._first_writes(request)
 
     def refusal(self, leader: SoleLeader) -> ErrorCode | None:
-        """What the producer is told in place of an append to this partition."""
+        """The error for this partition; None if its batch may be appended."""
         return self._refusals.get((leader.topic_id, leader.index))
 
-    def ask(self) -> asyncio.Future[ErrorCode] | None:
-        """Asks the coordinator about partitions that are new to the transaction.
+    def verify_partitions(self) -> asyncio.Future[ErrorCode] | None:
+        """Verifies or adds, with the coordinator, the partitions that are new to the transaction.
 
-        A future means that the answer is on its way, and that `ask_again` is needed after it.
+        Returns a future if the coordinator has to be waited for; call `apply_verdict` with its
+        result.
         """
         writes = self._writes
-        if not writes or not (self._adds or self._host.limits.transaction_verification):
+        if not writes or not (self._adds_partitions or self._host.limits.transaction_verification):
             return None
         self._is_remote = self._host.transactions.elsewhere(self._transactional_id) is not None
         verdict = admit(
@@ -72,38 +73,38 @@ class Admission:
             self._transactional_id,
             writes[0].producer,
             [(write.leader.topic, write.leader.index) for write in writes],
-            adds=self._adds,
+            adds=self._adds_partitions,
         )
         if isinstance(verdict, asyncio.Future):
             return verdict
         if verdict:
-            self._refuse(writes, verdict)
-        elif self._adds:
-            self._refuse_gaps()
+            self._refuse_writes(writes, verdict)
+        elif self._adds_partitions:
+            self._refuse_sequence_gaps()
         return None
 
-    def ask_again(self, verdict: ErrorCode) -> None:
-        """After a wait: what was decided then must still hold."""
+    def apply_verdict(self, verdict: ErrorCode) -> None:
+        """Applies the verdict after the wait, and checks that the transaction is still open."""
         if verdict:
-            self._refuse(self._writes, verdict)
+            self._refuse_writes(self._writes, verdict)
             return
         for write in self._writes:
-            code = self._standing(write)
+            code = self._current_error(write)
             if code:
-                self._refuse([write], code)
-        if self._adds:
-            self._refuse_gaps()
+                self._refuse_writes([write], code)
+        if self._adds_partitions:
+            self._refuse_sequence_gaps()
 
     def check(self, leader: SoleLeader) -> None:
-        """As `ask_again`, for one partition; raises StorageError."""
+        """Raises StorageError if the transaction has ended in this partition meanwhile."""
         for write in self._writes:
-            if write.leader is leader and self._standing(write):
-                raise InvalidTxnState("the transaction ended before its records were written")
-
-    # --- inside ---------------------------------------------------------------------------------
+            if write.leader is leader and self._current_error(write):
+                raise InvalidTxnState(
+                    f"the transaction ended before its batch in {leader.topic}-{leader.index}"
+                )
 
     def _first_writes(self, request: ProduceRequest) -> list[Write]:
-        """The batches whose partition does not know the transaction yet."""
+        """The batches that are the first of the transaction in their partition."""
         firsts = []
         producers = set()
         for write in self._transactional_writes(request):
@@ -112,10 +113,12 @@ class Admission:
                 if is_open(write.leader, write.producer):
                     continue
             except StorageError:
-                continue  # the append will say so
+                continue  # the append reports the error
             firsts.append(write)
         if len(producers) > 1:
-            self._refuse(self._transactional_writes(request), ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            self._refuse_writes(
+                self._transactional_writes(request), ErrorCode.INVALID_PRODUCER_ID_MAPPING
+            )
             return []
         return firsts
 
@@ -133,36 +136,39 @@ class Admission:
                     if write is not None:
                         yield write
 
-    def _refuse_gaps(self) -> None:
-        """A transaction of version 2 has an epoch of its own, so that it starts with sequence 0:
-        a producer of whom nothing is known has lost a batch if it starts with another."""
+    def _refuse_sequence_gaps(self) -> None:
+        """Refuses batches that do not start with sequence 0.
+
+        A transaction of version 2 has its own epoch, so that its first batch has sequence 0. If
+        an unknown producer starts with another sequence, a batch was lost.
+        """
         for write in self._writes:
-            if write.sequence and _is_new(write):
+            if write.sequence and _is_unknown_producer(write):
                 self._refusals[write.leader.topic_id, write.leader.index] = (
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
                 )
 
-    def _standing(self, write: Write) -> ErrorCode:
+    def _current_error(self, write: Write) -> ErrorCode:
         if write.leader.closed:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if is_open(write.leader, write.producer):
             return ErrorCode.NONE
         if self._is_remote:
-            overtaken = write.was_overtaken(adds=self._adds)
+            overtaken = write.was_overtaken(adds=self._adds_partitions)
             return ErrorCode.INVALID_TXN_STATE if overtaken else ErrorCode.NONE
         partition = (write.leader.topic, write.leader.index)
         return verify(self._host, self._transactional_id, write.producer, frozenset({partition}))
 
-    def _refuse(self, writes: Iterator[Write] | list[Write], code: ErrorCode) -> None:
+    def _refuse_writes(self, writes: Iterator[Write] | list[Write], code: ErrorCode) -> None:
         shown = produce_error(
             code,
-            adds=self._adds,
+            adds=self._adds_partitions,
             knows_abortable=self._version >= FIRST_VERSION_THAT_KNOWS_ABORTABLE,
         )
         for write in writes:
             self._refusals[write.leader.topic_id, write.leader.index] = shown
 
 
-def _is_new(write: Write) -> bool:
+def _is_unknown_producer(write: Write) -> bool:
     known = write.leader.log.producers.get(write.producer.producer_id)
     return known is None or not known.batches

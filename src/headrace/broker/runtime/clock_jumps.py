@@ -1,7 +1,7 @@
 """A wall clock that jumps ahead makes everything old at once.
 
-Whoever deletes by age asks here first, at each look. The first look after a jump deletes nothing: a
-clock that was set wrong may have been set right again by the next.
+Every task that deletes by age checks here first, in each run. The first run after a jump deletes
+nothing: a clock that was set wrong may be correct again by the next run.
 """
 
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class ClockJumps:
-    """Compares the wall clock with the steady one, from look to look of `what`."""
+    """Compares the wall clock with the monotonic clock between runs of `what`."""
 
     __slots__ = ("_clock", "_last", "_what")
 
@@ -26,14 +26,14 @@ class ClockJumps:
         self._last = (clock.wall_ms(), clock.monotonic())
 
     def has_jumped(self) -> bool:
-        """Whether the wall clock has gained on the steady one since the last look."""
+        """Whether the wall clock has gained on the monotonic clock since the last call."""
         (last_ms, last_s) = self._last
         now_ms, now_s = self._last = (self._clock.wall_ms(), self._clock.monotonic())
         gained_ms = (now_ms - last_ms) - int((now_s - last_s) * 1000)
         if gained_ms <= MAX_CLOCK_GAIN_MS:
             return False
         log.warning(
-            "the clock has jumped ahead; what is deleted by age waits for the next turn",
+            "the wall clock has jumped ahead; deletion by age is skipped until the next run",
             extra={"of": self._what, "gained_ms": gained_ms},
         )
         return True

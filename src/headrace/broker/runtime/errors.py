@@ -6,4 +6,4 @@ class StartupError(Exception):
 
 
 class StopTimedOut(Exception):
-    """The disk did not take everything in time: there is no marker, the next start recovers."""
+    """The logs were not flushed in time: no clean-shutdown marker, so the next start recovers."""

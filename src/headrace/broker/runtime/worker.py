@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class WorkerEnded(Exception):
-    """The worker is gone, though nobody told it to go."""
+    """The worker has ended without being closed."""
 
 
 class Worker(Protocol):
@@ -14,7 +14,7 @@ class Worker(Protocol):
     def pid(self) -> int: ...
 
     async def send(self, line: bytes) -> None:
-        """Hands over one line; raises `WorkerEnded` if nobody is there to take it."""
+        """Hands over one line; raises `WorkerEnded` if the worker has ended."""
         ...
 
     async def receive(self) -> bytes:

@@ -14,7 +14,7 @@ import headrace
 from headrace.broker.runtime.offload import Offload
 from headrace.broker.runtime.worker import WorkerEnded
 
-# The longest answer; nobody sends so much.
+# The longest answer; workers stay far below it.
 MAX_LINE_BYTES: Final = 16 << 20
 READ_BYTES: Final = 64 << 10
 

@@ -1,4 +1,4 @@
-"""Fetch sessions follow KIP-227: what is remembered, what is told, what is refused."""
+"""Fetch sessions follow KIP-227: what is remembered, sent and refused."""
 
 from random import Random
 
@@ -82,7 +82,7 @@ def test_a_full_cache_gives_no_session_until_the_oldest_is_idle() -> None:
     assert len(cache) == 1
 
 
-def test_only_news_is_told() -> None:
+def test_an_incremental_response_has_only_changed_partitions() -> None:
     plan = opened(sessions(), wanted(0))
     session = plan.session
     assert session is not None

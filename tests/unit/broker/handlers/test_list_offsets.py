@@ -1,4 +1,4 @@
-"""An end that a new leader tells is never below what its predecessor told (KIP-207)."""
+"""A new leader never returns an end offset below one that its predecessor returned (KIP-207)."""
 
 import pytest
 
@@ -12,14 +12,16 @@ from headrace.protocol.messages.list_offsets import (
 from support.brokers.follower_session import FOLLOWER, LIFE, Led, append
 
 LATER = 1 << 60
-DEBUGGER = -2  # Kafka's name for who looks at a log and is no consumer
+DEBUGGER = -2  # Kafka's debugging consumer
 
 
 @pytest.mark.parametrize(
     ("version", "refusal"),
     [(4, ErrorCode.LEADER_NOT_AVAILABLE), (11, ErrorCode.OFFSET_NOT_AVAILABLE)],
 )
-def test_no_end_is_told_before_the_watermark_is_known(version: int, refusal: ErrorCode) -> None:
+def test_the_end_offset_is_unavailable_until_the_high_watermark_is_known(
+    version: int, refusal: ErrorCode
+) -> None:
     led = Led(1)
     end = append(led.leaders[0])
     new = led.lead(0, epoch=1)  # its log has a record that may have been committed

@@ -27,7 +27,7 @@ class Silent:
 
 
 def test_a_connection_that_comes_after_the_end_is_refused() -> None:
-    """The loop may have accepted it before its listener was closed; nobody would ever close it."""
+    """The loop may have accepted it before its listener was closed, and it would stay open."""
 
     async def outcomes() -> list[bool]:
         loop = asyncio.get_running_loop()

@@ -1,9 +1,9 @@
-"""A look into very many records lets others work in between."""
+"""Validation of a large batch lets the event loop run between its slices."""
 
 import asyncio
 from typing import cast
 
-from headrace.broker.produce.sliced_validation import append_after_look
+from headrace.broker.produce.sliced_validation import append_after_validation
 from headrace.clock import SystemClock
 from headrace.records.record import Record, build_batch
 from headrace.records.record_validation import RECORDS_PER_SLICE, Inspection, Rules
@@ -32,7 +32,9 @@ def test_the_loop_runs_between_the_slices() -> None:
     async def both() -> int:
         turns = 0
         looking = asyncio.create_task(
-            append_after_look(cast("SoleLeader", leader), bytearray(batch), rules, SystemClock())
+            append_after_validation(
+                cast("SoleLeader", leader), bytearray(batch), rules, SystemClock()
+            )
         )
         while not looking.done():
             turns += 1

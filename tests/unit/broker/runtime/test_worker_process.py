@@ -27,7 +27,7 @@ def is_there(pid: int) -> bool:
     return True
 
 
-def test_a_line_that_is_no_job_gets_an_answer_and_the_next_one_too() -> None:
+def test_a_line_that_is_not_a_job_gets_an_answer_and_the_next_one_too() -> None:
     async def main() -> None:
         worker, offload = started()
         try:
@@ -54,7 +54,7 @@ def test_a_worker_can_be_closed_at_once() -> None:
     asyncio.run(main())
 
 
-def test_who_waits_for_a_worker_that_is_killed_is_told() -> None:
+def test_receive_raises_when_the_worker_is_killed() -> None:
     async def main() -> None:
         worker, offload = started()
         try:
