@@ -1,8 +1,8 @@
-"""Requests that only the controller can decide, sent on by whichever broker got them.
+"""Forwards requests that only the controller can decide.
 
-A request that a peer has sent on is never sent on again: it is answered, or refused with
-NOT_CONTROLLER, and the broker that has the client's connection looks for the controller anew until
-its time is up.
+A broker never forwards a request that a peer has forwarded: it answers, or refuses with
+NOT_CONTROLLER. The broker that has the client's connection then looks up the controller again until
+the request times out.
 """
 
 import asyncio
@@ -46,43 +46,43 @@ ONE_TRY_S: Final = 10.0
 _PARTS: Final = (
     "topics", "responses", "results", "replica_election_results", "partition_result",
 )  # fmt: skip
-"""Where answers carry their codes, if not at the top."""
+"""The lists of a response that carry error codes, if there is none at the top level."""
 
-_NO_CONTROLLER: Final = "no controller has answered in time"
-_TOO_LARGE: Final = "this does not fit into the cluster's metadata store"
+_NO_CONTROLLER: Final = "no controller answered in time"
+_TOO_LARGE: Final = "the change is too large for the cluster's metadata store"
 
 
 class Forwarding:
-    """Finds out who decides, and gets an answer from there."""
+    """Finds the controller and sends requests to it."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
     def wrap(self, spec: ApiSpec, handle: Handle) -> Handle:
-        """The handler of an API that the controller decides, for any broker."""
+        """Wraps the handler of an API that the controller decides, for any broker."""
 
         def either(broker: "Broker", context: Context, request: Struct) -> Reply:
-            return self._answer(spec, handle, context, request)
+            return self._answer_or_forward(spec, handle, context, request)
 
         return either
 
-    async def _answer(
+    async def _answer_or_forward(
         self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
     ) -> Answer:
         if context.client_id.startswith(CLIENT_ID_PREFIX):
             try:
-                return await _settled(handle(self._broker, context, request))
+                return await _await_reply(handle(self._broker, context, request))
             except NotController:
                 return _refusal(spec, request, context.version, ErrorCode.NOT_CONTROLLER, None)
             except TooLarge:
                 code = ErrorCode.POLICY_VIOLATION
                 return _refusal(spec, request, context.version, code, _TOO_LARGE)
-        return await self._ask(spec, handle, context, request)
+        return await self._forward(spec, handle, context, request)
 
-    async def _ask(
+    async def _forward(
         self, spec: ApiSpec, handle: Handle, context: Context, request: Struct
     ) -> Answer:
-        """The answer of whoever is controller, within the time that the client allows."""
+        """The controller's response, within the timeout of the client's request."""
         timeout_ms = getattr(request, "timeout_ms", None) or 0
         timeout_s = timeout_ms / 1000 if timeout_ms > 0 else DEFAULT_TIMEOUT_S
         membership = self._broker.membership
@@ -92,7 +92,7 @@ class Forwarding:
                 while True:
                     try:
                         if membership.office is not None:
-                            return await _settled(handle(self._broker, context, request))
+                            return await _await_reply(handle(self._broker, context, request))
                         answer = await membership.ask(
                             request, spec.response, timeout_s=timeout_s, version=context.version
                         )
@@ -108,7 +108,7 @@ class Forwarding:
             code = ErrorCode.POLICY_VIOLATION
             return _refusal(spec, request, context.version, code, _TOO_LARGE)
 
-    # --- what this broker asks for itself -------------------------------------------------------
+    # --- requests of this broker itself ---------------------------------------------------------
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
         request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
@@ -143,7 +143,7 @@ class Forwarding:
     async def to_controller(
         self, request: Struct, answer: type[R], *, timeout_s: float = ONE_TRY_S
     ) -> R | None:
-        """The answer of whoever is controller; None if nobody answered in time."""
+        """The controller's response; None if no controller answered in time."""
         membership = self._broker.membership
         assert membership is not None
         try:
@@ -162,18 +162,18 @@ class Forwarding:
             return None
 
     async def answer_here(self, request: Struct) -> Struct:
-        """The answer of this broker, which is in office, to a question of its own."""
+        """The response of this broker, the active controller, to a request of its own."""
         spec = spec_of(request)
         context = Context(None, spec.max_version, b"")
         try:
-            answer = await _settled(handler_of(spec.key)(self._broker, context, request))
+            answer = await _await_reply(handler_of(spec.key)(self._broker, context, request))
         except NotController:
             return _refusal(spec, request, spec.max_version, ErrorCode.NOT_CONTROLLER, None)
         assert isinstance(answer, Struct)
         return answer
 
 
-async def _settled(reply: Reply) -> Answer:
+async def _await_reply(reply: Reply) -> Answer:
     return await reply if isinstance(reply, Awaitable) else reply
 
 
@@ -184,13 +184,13 @@ def _refusal(
 
 
 def _is_refused(answer: Struct) -> bool:
-    """Whether the broker that was asked is not the controller: nothing was decided."""
+    """Whether the other broker is not the controller; then nothing was decided."""
     if getattr(answer, "error_code", None) == ErrorCode.NOT_CONTROLLER:
         return True
     for name in _PARTS:
         parts: Sequence[Struct] | None = getattr(answer, name, None)
         if parts:
-            return _is_refused(parts[0])  # it is said of all parts, or of none
+            return _is_refused(parts[0])  # either all parts have the error or none
     return False
 
 

@@ -1,8 +1,8 @@
-"""The broker's view of the cluster, and the one way to change it.
+"""The broker's view of the cluster metadata, and the only way to change it.
 
-Changes are decided one at a time against the current image, stored, applied, and made real on
-this broker (logs created, reconfigured or deleted) before the answer goes out: who was told that
-a topic exists can use it.
+Changes are decided one at a time against the current image. Each is stored, applied to the image
+and applied to this broker (logs created, reconfigured or deleted) before the response: a client
+whose topic was created can use it at once.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ Publish = Callable[[MetadataImage, Sequence[MetadataRecord]], Awaitable[None]]
 
 
 class Metadata(Protocol):
-    """What a broker knows of its cluster, and how it changes it: alone or as a member."""
+    """The cluster metadata of a broker and its changes, on a single node or in a cluster."""
 
     @property
     def image(self) -> MetadataImage: ...
@@ -34,7 +34,8 @@ class Metadata(Protocol):
     def configs(self) -> ConfigControl: ...
 
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
-        """Runs one operation to its end; raises `NotController` where another broker decides."""
+        """Runs one operation to its end; raises `NotController` unless this broker is the
+        controller."""
         ...
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]: ...
@@ -43,7 +44,7 @@ class Metadata(Protocol):
 
 
 class StandaloneMetadata:
-    """Holds the image; runs the controller of an embedded node."""
+    """Holds the image; runs the controller of a standalone node."""
 
     def __init__(
         self, controller: Decisions, store: MetadataStore, offload: Offload, publish: Publish
@@ -60,18 +61,18 @@ class StandaloneMetadata:
 
     @property
     def configs(self) -> ConfigControl:
-        """Configurations as the current image has them."""
+        """Configurations of the current image."""
         return self._controller.configs
 
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
-        """Runs one operation to its end; its results hold when this returns."""
+        """Runs one operation to its end; its results are applied when this returns."""
         async with self._turn:
             outcome = decision(self._controller)
             await self._commit(outcome.records)
             return outcome.results
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
-        """Creates topics for this broker itself."""
+        """Creates topics on behalf of this broker."""
         try:
             return await self.decide(lambda controller: controller.create_topics(topics))
         except StoreError as failure:
@@ -79,7 +80,7 @@ class StandaloneMetadata:
             return [CreatedTopic(topic.name, error) for topic in topics]
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """A block of producer ids for this broker alone."""
+        """Reserves a block of producer ids for this broker."""
         node_id = self._controller.node_id
         epoch = self.image.brokers[node_id].epoch
         try:
@@ -91,7 +92,7 @@ class StandaloneMetadata:
         return blocks[0]
 
     async def record(self, records: Sequence[MetadataRecord]) -> None:
-        """Commits records that need no decision, e.g. a node's first ones."""
+        """Commits records that need no decision, such as the first ones of a node."""
         async with self._turn:
             await self._commit(records)
 
@@ -101,6 +102,6 @@ class StandaloneMetadata:
         controller = self._controller
         image = controller.image
         await self._offload(self._store.commit, records, expected_version=image.version)
-        # Nobody else changes the image while this one has the turn.
+        # The lock is taken: no other change of the image can come in between.
         controller.image = image.apply(records)
         await self._publish(controller.image, records)

@@ -1,8 +1,8 @@
-"""Every topic of the cluster, and which of its partitions this broker leads or follows.
+"""All topics of the cluster, with the partitions that this broker leads or follows.
 
-Found by topic name or id in one look-up. A topic is here also where no replica of it is, so that
-a client that asks the wrong broker is sent on (NOT_LEADER_OR_FOLLOWER), not told that the topic is
-unknown.
+A topic is found by name or id in one lookup. The table also has topics without a replica here, so
+that a client of the wrong broker gets NOT_LEADER_OR_FOLLOWER and not
+UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from headrace.broker.produce.response_template import ResponseTemplate
 
 NO_TOPIC_ID = bytes(16)
-# An attribute of an enum class costs ten times a global's look-up; these are read per request.
+# An attribute of an enum class costs ten times as much as a global; these are read per request.
 UNKNOWN_TOPIC_OR_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 NOT_LEADER_OR_FOLLOWER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 class HostedTopic:
-    """One topic; `leaders` has a place for each partition, `None` where another broker leads."""
+    """One topic; `leaders` has an entry for each partition, `None` where another broker leads."""
 
     __slots__ = ("config", "followers", "internal", "leaders", "name", "topic_id", "usual_answers")
 
@@ -38,7 +38,7 @@ class HostedTopic:
         self.internal = name in INTERNAL_TOPICS
         self.leaders: list[SoleLeader | None] = []
         self.followers: dict[int, Follower] = {}
-        self.usual_answers: dict[int, ResponseTemplate] = {}  # to Produce, by version
+        self.usual_answers: dict[int, ResponseTemplate] = {}  # of Produce, by version
 
     def leader(self, index: int) -> SoleLeader | None:
         if 0 <= index < len(self.leaders):
@@ -46,21 +46,21 @@ class HostedTopic:
         return None
 
     def find(self, index: int) -> SoleLeader | ErrorCode:
-        """The partition's leader, or the error that a client gets instead."""
+        """The partition's leader, or the error for the client."""
         if 0 <= index < len(self.leaders):
             return self.leaders[index] or NOT_LEADER_OR_FOLLOWER
         return UNKNOWN_TOPIC_OR_PARTITION
 
     def replica(self, index: int) -> SoleLeader | Follower | None:
-        """This broker's copy, whatever its role."""
+        """This broker's replica, in any role."""
         return self.leader(index) or self.followers.get(index)
 
     def grow(self, partitions: int) -> None:
-        """There are so many partitions now, led elsewhere until somebody says otherwise."""
+        """Sets the number of partitions; other brokers lead the new ones until `put` is called."""
         self.leaders.extend([None] * (partitions - len(self.leaders)))
 
     def put(self, index: int, role: SoleLeader | Follower | None) -> None:
-        """This broker's role in one partition from now on."""
+        """Sets this broker's role in one partition."""
         self.grow(index + 1)
         self.leaders[index] = role if isinstance(role, SoleLeader) else None
         if isinstance(role, Follower):
@@ -70,7 +70,7 @@ class HostedTopic:
 
     @property
     def replicas(self) -> Iterator[SoleLeader | Follower]:
-        """Every copy that this broker holds."""
+        """Every replica on this broker."""
         for leader in self.leaders:
             if leader is not None:
                 yield leader
@@ -93,7 +93,7 @@ class PartitionTable:
 
     @property
     def replicas(self) -> Iterator[SoleLeader | Follower]:
-        """Every copy that this broker holds, led or followed."""
+        """Every replica on this broker, leaders and followers."""
         for topic in self.by_name.values():
             yield from topic.replicas
 
@@ -104,7 +104,7 @@ class PartitionTable:
         return topic
 
     def remove_topic(self, topic_id: bytes) -> HostedTopic | None:
-        """Closes the replicas; whoever waits on them is told."""
+        """Closes the replicas; their pending requests fail."""
         topic = self.by_id.pop(topic_id, None)
         if topic is not None:
             if self.by_name.get(topic.name) is topic:
@@ -122,15 +122,15 @@ class PartitionTable:
                 replica.require_in_sync(config.min_insync_replicas)
 
     def find(self, topic: str, index: int) -> SoleLeader | ErrorCode:
-        """The leader, or the error that a client gets instead."""
+        """The leader, or the error for the client."""
         hosted = self.by_name.get(topic)
         return hosted.find(index) if hosted is not None else UNKNOWN_TOPIC_OR_PARTITION
 
     def replica(self, topic: str, index: int) -> SoleLeader | Follower | None:
-        """This broker's copy, whatever its role."""
+        """This broker's replica, in any role."""
         hosted = self.by_name.get(topic)
         return hosted.replica(index) if hosted is not None else None
 
     def open(self, replica: Replica) -> Log:
-        """The log of a replica that needs it for the first time."""
+        """The log of a replica, opened on first use."""
         return self._open_log(replica, self.by_id[replica.topic_id].config)
