@@ -33,7 +33,7 @@ def test_brokers_that_find_an_empty_store_keep_their_topics(
 
     def refused() -> bool:
         texts = [f"{each.getMessage()} {each.__dict__.get('error')}" for each in caplog.records]
-        return sum("not registered what is stored belongs to" in text for text in texts) >= 3
+        return sum("the metadata store belongs to" in text for text in texts) >= 3
 
     async def test() -> None:
         async with Members(tmp_path) as members:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headrace.broker.fetch.delayed_fetch import DelayedFetch
 from headrace.broker.fetch.fetch_session import FetchSessions
 from headrace.broker.maintenance.log_cleaner import LogCleaner
-from headrace.broker.maintenance.periodic_tasks import chores_of
+from headrace.broker.maintenance.periodic_tasks import periodic_tasks
 from headrace.broker.maintenance.preload_imports import warm_up
 from headrace.broker.maintenance.task_scheduler import TaskScheduler
 from headrace.broker.membership.cluster_role import ClusterRole
@@ -270,7 +270,7 @@ class Broker:
         await role.join()
         for warning in self.settings.warnings:
             log.warning(warning)
-        self.housekeeping.start(chores_of(self))
+        self.housekeeping.start(periodic_tasks(self))
         await self.server.start()
         if self.logs.failure is not None:
             raise self.logs.failure

@@ -1,8 +1,8 @@
 """A coordinator: the shards of one internal topic, where its requests find them.
 
-A shard with an empty log is made when it is first needed; one with records loads in the
-background, and its requests are answered with COORDINATOR_LOAD_IN_PROGRESS meanwhile. Deleting
-the topic unloads its shards.
+A shard with an empty log is created when it is first needed. A shard with records loads in the
+background; meanwhile its requests get COORDINATOR_LOAD_IN_PROGRESS. Deleting the topic unloads its
+shards.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 E = TypeVar("E")
 
-LOAD_AGAIN_S: Final = 1.0  # after an error of the machine that passes
+LOAD_AGAIN_S: Final = 1.0  # after a temporary error, such as too few file handles
 MAX_ROUTES: Final = 100_000  # keys whose shard is remembered; a hash of a long key is not cheap
 
 
@@ -96,9 +96,9 @@ class Coordinator(Generic[S]):
         decide: Callable[[S, int], CoordinatorResult[R]],
         refuse: Callable[[CoordinatorError], R],
     ) -> "R | asyncio.Future[R]":
-        """The answer if it is there at once, which is what a handler wants; else a future.
+        """The answer if it is available at once; otherwise a future.
 
-        Errors become answers through `refuse`, so neither this call nor the future raises them.
+        `refuse` turns errors into answers, so neither this call nor the future raises them.
         """
         seat = self._routes.get(key)
         if seat is None:
@@ -114,7 +114,8 @@ class Coordinator(Generic[S]):
         return outcome
 
     def seat(self, key: str) -> ShardRunner[S]:
-        """Where turns of that key run, for this turn of the loop; raises CoordinatorError."""
+        """The runner of the key's shard, valid for this iteration of the loop; raises
+        CoordinatorError."""
         return self._routes.get(key) or self._route(key)
 
     def run(
@@ -129,41 +130,41 @@ class Coordinator(Generic[S]):
     def run_partition(
         self, index: int, decide: Callable[[S, int], CoordinatorResult[R]]
     ) -> "asyncio.Future[R]":
-        """As `run`, in the shard of that partition."""
+        """Like `run`, in the shard of that partition."""
         try:
             return self._run(self._seat(index), decide)
         except CoordinatorError as error:
             return self._raised(error)
 
     def read(self, key: str, query: Callable[[S, int], R]) -> R:
-        """What the shard says now, also of records that still wait for their commit: who must
-        not see those asks with `run` and a turn without changes. Raises CoordinatorError."""
+        """Queries the shard's current state, which includes uncommitted records; a caller that must
+        not see those uses `run` with a result without changes. Raises CoordinatorError."""
         return self._query(self._routes.get(key) or self._route(key), query)
 
     def read_all(self, query: Callable[[S, int], R]) -> list[R]:
-        """What every shard with records says; raises CoordinatorError while one is loading."""
+        """Queries every shard with records; raises CoordinatorError while one is loading."""
         for index in self._indexes_with_records():
             if index not in self._seats and index not in self._failed:
                 self._seat(index)
         return [self._query(seat, query) for _, seat in sorted(self._seats.items())]
 
     def run_all(self, decide: Callable[[S, int], CoordinatorResult[None]]) -> None:
-        """A turn in every active shard, e.g. because metadata has changed."""
+        """Runs `decide` in every active shard, for example after a change of the metadata."""
         for seat in tuple(self._seats.values()):
             seat.run(decide)
 
     def end_transaction(self, index: int, producer: ProducerIdentity, *, committed: bool) -> None:
-        """A marker was just appended to the partition. A shard that still loads will read it."""
+        """A marker was appended to the partition. A shard that is still loading will read it."""
         seat = self._seats.get(index)
         if seat is not None:
             seat.end_transaction(producer, committed=committed)
 
     def on_effect(self, kind: type[E], perform: Callable[[int, E], None]) -> None:
-        """`perform(partition index, effect)` is called for every committed effect of that kind."""
+        """Calls `perform(partition index, effect)` for every committed effect of that type."""
         self._effects[kind] = cast("Callable[[int, object], None]", perform)
 
     def partition_of(self, key: str) -> int:
-        """The partition that the key belongs to; raises CoordinatorError without the topic."""
+        """The partition of the key; raises CoordinatorError while the topic does not exist."""
         topic = self._host.metadata.image.topics.get(self.topic)
         if topic is None:
             raise CoordinatorError(
@@ -172,7 +173,7 @@ class Coordinator(Generic[S]):
         return partition_for(key, len(topic.partitions))
 
     def host_of(self, key: str) -> int:
-        """The broker that has the key's shard; raises CoordinatorError while nobody has."""
+        """The broker that has the key's shard; raises CoordinatorError if there is none."""
         index = self.partition_of(key)
         partition = self._host.metadata.image.partition(self.topic, index)
         if partition is None or partition.leader == NO_LEADER:
@@ -182,11 +183,11 @@ class Coordinator(Generic[S]):
         return partition.leader
 
     def elsewhere(self, key: str) -> int | None:
-        """The broker that has the key's shard, if that is another one."""
+        """The broker that has the key's shard, if it is another one."""
         try:
             host = self.host_of(key)
         except CoordinatorError:
-            return None  # whoever asks here is told so
+            return None  # a request to this broker gets the error
         return host if host != self._host.node_id else None
 
     # --- inside a request -----------------------------------------------------------------------
@@ -225,7 +226,7 @@ class Coordinator(Generic[S]):
 
         def settled(done: "asyncio.Future[R]") -> None:
             if done.cancelled():
-                answer.abandoned = True  # the client has gone
+                answer.abandoned = True  # the client has disconnected
 
         future.add_done_callback(settled)
         answer.listen(settle)
@@ -247,7 +248,8 @@ class Coordinator(Generic[S]):
         return seat
 
     def _seat(self, index: int) -> ShardRunner[S]:
-        """The active shard; raises CoordinatorError, and starts loading if there is a reason."""
+        """The runner of an active shard; raises CoordinatorError, and starts loading if
+        necessary."""
         seat = self._seats.get(index)
         if seat is not None:
             return seat
@@ -275,7 +277,7 @@ class Coordinator(Generic[S]):
         outcome = seat.run(lambda shard, now_ms: shard.loaded(now_ms))
         if isinstance(outcome, CoordinatorError):
             log.error(
-                "what a loaded shard wanted was not written",
+                "cannot write the first records of a loaded shard",
                 extra={"topic": self.topic, "partition": leader.index, "error": str(outcome)},
             )
         return seat
@@ -293,7 +295,7 @@ class Coordinator(Generic[S]):
         try:
             shard = self._make(leader.index)
             await self._loading.load(leader, shard)
-            # Nothing may come between the last record and this: it would be missed.
+            # No record may be appended between the last replayed one and this: it would be missed.
             if not leader.closed:
                 del self._loads[leader.index]
                 self._activate(leader, shard)
@@ -301,10 +303,10 @@ class Coordinator(Generic[S]):
             if leader.closed:
                 return
             if isinstance(error, DiskError) and error.passes:
-                # The machine lacks something for the moment. Nobody may ask before it is due that
-                # sessions and transactions time out.
+                # A temporary error. Load again without waiting for a request: sessions and
+                # transactions of the shard must time out.
                 log.warning(
-                    "a coordinator's partition loads again in a moment",
+                    "cannot load coordinator shard, retrying",
                     extra={
                         "topic": self.topic,
                         "partition": leader.index,
@@ -313,10 +315,10 @@ class Coordinator(Generic[S]):
                 )
                 self.timers.call_later(LOAD_AGAIN_S, lambda: self._load_again(leader))
                 return
-            # As in Kafka: a shard that misses records would give wrong answers.
+            # As in Kafka: a shard that lacks records would give wrong answers.
             self._failed.add(leader.index)
             log.exception(
-                "a coordinator's partition did not load; its keys have no coordinator",
+                "coordinator shard did not load; requests for its keys fail",
                 extra={"topic": self.topic, "partition": leader.index},
             )
 
@@ -327,31 +329,39 @@ class Coordinator(Generic[S]):
             self._load(leader)
 
     def _indexes_with_records(self) -> list[int]:
-        """Of the partitions that this broker leads."""
+        """The partitions with records that this broker leads."""
         hosted = self._host.partitions.by_name.get(self.topic)
         leaders = hosted.leaders if hosted is not None else []
         return [leader.index for leader in leaders if leader and self._has_records(leader)]
 
     def _has_records(self, leader: SoleLeader) -> bool:
-        """Found without opening a log that nobody uses."""
+        """Whether the log has records; does not open the log."""
         stored = self._host.logs.get(self.topic, leader.index)
         return stored is not None and stored.log_start_offset < stored.log_end_offset
 
-    # --- what a seat asks of its owner ----------------------------------------------------------
+    # --- called by shard runners ----------------------------------------------------------------
 
     def perform(self, index: int, effect: object) -> None:
-        """Starts one effect; what goes wrong in it is its own business."""
+        """Starts one effect; an error in it is logged and does not affect the shard."""
         perform = self._effects.get(type(effect))
         if perform is None:
-            log.error("nobody performs an effect", extra={"effect": type(effect).__name__})
+            log.error(
+                "no executor registered for coordinator effect %s",
+                type(effect).__name__,
+                extra={"topic": self.topic, "partition": index},
+            )
             return
         try:
             perform(index, effect)
         except Exception:
-            log.exception("an effect failed", extra={"effect": type(effect).__name__})
+            log.exception(
+                "coordinator effect %s failed",
+                type(effect).__name__,
+                extra={"topic": self.topic, "partition": index},
+            )
 
     def broken(self, index: int) -> None:
-        """Loads the shard again: what it holds is not what its log says."""
+        """Reloads the shard: its state differs from its log."""
         seat = self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
         if seat is not None and not self._stopped:
             self._load(seat.leader)
@@ -363,7 +373,8 @@ class Coordinator(Generic[S]):
             seat.unload(error)
         return seat
 
-    # --- life -----------------------------------------------------------------------------------
+    # --- start and stop
+    # -----------------------------------------------------------------------------------
 
     def load(self) -> None:
         """Starts loading every shard that has records."""
@@ -371,10 +382,10 @@ class Coordinator(Generic[S]):
             try:
                 self._seat(index)
             except CoordinatorError:
-                continue  # loading, which was the point
+                continue  # it is loading now
 
     def topic_changed(self) -> None:
-        """The internal topic was created, grown or deleted."""
+        """The internal topic was created, extended or deleted."""
         self._routes.clear()
         hosted = self._host.partitions.by_name.get(self.topic)
         if self._topic_id is None or (hosted is not None and hosted.topic_id == self._topic_id):
@@ -388,9 +399,9 @@ class Coordinator(Generic[S]):
             self._unload(index, CoordinatorError(ErrorCode.NOT_COORDINATOR))
 
     def role_changed(self, index: int) -> None:
-        """This broker leads the partition now, in a new epoch, or does not lead it any more.
+        """This broker now leads the partition, in a new epoch, or has stopped leading it.
 
-        What the shard held is of the old epoch: whoever leads loads it from the log.
+        The state of the shard is of the old epoch: the new leader loads it from the log.
         """
         load = self._loads.pop(index, None)
         if load is not None:
@@ -400,11 +411,12 @@ class Coordinator(Generic[S]):
         self._routes.clear()
         leader = self._host.partitions.find(self.topic, index)
         if isinstance(leader, SoleLeader) and not self._stopped and self._has_records(leader):
-            with suppress(CoordinatorError):  # it loads, which is the point
+            with suppress(CoordinatorError):  # it is loading now
                 self._seat(index)  # sessions and transactions time out without a request
 
     def stop(self) -> None:
-        """Answers everyone who waits for another client; what waits for a commit still gets it."""
+        """Answers requests that wait for other clients; requests that wait for a commit still get
+        it."""
         self._stopped = True
         self._routes.clear()
         for task in (*self._loads.values(), *((self._creation,) if self._creation else ())):
@@ -418,7 +430,7 @@ class Coordinator(Generic[S]):
         return self.topic in self._host.metadata.image.topics
 
     async def ensure_topic(self) -> None:
-        """Creates the internal topic unless it is there; callers at the same time share one try.
+        """Creates the internal topic if it does not exist; concurrent callers share one attempt.
 
         Raises CoordinatorError if it cannot be created.
         """
@@ -427,13 +439,13 @@ class Coordinator(Generic[S]):
         if self._creation is None:
             self._creation = self._loop.create_task(self._create())
             self._creation.add_done_callback(self._created)
-        # A client that goes away must not end the creation for the others.
+        # A client that disconnects must not cancel the creation for the others.
         await asyncio.shield(self._creation)
 
     def _created(self, task: "asyncio.Task[None]") -> None:
         self._creation = None
         if not task.cancelled():
-            task.exception()  # whoever waited was told
+            task.exception()  # the callers got the error
 
     async def _create(self) -> None:
         live = len(self._host.metadata.image.live_brokers())

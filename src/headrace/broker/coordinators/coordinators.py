@@ -1,6 +1,7 @@
 """The coordinators of one broker, built when the first of them is needed.
 
-Shards are imported with the first partition that needs one: a broker starts without them.
+The modules of the shards are imported with the first partition that needs one: a broker starts
+without them.
 """
 
 from __future__ import annotations
@@ -70,12 +71,12 @@ class Coordinators:
         self._all: tuple[Coordinator[Any], ...] = (self.groups, self.transactions, self.share_state)
 
     def load(self) -> None:
-        """Starts loading what earlier runs have left."""
+        """Starts loading the shards that earlier runs have left."""
         for coordinator in self._all:
             coordinator.load()
 
     def topics_changed(self, names: Collection[str]) -> None:
-        """Topics were created, grown or deleted, and the partition table knows it."""
+        """Topics were created, extended or deleted, and the partition table has the change."""
         for coordinator in self._all:
             if coordinator.topic in names:
                 coordinator.topic_changed()
@@ -83,7 +84,7 @@ class Coordinators:
         self.share_state.run_all(lambda shard, now_ms: shard.metadata_changed(names, now_ms))
 
     def role_changed(self, topic: str, index: int) -> None:
-        """This broker leads a partition of an internal topic now, or does not any more."""
+        """This broker now leads a partition of an internal topic, or has stopped leading it."""
         for coordinator in self._all:
             if coordinator.topic == topic:
                 coordinator.role_changed(index)
@@ -128,12 +129,12 @@ class Coordinators:
 
     @property
     def serves_share_groups(self) -> bool:
-        """Whether the cluster has agreed on share groups."""
+        """Whether the cluster has enabled share groups."""
         return self._host.metadata.image.features.get("share.version", 0) >= 1
 
     @property
     def serves_consumer_groups(self) -> bool:
-        """Whether the cluster has agreed on the consumer protocol and this broker offers it."""
+        """Whether the cluster and this broker have enabled the consumer protocol."""
         image = self._host.metadata.image
         return image.features.get("group.version", 0) >= 1 and (
             "consumer" in self.group_config("").protocols
@@ -143,7 +144,7 @@ class Coordinators:
         return self._host.metadata.image
 
     def group_config(self, group_id: str) -> GroupConfig:
-        """The settings of one group, as the current image has them."""
+        """The settings of one group, from the current image."""
         return self._group_configs.for_group(self._host.metadata.image, group_id)
 
     @cached_property
@@ -182,7 +183,7 @@ class Coordinators:
         )
 
     def _write_markers(self) -> None:
-        """Once: markers are the one effect of transactions."""
+        """Registers the marker writer once: markers are the only effect of transactions."""
         if self._markers is None:
             from headrace.broker.transactions.txn_markers import TxnMarkers
             from headrace.coordinator.transaction.marker_request import WriteMarkers

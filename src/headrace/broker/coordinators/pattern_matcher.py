@@ -1,4 +1,4 @@
-"""Matches the patterns of consumer groups against the topics, without holding the loop."""
+"""Matches the patterns of consumer groups against the topics, without blocking the event loop."""
 
 import asyncio
 from typing import Final
@@ -8,7 +8,7 @@ from headrace.coordinator.group.consumer.regex_subscriptions import PatternMatch
 from headrace.coordinator.group.group_shard import GroupShard
 
 MATCHES_PER_SLICE: Final = 500
-"""About two milliseconds of work; then other requests have their turn."""
+"""About two milliseconds of work; then other requests are served."""
 
 
 class PatternMatcher:
@@ -19,7 +19,7 @@ class PatternMatcher:
         self._loop = loop
 
     def start(self, index: int, work: ResolvePatterns) -> None:
-        """The shard of that partition is told when all topics have been tried."""
+        """Notifies the shard of that partition after all topics have been matched."""
         topics_per_slice = max(MATCHES_PER_SLICE // len(work.patterns), 1)
         self._loop.call_soon(self._step, index, work, PatternMatching(work), topics_per_slice)
 
@@ -33,5 +33,5 @@ class PatternMatcher:
             index,
             lambda shard, now_ms: shard.consumer.patterns_resolved(work, matching.found, now_ms),
         )
-        # A shard that has moved away, or could not write, has it matched again with a heartbeat.
+        # If the shard has moved or cannot write, a heartbeat starts the matching again.
         told.add_done_callback(lambda done: done.cancelled() or done.exception())

@@ -1,7 +1,7 @@
 """Rebuilds a shard from its partition of the internal topic, in slices.
 
-A large partition takes seconds. Between slices the loop serves clients, and when several
-partitions load at once they take turns, one slice a turn of the loop.
+A large partition takes seconds. The event loop serves clients between slices; partitions that load
+at the same time alternate, one slice per iteration of the loop.
 """
 
 import asyncio
@@ -24,17 +24,17 @@ MAX_DECOMPRESSED_BYTES: Final = 64 << 20  # of one batch: no coordinator writes 
 
 
 class LogNotLoaded(Exception):
-    """The bytes of an internal topic do not go on where they should."""
+    """A log of an internal topic has a gap or a partial batch."""
 
 
 class ShardLoader:
-    """Lets the loads of one broker take turns."""
+    """Lets concurrent loads of one broker alternate."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
 
     async def load(self, leader: SoleLeader, shard: Shard) -> None:
-        """Returns without a pause after the log's last record was replayed."""
+        """Returns without an await after the log's last record was replayed."""
         slices = replayed(leader, shard)
         more = True
         while more:
@@ -53,7 +53,7 @@ def replayed(leader: SoleLeader, shard: Shard) -> Iterator[int]:
         offset = max(offset, partition_log.log_start_offset)  # records may be deleted meanwhile
         data = memoryview(partition_log.read(offset, max_bytes=READ_BYTES).data)
         if not data:
-            break  # compaction has left nothing at the end
+            break  # compaction has removed the last records
         before = offset
         for pos, header in headers(data, partial_tail=True):
             check_batch(data, pos, header)
@@ -70,7 +70,7 @@ def replayed(leader: SoleLeader, shard: Shard) -> Iterator[int]:
 def _replay_batch(
     leader: SoleLeader, shard: Shard, header: BatchHeader, batch: memoryview
 ) -> Iterator[None]:
-    """One step a record."""
+    """One iteration per record."""
     producer = None
     if header.is_transactional:
         producer = ProducerIdentity(header.producer_id, header.producer_epoch)
@@ -81,7 +81,7 @@ def _replay_batch(
                 shard.replay(record.offset, change, producer)
             else:
                 log.warning(
-                    "skipped a record of an unknown type",
+                    "skipped a record of unknown type while loading a coordinator shard",
                     extra={"log": leader.log.name, "offset": record.offset},
                 )
         elif producer is not None:

@@ -1,9 +1,9 @@
-"""One loaded shard at work: its turns are appended, replayed, committed and answered in order.
+"""Runs one loaded shard: its results are appended, replayed, committed and answered in order.
 
-Guarantees: the records of a turn are one batch, appended whole or not at all; what is not in the
-log is not in the shard; nobody is answered before the high watermark has passed the turn's
-records and those of every earlier turn. A shard that fails to take in its own records is
-rebuilt from the log.
+Guarantees: the records of a result are one batch, appended whole or not at all. A change that is
+not in the log is not in the shard. A request is answered only after the high watermark has passed
+the records of its result and those of every earlier result. A shard that fails to replay its own
+records is rebuilt from the log.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=Shard)
 R = TypeVar("R")
 
-# An attribute of an enum class costs ten times a global's look-up; this is read per turn.
+# An attribute of an enum class costs ten times as much as a global; this is read per request.
 NOT_COMPRESSED: Final = Codec.NONE
-RETRY_TIMER_S: Final = 0.5  # as Kafka: when what a timer wanted could not be written
-AFTER_JUMP_S: Final = 600.0  # until a clock that has jumped ahead is believed
+RETRY_TIMER_S: Final = 0.5  # as in Kafka: after a timer's records were refused
+AFTER_JUMP_S: Final = 600.0  # grace period after a jump of the clock
 
-# What went wrong with the partition, as a client of its coordinator should see it.
+# Errors of the partition, as a client of its coordinator gets them.
 _CODES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -59,12 +59,14 @@ _CODES: Final = {
 
 
 def coordinator_error(error: BaseException) -> CoordinatorError:
-    """What a client gets for an error of the log, or of the code."""
+    """The client's error for an error of the log or of the code."""
     if isinstance(error, CoordinatorError):
         return error
     if isinstance(error, StorageError):
         return CoordinatorError(_CODES.get(error.code, error.code), str(error))
-    log.error("a coordinator failed", exc_info=error)
+    log.error(
+        "unexpected error in a coordinator; the client gets UNKNOWN_SERVER_ERROR", exc_info=error
+    )
     return CoordinatorError(
         ErrorCode.UNKNOWN_SERVER_ERROR, "the coordinator met an unexpected error; see its log"
     )
@@ -77,7 +79,7 @@ def _too_few_in_sync() -> CoordinatorError:
 
 
 class ShardRunnerOwner(Protocol):
-    """What a seat asks of the coordinator it belongs to."""
+    """The coordinator, as its shard runners need it."""
 
     timers: Timers
     flusher: Flusher
@@ -88,25 +90,25 @@ class ShardRunnerOwner(Protocol):
     def now_ms(self) -> int: ...
 
     def perform(self, index: int, effect: object) -> None:
-        """Starts what a committed turn wants done outside."""
+        """Starts an effect of a committed result."""
         ...
 
     def broken(self, index: int) -> None:
-        """The shard is not what its log says: it must be loaded again."""
+        """Reloads the shard: its state differs from its log."""
         ...
 
 
 class _Uncommitted(NamedTuple):
-    """A turn that the high watermark has not passed."""
+    """A result whose records the high watermark has not passed."""
 
     end_offset: int
     turn: CoordinatorResult[object]
     answer: Deferred[object]
-    deadline: float  # by the broker's clock; then whoever waits is told to try again
+    deadline: float  # on the broker's clock; then the request gets a retriable error
 
 
 class ShardRunner(Generic[S]):
-    """A shard, its leader, its timers, and the turns that wait for their commit."""
+    """A shard, its leader, its timers, and the results that wait for their commit."""
 
     __slots__ = (
         "_codec",
@@ -133,14 +135,14 @@ class ShardRunner(Generic[S]):
         self._timers = KeyedTimers(owner.timers, self._timed_out)
         self._uncommitted: deque[_Uncommitted] = deque()
         self._deadline: Timer | None = None
-        self._gone = False  # nothing that comes late may touch the log in this shard's name
+        self._gone = False  # late callbacks must not write to the log for this shard
 
-    # --- turns ----------------------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------------
 
     def run(
         self, decide: Callable[[S, int], CoordinatorResult[R]]
     ) -> R | CoordinatorError | Deferred[R]:
-        """One turn. The answer if it is there, else its promise; an error changed nothing."""
+        """Runs one request. Returns the answer, or a deferred one; an error means no change."""
         now_ms = self._now_ms()
         try:
             turn = decide(self.shard, now_ms)
@@ -148,7 +150,7 @@ class ShardRunner(Generic[S]):
             return error
         except Exception as error:
             return coordinator_error(error)
-        # Taken apart once: this is run for every heartbeat.
+        # Unpacked once: this runs for every heartbeat.
         answer, changes, completions, timers, effects, _, _ = turn
         if changes:
             failed = self._write(turn, now_ms)
@@ -159,9 +161,9 @@ class ShardRunner(Generic[S]):
         else:
             uncommitted = False
         if timers:
-            self._set(timers)
+            self._set_timers(timers)
         if uncommitted or self._uncommitted:
-            return self._promise(turn, flush=bool(changes))
+            return self._defer_answer(turn, flush=bool(changes))
         if completions or effects:
             self._finish(turn)
         return answer
@@ -169,8 +171,8 @@ class ShardRunner(Generic[S]):
     def store(
         self, records: PreparedRecords, timers: Sequence[SetTimer], now_ms: int
     ) -> CoordinatorError | Deferred[None] | None:
-        """A turn that is nothing but its records: None if they are committed, else the promise of
-        it; an error changed nothing."""
+        """Stores a result that consists only of records: None if they are committed, otherwise a
+        deferred answer; an error means no change."""
         leader = self.leader
         count = records.count
         try:
@@ -190,15 +192,15 @@ class ShardRunner(Generic[S]):
         for key, delay_ms in timers:
             self._timers.set(key, delay_ms / 1000)
         if self._uncommitted or leader.high_watermark < offset + count:
-            return self._promise(CoordinatorResult[None](None), flush=True)
+            return self._defer_answer(CoordinatorResult[None](None), flush=True)
         return None
 
     def _write(self, turn: CoordinatorResult[R], now_ms: int) -> CoordinatorError | None:
-        """Appends and replays the changes; after an error the turn has not happened."""
+        """Appends and replays the changes; an error means no change."""
         leader = self.leader
         if not leader.enough_in_sync:
             refused = _too_few_in_sync()
-            self._take_back(turn, refused)
+            self._roll_back(turn, refused)
             return refused
         _, changes, _, _, _, producer, _ = turn
         try:
@@ -214,7 +216,7 @@ class ShardRunner(Generic[S]):
                 )
         except Exception as error:
             refused = coordinator_error(error)
-            self._take_back(turn, refused)
+            self._roll_back(turn, refused)
             return refused
         try:
             replay = self.shard.replay
@@ -232,7 +234,7 @@ class ShardRunner(Generic[S]):
     def _append_compressed(
         self, payload: bytes, count: int, now_ms: int, producer: ProducerIdentity | None
     ) -> int:
-        """For the few who ask for it (`offsets.topic.compression.codec`)."""
+        """With `offsets.topic.compression.codec`."""
         plain = seal_plain(
             payload,
             count,
@@ -244,7 +246,7 @@ class ShardRunner(Generic[S]):
         writable = memoryview(bytearray(batch))
         return self.leader.append(writable, now_ms, BatchOrigin.COORDINATOR).first_offset
 
-    def _take_back(self, turn: CoordinatorResult[R], error: CoordinatorError) -> None:
+    def _roll_back(self, turn: CoordinatorResult[R], error: CoordinatorError) -> None:
         for completion in turn.completions:
             completion.deferred.complete(error)
         if turn.undo is None:
@@ -252,11 +254,14 @@ class ShardRunner(Generic[S]):
         try:
             turn.undo(error)
         except Exception:
-            log.exception("a turn was not taken back", extra={"log": self.leader.log.name})
+            log.exception(
+                "cannot roll back a coordinator result; the shard is reloaded",
+                extra={"log": self.leader.log.name},
+            )
             self._owner.broken(self.leader.index)
 
     def _finish(self, turn: CoordinatorResult[R]) -> None:
-        """The turn is committed: everyone is told."""
+        """The result is committed: completes requests and starts effects."""
         for completion in turn.completions:
             completion.deferred.complete(completion.outcome)
         for effect in turn.effects:
@@ -267,7 +272,10 @@ class ShardRunner(Generic[S]):
         try:
             self.shard.end_transaction(producer, committed=committed)
         except Exception:
-            log.exception("a marker was not taken in", extra={"log": self.leader.log.name})
+            log.exception(
+                "cannot apply a transaction marker; the shard is reloaded",
+                extra={"log": self.leader.log.name},
+            )
             self._owner.broken(self.leader.index)
         else:
             self.settle()
@@ -275,18 +283,19 @@ class ShardRunner(Generic[S]):
     # --- commits --------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """The log holds what is not committed yet and is in the shard: answers wait for it."""
+        """Defers answers until the uncommitted records of the log, which the shard has, are
+        committed."""
         if self.leader.high_watermark < self.leader.log.log_end_offset:
-            self._promise(CoordinatorResult[object](None), flush=False)
+            self._defer_answer(CoordinatorResult[object](None), flush=False)
 
-    def _promise(self, turn: CoordinatorResult[R], *, flush: bool) -> Deferred[R]:
-        """Keeps the answer until the high watermark has passed all that it may rest on. `flush`:
-        the turn has written, which may wait for the disk."""
+    def _defer_answer(self, turn: CoordinatorResult[R], *, flush: bool) -> Deferred[R]:
+        """Defers the answer until the high watermark has passed all records that it may depend on.
+        `flush`: the result has records, which may have to wait for the disk."""
         if not self._uncommitted:
-            # An effect of the turn that `advanced` has just finished may come here: watch once.
+            # An effect of the result that `advanced` has just finished may come here: watch once.
             self.leader.unwatch(self)
             self.leader.watch(self)
-        # An answer that waits for a later turn waits for this one's commit with it.
+        # A deferred answer of the result also waits for the commit.
         answer = turn.answer if isinstance(turn.answer, Deferred) else Deferred[R]()
         end_offset = self.leader.log.log_end_offset
         timers = self._owner.timers
@@ -300,7 +309,9 @@ class ShardRunner(Generic[S]):
             )
         )
         if self._deadline is None:
-            self._deadline = timers.call_later(self._owner.commit_timeout_s, self._too_late)
+            self._deadline = timers.call_later(
+                self._owner.commit_timeout_s, self._fail_late_commits
+            )
         if flush and self.leader.flush_pending:
             self._flusher.flush(self.leader).add_done_callback(self._flushed)
         return answer
@@ -315,38 +326,39 @@ class ShardRunner(Generic[S]):
         if not self._uncommitted:
             self.leader.unwatch(self)
 
-    def _too_late(self) -> None:
-        """Replicas are slow or missing: whoever waits asks again; the records stay."""
+    def _fail_late_commits(self) -> None:
+        """The replicas are slow or missing: requests get a retriable error; the records stay."""
         self._deadline = None
         now = self._owner.timers.monotonic()
-        # Whoever is answered may ask again at once.
+        # A client that gets its answer may send its next request at once.
         for _, turn, answer, deadline in tuple(self._uncommitted):
             if deadline > now:
-                self._deadline = self._owner.timers.call_later(deadline - now, self._too_late)
+                self._deadline = self._owner.timers.call_later(
+                    deadline - now, self._fail_late_commits
+                )
                 break
             if answer is not turn.answer:
                 answer.complete(
-                    CoordinatorError(
-                        ErrorCode.COORDINATOR_NOT_AVAILABLE, "the commit takes too long"
-                    )
+                    CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the commit timed out")
                 )
 
     def interrupted(self) -> None:
-        """Deleted topics come with a change of metadata; nothing else here matters to a seat."""
+        """Deleted topics come with a change of the metadata; other interruptions do not matter
+        here."""
 
     def _flushed(self, done: "asyncio.Future[None]") -> None:
         error = done.exception()
         if error is not None and not self._gone:
-            # The log is offline. What was replayed is not safe, and nobody was told.
+            # The log is offline. The replayed records may be lost; no client has an answer yet.
             log.error(
-                "a coordinator's records did not reach the disk",
+                "cannot flush a coordinator's records; the shard is reloaded",
                 extra={"log": self.leader.log.name, "error": str(error)},
             )
             self._owner.broken(self.leader.index)
 
     # --- timers ---------------------------------------------------------------------------------
 
-    def _set(self, timers: Sequence[SetTimer | CancelTimer]) -> None:
+    def _set_timers(self, timers: Sequence[SetTimer | CancelTimer]) -> None:
         for timer in timers:
             if timer.__class__ is SetTimer:
                 self._timers.set(timer.key, timer.delay_ms / 1000)
@@ -364,16 +376,20 @@ class ShardRunner(Generic[S]):
     # --- the end --------------------------------------------------------------------------------
 
     def retire(self, error: CoordinatorError) -> None:
-        """The shard goes; whoever waits for a later turn is told. Commits under way go on."""
+        """Retires the shard: requests that wait for other clients fail, pending commits
+        continue."""
         self._gone = True
         self._timers.clear()
         try:
             self.shard.unload(error)
         except Exception:
-            log.exception("a shard did not unload", extra={"partition": self.leader.index})
+            log.exception(
+                "cannot unload coordinator shard",
+                extra={"topic": self.leader.topic, "partition": self.leader.index},
+            )
 
     def unload(self, error: CoordinatorError) -> None:
-        """The shard goes, and with it the hope for commits."""
+        """Unloads the shard; pending commits fail with NOT_COORDINATOR."""
         self.retire(error)
         if self._deadline is not None:
             self._deadline.cancel()

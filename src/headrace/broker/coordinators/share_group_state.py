@@ -1,8 +1,8 @@
-"""Between the coordinator of a share group and the coordinators of its state.
+"""Connects the coordinator of a share group to the coordinators of its state.
 
-Group coordinators decide when the state of a share partition starts and ends; another coordinator
-keeps it. What is under way stands in the group's log, so that a broker that dies in between leaves
-nothing that the next heartbeat or the next deletion would not find.
+A group coordinator decides when the state of a share partition starts and ends; another coordinator
+stores it. The group's log records the operations in progress. After a crash, the next heartbeat or
+the next deletion completes them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ShareGroupStates:
         task.add_done_callback(done)
 
     def starting(self, group_id: str) -> asyncio.Task[None] | None:
-        """Whether state of the group is being started now."""
+        """The task that starts state of the group now, if there is one."""
         return self._starting.get(group_id)
 
     async def _initialize(self, wanted: InitializeState, before: asyncio.Task[None] | None) -> None:
@@ -98,7 +98,7 @@ class ShareGroupStates:
             errors = [error for error in outcomes.values() if isinstance(error, CoordinatorError)]
             if errors:
                 log.warning(
-                    "the state of a share group was not started",
+                    "cannot initialize share group state; a later heartbeat retries",
                     extra={"group": group_id, "error": str(errors[0])},
                 )
                 await self._host.groups.run(
@@ -109,9 +109,9 @@ class ShareGroupStates:
                     group_id, lambda shard, _: shard.share.started(group_id, wanted.topics)
                 )
         except CoordinatorError as error:
-            # The group's log says what was under way: a later heartbeat starts it again.
+            # The group's log has the operation: a later heartbeat starts it again.
             log.warning(
-                "a share group did not hear of its state",
+                "cannot record initialized share group state; a later heartbeat retries",
                 extra={"group": group_id, "error": str(error)},
             )
 
@@ -120,7 +120,7 @@ class ShareGroupStates:
     async def alter(
         self, group_id: str, offsets: list[StartOffset]
     ) -> tuple[Alteration, Mapping[SharePartitionKey, CoordinatorError]]:
-        """Stores new start offsets; what was accepted, and what went wrong after that."""
+        """Stores new start offsets; returns the accepted ones and the first errors."""
         accepted = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.alter_offsets(group_id, offsets)
         )
@@ -152,7 +152,7 @@ class ShareGroupStates:
     async def delete_topics(
         self, group_id: str, topics: list[str]
     ) -> tuple[Deletion, Mapping[bytes, CoordinatorError]]:
-        """Deletes the state of whole topics; what there was, and what went wrong."""
+        """Deletes the state of whole topics; returns what there was, and the errors."""
         begun = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.begin_offset_deletion(group_id, topics)
         )
@@ -166,7 +166,7 @@ class ShareGroupStates:
         return begun, errors
 
     async def delete_group(self, group_id: str) -> None:
-        """Before a group goes: deletes all its state. Raises the first error."""
+        """Deletes all state of a group before the group is deleted. Raises the first error."""
         partitions = await self._host.groups.run(
             group_id, lambda shard, _: shard.share.begin_group_deletion(group_id)
         )
@@ -180,7 +180,7 @@ class ShareGroupStates:
     async def _delete(
         self, group_id: str, partitions: Partitions
     ) -> Mapping[bytes, CoordinatorError]:
-        """By topic id, the first error."""
+        """The first error of each topic id."""
         outcomes = await self._each(group_id, partitions, self._states.delete)
         errors: dict[bytes, CoordinatorError] = {}
         for key, outcome in outcomes.items():
@@ -191,13 +191,14 @@ class ShareGroupStates:
     async def summaries(
         self, group_id: str, partitions: Partitions
     ) -> Mapping[SharePartitionKey, StateSummary | CoordinatorError]:
-        """Where the group starts in these partitions."""
+        """The start offsets of the group in these partitions."""
         return await self._each(group_id, partitions, self._states.summary)
 
     async def _each(
         self, group_id: str, partitions: Partitions, ask: Ask[R]
     ) -> dict[SharePartitionKey, R | CoordinatorError]:
-        """One turn for each partition, in its own shard; makes the topic if it must."""
+        """Runs one operation for each partition, in its own shard; creates the topic if
+        necessary."""
         keys = [
             SharePartitionKey(group_id, topic_id, number)
             for topic_id, numbers in partitions.items()
@@ -215,7 +216,7 @@ class ShareGroupStates:
         return {key: await task for key, task in running}
 
     async def _one(self, key: SharePartitionKey, ask: Ask[R]) -> R | CoordinatorError:
-        """A coordinator that is still loading, or on its way to another broker, is asked again."""
+        """Retries while the coordinator is loading or moving to another broker."""
         attempt = 0
         while True:
             try:

@@ -1,7 +1,7 @@
-"""The process that compacts logs: jobs come in as lines, answers go out as lines.
+"""The worker process that compacts logs: one job per input line, one answer per output line.
 
-It has the lowest priority, and it ends with its standard input: when the broker closes it, and when
-the broker dies. It writes `.cleaned` files and nothing else, so it can end at any moment.
+It runs with the lowest priority. It exits when its standard input ends: when the broker closes it
+or dies. It writes only `.cleaned` files, so it may be killed at any time.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from headrace.storage.cleaning.segment_reader import DamagedSource, Uncleanable
 from headrace.storage.files.filesystem import FileSystem, RealFileSystem
 
 LOWEST_PRIORITY: Final = 19
-# Not the log's fault: it may go better another time.
+# The error is not in the log: a later attempt may succeed.
 _PASSING: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT}
 )
 
 
 class IoThrottle:
-    """Waits so that no more than so many bytes a second are read and written."""
+    """Limits the bytes read and written per second, by sleeping."""
 
     def __init__(self, max_bytes_per_second: float) -> None:
         self._rate = max_bytes_per_second
@@ -44,20 +44,21 @@ class IoThrottle:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the broker's to hear
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the broker handles Ctrl-C
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, LOWEST_PRIORITY)
     gc.disable()  # millions of keys, no cycles
     jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(jobs,), daemon=True).start()
+    threading.Thread(target=_read_jobs, args=(jobs,), daemon=True).start()
     files = RealFileSystem()
     while True:
         for answer in answers_of(jobs.get(), files):
-            _say(answer)
+            _write_answer(answer)
 
 
-def _listen(jobs: "queue.SimpleQueue[bytes]") -> None:
-    """In a thread of its own, so that the end of the broker is noticed in the middle of a job."""
+def _read_jobs(jobs: "queue.SimpleQueue[bytes]") -> None:
+    """Runs in its own thread, so that the process exits in the middle of a job if the broker
+    dies."""
     for line in sys.stdin.buffer:
         jobs.put(line)
     os._exit(0)
@@ -66,7 +67,7 @@ def _listen(jobs: "queue.SimpleQueue[bytes]") -> None:
 def answers_of(
     line: bytes, files: FileSystem, throttle: Callable[[float], Callable[[int], None]] = IoThrottle
 ) -> Iterator[Answer]:
-    """The answers to one job; `throttle` makes, of a rate, what waits for so many bytes."""
+    """Yields the answers to one job; `throttle` makes an I/O throttle from a rate."""
     try:
         job = CleaningJob.decode(line)
         yield from clean(files, job, throttle(job.max_bytes_per_second))
@@ -77,12 +78,12 @@ def answers_of(
     except OSError as error:
         yield CleaningFailed(str(error), passing=error.errno in _PASSING)
     except MemoryError:
-        yield CleaningFailed("there is not enough memory", passing=True)
+        yield CleaningFailed("out of memory", passing=True)
     except Exception as error:
         yield CleaningFailed(f"{type(error).__name__}: {error}", passing=False)
 
 
-def _say(answer: Answer) -> None:
+def _write_answer(answer: Answer) -> None:
     sys.stdout.buffer.write(encode_answer(answer))
     sys.stdout.buffer.flush()
 

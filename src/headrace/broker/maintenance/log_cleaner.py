@@ -1,9 +1,9 @@
-"""Keeps compacted logs compact: looks for the dirtiest, has them cleaned, swaps the result in.
+"""The log cleaner: selects the dirtiest compacted logs, has them cleaned, swaps in the new
+segments.
 
-Reading and writing is a worker process's; renames are made here, on the loop, because the logs are
-the loop's; waiting for the disk is a thread's. A log that cannot be cleaned is left as it is,
-named in `status`, and not tried again until the broker restarts, or until it is repaired if it was
-damaged.
+A worker process reads and writes segments. The event loop owns the logs and renames their files;
+threads wait for the disk. A log that cannot be cleaned stays as it is and is listed in `status`.
+The cleaner retries it after a restart of the broker, or after a repair if the log is damaged.
 """
 
 from __future__ import annotations
@@ -48,22 +48,22 @@ log = logging.getLogger(__name__)
 
 WORKER: Final = "headrace.broker.maintenance.cleaner_worker"
 LOGS_PER_SLICE: Final = 64
-# A worker that dies so often over one log is not at fault.
+# After this many worker deaths over one log, the log is the likely cause.
 MAX_DEATHS: Final = 3
 MIN_READ_BYTES: Final = 64 << 10
-# How often the cleaner asks whether it is time; its pause may be set anew while it waits.
-MAX_CHORE_S: Final = 1.0
-MIN_CHORE_S: Final = 0.02
+# How often the scheduler calls the cleaner; the backoff setting may change between two calls.
+MAX_INTERVAL_S: Final = 1.0
+MIN_INTERVAL_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class UncleanablePartition:
-    """A log that the cleaner leaves alone, and why."""
+    """A log that the cleaner skips, and the reason."""
 
     topic: str
     partition: int
     reason: str
-    until_whole: bool = False  # it is damaged, and may be repaired
+    until_whole: bool = False  # retried once the damage is repaired
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,11 @@ class CleanerStatus:
 
 
 class _Outdated(Exception):
-    """The log is not what it was when the job was made."""
+    """The log has changed since the job was made."""
 
 
 class _Postponed(Exception):
-    """The machine lacks something for the moment."""
+    """The machine lacks a resource for now, for example disk space."""
 
 
 class LogCleanerHost(Protocol):
@@ -104,22 +104,22 @@ class LogCleanerHost(Protocol):
 
 
 class LogCleaner:
-    """One broker's; at most one log is cleaned at a time."""
+    """The log cleaner of one broker; it cleans one log at a time."""
 
     def __init__(self, host: LogCleanerHost) -> None:
         self._host = host
         self._worker: Worker | None = None
         self._uncleanable: dict[tuple[bytes, int], UncleanablePartition] = {}
         self._deaths: dict[tuple[bytes, int], int] = {}
-        self._put_off: dict[tuple[bytes, int], int] = {}  # and when, as the looks are counted
+        self._put_off: dict[tuple[bytes, int], int] = {}  # the pass in which it was postponed
         self._looks = 0
         self._next_look_s = host.clock.monotonic() + self._backoff_at_start_s
         self.status = CleanerStatus()
 
     @property
-    def chore_s(self) -> float:
-        """The rhythm in which `run` is to be called."""
-        return min(max(self._backoff_at_start_s, MIN_CHORE_S), MAX_CHORE_S)
+    def interval_s(self) -> float:
+        """The interval at which `run` is called."""
+        return min(max(self._backoff_at_start_s, MIN_INTERVAL_S), MAX_INTERVAL_S)
 
     @property
     def _backoff_at_start_s(self) -> float:
@@ -127,15 +127,15 @@ class LogCleaner:
 
     @property
     def worker_pid(self) -> int | None:
-        """The process that works now."""
+        """The pid of the current worker process."""
         return self._worker.pid if self._worker is not None else None
 
     def is_at(self, cleaned: Log) -> bool:
-        """Whether that log is being cleaned now."""
+        """Whether the cleaner is working on this log."""
         return self.status.cleaning == cleaned.name
 
     async def run(self) -> None:
-        """A look, unless the last one was less than `log.cleaner.backoff.ms` ago."""
+        """Runs one pass, unless the last one ended less than `log.cleaner.backoff.ms` ago."""
         now_s = self._host.clock.monotonic()
         if now_s >= self._next_look_s:
             await self.look()
@@ -143,10 +143,10 @@ class LogCleaner:
             self._next_look_s = now_s + self._setting("log.cleaner.backoff.ms") / 1000
 
     async def look(self) -> None:
-        """One look at all logs; those that are due are cleaned, the dirtiest first.
+        """Runs one pass over all logs: cleans the logs that are due, the dirtiest first.
 
-        Where the machine lacks something for one of them, as room on its disk, the others on that
-        disk wait for the next look, in which another one is first: it may need less.
+        If the machine lacks a resource for one log, such as disk space, the other logs in that
+        directory wait for the next pass. That pass starts with another log, which may need less.
         """
         if not self._setting("log.cleaner.threads"):
             return
@@ -161,7 +161,7 @@ class LogCleaner:
             self.status = replace(self.status, cleaning=None)
             self._end_worker()
 
-    # --- choosing -------------------------------------------------------------------------------
+    # --- selection ------------------------------------------------------------------------------
 
     async def _due(self) -> list[Replica]:
         due: list[tuple[tuple[int, float], Replica]] = []
@@ -184,7 +184,7 @@ class LogCleaner:
         return [replica for _, replica in sorted(due, key=lambda each: each[0], reverse=True)]
 
     def _candidate(self, each: Log) -> Replica | None:
-        """The replica of a log that is compacted and holds records."""
+        """The replica of the log, if the log is compacted and has records."""
         hosted = self._host.partitions.by_name.get(each.topic)
         if hosted is None or COMPACT not in hosted.config.cleanup_policy:
             return None
@@ -193,10 +193,10 @@ class LogCleaner:
         return hosted.replica(each.partition)
 
     def _dirt(self, replica: Replica) -> Cleanable | None:
-        """What is to be cleaned, if it is time to."""
+        """The part of the log that is to be cleaned; None if the log is not due."""
         if replica.closed or self._host.logs.futures.get(replica.topic, replica.index):
-            # A copy that has a record, and not the later deletion that was compacted away
-            # meanwhile, would bring the record back.
+            # Compaction may remove a tombstone before the copy has it: the copy would keep the
+            # record that the tombstone deletes.
             return None
         try:
             opened = replica.log
@@ -208,7 +208,7 @@ class LogCleaner:
             now_ms = self._host.clock.wall_ms()
             dirt = cleanable(opened, now_ms, cleaned_to, replica.last_stable_offset)
         except StorageError:
-            return None  # the log or its directory is offline and has said so
+            return None  # offline, which is already logged
         return dirt if dirt.is_due(opened.config) else None
 
     # --- cleaning -------------------------------------------------------------------------------
@@ -225,23 +225,34 @@ class LogCleaner:
         except _Postponed as postponed:
             self._put_off[_identity(replica)] = self._looks
             waiting.add(replica.log.directory)
-            log.warning("compaction is put off", extra={"log": name, "reason": str(postponed)})
+            log.warning(
+                "cannot compact log for now; it is retried in a later pass",
+                extra={"log": name, "reason": str(postponed)},
+            )
         except (_Outdated, StorageError) as error:
-            log.info("compaction was given up", extra={"log": name, "reason": str(error)})
-            self._end_worker()  # it may be in the middle of the job
+            log.info(
+                "stopped compacting log; the next pass retries",
+                extra={"log": name, "reason": str(error)},
+            )
+            self._end_worker()  # the worker may still be busy with the job
         except WorkerEnded as error:
             self._end_worker()
             self._deaths[_identity(replica)] = deaths = self._deaths.get(_identity(replica), 0) + 1
-            log.warning("compaction's worker ended", extra={"log": name, "reason": str(error)})
+            log.warning(
+                "compaction worker exited; the next pass starts a new one",
+                extra={"log": name, "reason": str(error), "deaths": deaths},
+            )
             if deaths >= MAX_DEATHS:
-                self._give_up(replica, f"{deaths} workers ended over it")
+                self._give_up(
+                    replica, f"{deaths} compaction workers exited while cleaning this log"
+                )
 
     async def _clean(self, replica: Replica, dirt: Cleanable) -> None:
         cleaned = replica.log
         now_ms = self._host.clock.wall_ms()
         job = cleaning_job(cleaned, dirt, now_ms, self._limits())
         if self._host.logs.cleaned_to(cleaned) is None:
-            # Before the first segment is replaced: recovery knows by it that there may be gaps.
+            # Before the first segment is replaced: it tells recovery to expect gaps in the offsets.
             await self._host.offload(self._host.logs.save_cleaned, cleaned, dirt.first_dirty)
         if self._worker is None:
             self._worker = self._host.world.worker(self._host.loop, self._host.offload, WORKER)
@@ -255,21 +266,22 @@ class LogCleaner:
                     if cleaned.failure is not None:
                         raise cleaned.failure
                     await self._host.offload(self._host.logs.save_cleaned, cleaned, done.next_dirty)
-                    self._note(cleaned, job, done)
+                    self._count_cleaned(cleaned, job, done)
                     return
                 case CleaningFailed(reason, passing, damaged_at):
                     if replica.closed:
-                        raise _Outdated(f"{cleaned.name} is gone")
+                        raise _Outdated(f"{cleaned.name} was deleted")
                     if passing:
                         raise _Postponed(reason)
                     if damaged_at >= 0:
-                        with suppress(StorageError):  # the log finds out what the worker has found
+                        with suppress(StorageError):  # the read records the damage in the log
                             cleaned.read(damaged_at, max_bytes=1)
                     self._give_up(replica, reason, until_whole=cleaned.is_damaged)
                     return
 
     async def _swap(self, cleaned: Log, group: CleanedGroup, job: CleaningJob) -> None:
-        """Puts a cleaned group in its place; a stop in the middle is made good by the log."""
+        """Swaps in a cleaned group; after a crash in between, recovery of the log completes the
+        swap."""
         if group.unchanged:
             return
         swap = begin_swap(cleaned, group, job)
@@ -283,7 +295,7 @@ class LogCleaner:
             if cleaned.failure is None:
                 raise cleaned.directory.fault(error, f"compacting {cleaned.name}") from error
         if cleaned.failure is not None:
-            raise cleaned.failure  # deleted meanwhile, and its files with it
+            raise cleaned.failure  # for example, the log was deleted meanwhile
         end_swap(cleaned, swap)
 
     def _limits(self) -> CleaningLimits:
@@ -300,9 +312,9 @@ class LogCleaner:
         assert isinstance(value, int | float)
         return value
 
-    # --- telling --------------------------------------------------------------------------------
+    # --- reporting ------------------------------------------------------------------------------
 
-    def _note(self, cleaned: Log, job: CleaningJob, done: CleanedLog) -> None:
+    def _count_cleaned(self, cleaned: Log, job: CleaningJob, done: CleanedLog) -> None:
         status = self.status
         self.status = replace(
             status,
@@ -311,7 +323,7 @@ class LogCleaner:
             bytes_written=status.bytes_written + done.bytes_written,
         )
         log.info(
-            "compacted a log",
+            "compacted log",
             extra={
                 "log": cleaned.name,
                 "from_offset": job.first_dirty,
@@ -327,7 +339,7 @@ class LogCleaner:
         )
         self.status = replace(self.status, uncleanable=tuple(self._uncleanable.values()))
         log.error(
-            "a log cannot be compacted, and grows until the broker restarts",
+            "cannot compact log; it grows until the broker restarts",
             extra={"topic": replica.topic, "partition": replica.index, "reason": reason},
         )
 

@@ -1,4 +1,4 @@
-"""The chores of one broker and their rhythm, from its settings."""
+"""The periodic tasks of one broker, with their intervals from the settings."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from headrace.storage.log.log import Log
 
 SWEEP_CONNECTIONS_S: Final = 5.0
 SWEEP_FILES_S: Final = 1.0
-DIRECTORY_LOOK_S: Final = 0.5  # how long a failed disk may keep its leaders
-FLUSH_LOOK_S: Final = 0.5  # how late a flush by flush.ms may come
+DIRECTORY_CHECK_S: Final = 0.5  # how long a failed disk may keep its leaders
+FLUSH_CHECK_S: Final = 0.5  # how late a flush by flush.ms may come
 LOGS_PER_SLICE: Final = 64
 
 
@@ -37,7 +37,7 @@ class FailedReplicas(Protocol):
 
 
 class PeriodicTasksHost(Protocol):
-    """What the chores need of their broker."""
+    """What the periodic tasks need of their broker."""
 
     clock: Clock
     offload: Offload
@@ -63,33 +63,40 @@ class PeriodicTasksHost(Protocol):
     def high_watermarks(self) -> dict[str, int]: ...
 
 
-def chores_of(host: PeriodicTasksHost) -> list[PeriodicTask]:
-    chores = _always(host)
+def periodic_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
+    """The tasks of one broker. Each name continues the sentence "cannot <name>" in log lines."""
+    tasks = _common_tasks(host)
     if host.is_member:
         every_s = host.settings.integer("replica.high.watermark.checkpoint.interval.ms") / 1000
-        chores.append(PeriodicTask("watermarks", every_s, _Watermarks(host).run))
-        chores.append(PeriodicTask("directories", DIRECTORY_LOOK_S, _Directories(host).run))
+        tasks.append(
+            PeriodicTask("write the high watermark checkpoint", every_s, _Watermarks(host).run)
+        )
+        tasks.append(
+            PeriodicTask("check log directories", DIRECTORY_CHECK_S, _Directories(host).run)
+        )
     if host.settings.boolean("log.cleaner.enable"):
-        chores.append(PeriodicTask("cleaner", host.cleaner.chore_s, host.cleaner.run))
-    return chores
+        tasks.append(PeriodicTask("clean logs", host.cleaner.interval_s, host.cleaner.run))
+    return tasks
 
 
-def _always(host: PeriodicTasksHost) -> list[PeriodicTask]:
+def _common_tasks(host: PeriodicTasksHost) -> list[PeriodicTask]:
     seconds = host.settings.integer
     return [
-        PeriodicTask("connections", SWEEP_CONNECTIONS_S, _Connections(host).run),
-        PeriodicTask("files", SWEEP_FILES_S, _Files(host).run),
-        PeriodicTask("flush", FLUSH_LOOK_S, _TimedFlush(host).run),
+        PeriodicTask("close idle connections", SWEEP_CONNECTIONS_S, _Connections(host).run),
+        PeriodicTask("delete files", SWEEP_FILES_S, _Files(host).run),
+        PeriodicTask("flush logs", FLUSH_CHECK_S, _TimedFlush(host).run),
         PeriodicTask(
-            "checkpoint",
+            "write the recovery point checkpoint",
             seconds("log.flush.offset.checkpoint.interval.ms") / 1000,
             _Checkpoint(host).run,
         ),
         PeriodicTask(
-            "retention", seconds("log.retention.check.interval.ms") / 1000, _Retention(host).run
+            "apply retention",
+            seconds("log.retention.check.interval.ms") / 1000,
+            _Retention(host).run,
         ),
         PeriodicTask(
-            "producers",
+            "expire producer ids",
             seconds("producer.id.expiration.check.interval.ms") / 1000,
             _Producers(host).run,
         ),
@@ -97,7 +104,7 @@ def _always(host: PeriodicTasksHost) -> list[PeriodicTask]:
 
 
 class _Connections:
-    """Ends idle connections, takes back memory."""
+    """Closes idle connections and releases memory."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host
@@ -107,7 +114,7 @@ class _Connections:
 
 
 class _Files:
-    """Removes the files of deleted topics and segments, off the loop."""
+    """Deletes the files of deleted topics and segments, off the event loop."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host
@@ -118,7 +125,7 @@ class _Files:
 
 
 class _Checkpoint:
-    """Writes recovery points and log starts, off the loop."""
+    """Writes recovery points and log start offsets, off the event loop."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host
@@ -128,7 +135,7 @@ class _Checkpoint:
 
 
 class _Directories:
-    """Looks for log directories that have failed: what is led there must be led elsewhere."""
+    """Finds failed log directories; the broker resigns as leader of their partitions."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host
@@ -138,9 +145,9 @@ class _Directories:
 
 
 class _Watermarks:
-    """Writes high watermarks, off the loop: a restart begins with what was committed before.
+    """Writes high watermarks, off the event loop, so that a restart knows what was committed.
 
-    The version of the metadata as well: nothing older is believed then.
+    Also writes the metadata version: after a restart the broker refuses older metadata.
     """
 
     def __init__(self, host: PeriodicTasksHost) -> None:
@@ -155,8 +162,8 @@ class _Watermarks:
 
 
 class _TimedFlush:
-    """`flush.ms`, closed segments (an unclean restart scans only what no flush has covered), and
-    flushes that a full disk has refused."""
+    """Flushes logs: those due by `flush.ms`, closed segments (an unclean restart then scans less),
+    and logs whose last flush failed because the disk was full."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host
@@ -165,17 +172,17 @@ class _TimedFlush:
         for log in self._host.logs.flush_due(self._host.clock.wall_ms()):
             replica = self._host.partitions.replica(log.topic, log.partition)
             if replica is not None and not self._host.flusher.is_flushing(replica):
-                with suppress(StorageError):  # the directory is full, or offline and has said so
+                with suppress(StorageError):  # full, or offline, which is already logged
                     await self._host.flusher.flush(replica)
 
 
 class _Retention:
-    """Retires what retention no longer keeps; yields, so that many logs do not stall clients.
+    """Deletes segments by retention; yields between slices, so that many logs do not stall clients.
 
-    Followers retire what is below the start that their leader has told: their own clock, which may
-    be wrong, deletes nothing.
+    A follower deletes only what is below its leader's log start offset: the follower's own clock
+    may be wrong.
 
-    Nothing is deleted at the first look after a jump of the clock.
+    After a clock jump, the first run deletes nothing.
     """
 
     def __init__(self, host: PeriodicTasksHost) -> None:
@@ -186,30 +193,30 @@ class _Retention:
         if self._jumps.has_jumped():
             return
         now_ms = self._host.clock.wall_ms()
-        with suppress(StorageError):  # the directory is offline and has said so
+        with suppress(StorageError):  # offline, which is already logged
             retention_ms = self._host.settings.integer("headrace.stray.log.retention.ms")
             self._host.logs.expire_strays(retention_ms)
         for number, log in enumerate(self._host.logs, start=1):
             if number % LOGS_PER_SLICE == 0:
                 await asyncio.sleep(0)
             replica = self._host.partitions.replica(log.topic, log.partition)
-            with suppress(StorageError):  # the log or its directory is offline and has said so
-                if replica is not None and self._shrink(replica, log, now_ms):
+            with suppress(StorageError):  # offline, which is already logged
+                if replica is not None and self._delete_old_segments(replica, log, now_ms):
                     replica.interrupt()
 
     @staticmethod
-    def _shrink(replica: Replica, log: Log, now_ms: int) -> bool:
-        """Whether segments were retired."""
+    def _delete_old_segments(replica: Replica, log: Log, now_ms: int) -> bool:
+        """Deletes old segments; returns whether there were any."""
         if log.log_start_offset == log.log_end_offset and not (log.is_loaded and log.size_bytes):
-            return False  # an empty log need not be opened for this
+            return False  # an empty log stays closed
         if isinstance(replica, SoleLeader):
             return replica.log.delete_old_segments(now_ms, replica.high_watermark) > 0
-        # A follower that is not open has not heard of another start yet.
+        # A closed follower has not received a new log start offset from its leader.
         return log.is_loaded and log.delete_old_segments(now_ms, is_follower=True) > 0
 
 
 class _Producers:
-    """Forgets producers that have been silent for `producer.id.expiration.ms`."""
+    """Expires producers that have been idle for `producer.id.expiration.ms`."""
 
     def __init__(self, host: PeriodicTasksHost) -> None:
         self._host = host

@@ -1,8 +1,8 @@
-"""What the first consumer needs, imported while nobody waits for it.
+"""Imports the modules that the first consumer needs, shortly after the start of the broker.
 
-A broker starts without its coordinators, because most of a start is imports. But an import holds
-the loop, and with it every client: so what is left is imported some time after the start, a module
-a turn.
+A broker starts without its coordinators, because imports are most of the time of a start. But an
+import blocks the event loop, and with it every client. So the broker imports the rest some time
+after its start, one module per iteration of the loop.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Final
 
-START_AFTER_S: Final = 1.0  # the first answers of a started broker come before
+START_AFTER_S: Final = 1.0  # a new broker serves its first requests first
 PAUSE_S: Final = 0.02  # between two modules, for clients
 
-# In an order in which each brings little with it.
+# Ordered so that each import brings few others.
 MODULES: Final = (
     "headrace.coordinator.common.result",
     "headrace.coordinator.common.record_format",
@@ -55,7 +55,7 @@ def warm_up(
     modules: Sequence[str] = MODULES,
     start_after_s: float = START_AFTER_S,
 ) -> None:
-    """Imports the modules that are missing, until `is_over`."""
+    """Imports the missing modules one by one, until `is_over` returns true."""
     missing = [name for name in reversed(modules) if name not in sys.modules]
 
     def one() -> None:

@@ -1,7 +1,7 @@
-"""What a broker does by the clock: retention, timed flushes, checkpoints, idle connections.
+"""Runs the periodic work of a broker: retention, timed flushes, checkpoints, idle connections.
 
-Each chore runs in its own rhythm, on the broker's clock; one that fails is logged and tried again,
-and never stops the others. Work on files runs off the loop where storage says that it may.
+Each task has its own interval on the broker's clock. A task that fails is logged and retried; it
+never stops the other tasks. File work runs off the event loop where storage allows it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PeriodicTask:
-    """Something to do every `interval_s`."""
+    """Work that runs every `interval_s`. `name` is a verb phrase: log lines say "cannot <name>"."""
 
     name: str
     interval_s: float
@@ -27,7 +27,7 @@ class PeriodicTask:
 
 
 class TaskScheduler:
-    """Runs chores until it is stopped."""
+    """Runs periodic tasks until it is stopped."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, timers: Timers) -> None:
         self._loop = loop
@@ -37,14 +37,14 @@ class TaskScheduler:
 
     @property
     def busy(self) -> bool:
-        """Whether a chore is due or under way."""
+        """Whether a task is due or running."""
         return self._due > 0
 
-    def start(self, chores: list[PeriodicTask]) -> None:
-        """The rhythm of each chore counts from now."""
+    def start(self, tasks: list[PeriodicTask]) -> None:
+        """Starts the tasks; the first interval of each begins now."""
         self._tasks = [
-            self._loop.create_task(self._repeat(chore, self._pause(chore.interval_s)))
-            for chore in chores
+            self._loop.create_task(self._repeat(task, self._pause(task.interval_s)))
+            for task in tasks
         ]
 
     def cancel(self) -> None:
@@ -56,38 +56,38 @@ class TaskScheduler:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
-    async def _repeat(self, chore: PeriodicTask, pause: "_Pause") -> None:
-        refused = False
+    async def _repeat(self, task: PeriodicTask, pause: "_Pause") -> None:
+        full_directory: _FullDirectory | None = None
         while True:
             try:
                 await pause.over
             finally:
                 pause.timer.cancel()
             try:
-                await chore.run()
-                refused = False
+                await task.run()
+                if full_directory is not None:
+                    log.info(
+                        "disk has space again: can %s", task.name, extra=full_directory.log_fields()
+                    )
+                full_directory = None
             except DiskFull as error:
-                # No news at every try, and none of the code: it is told once.
-                level = logging.DEBUG if refused else logging.WARNING
+                # One warning until the task succeeds again, without a traceback.
+                level = logging.WARNING if full_directory is None else logging.DEBUG
+                full_directory = _FullDirectory(error.directory)
                 log.log(
                     level,
-                    "disk full: cannot write %s; producers are being refused",
-                    chore.name,
-                    extra={
-                        "dir": error.directory,
-                        "free": _free_bytes(error.directory),
-                        "reason": str(error),
-                    },
+                    "disk full: cannot %s; producers are refused until there is space",
+                    task.name,
+                    extra=full_directory.log_fields() | {"error": str(error)},
                 )
-                refused = True
             except Exception:
-                log.exception("a chore failed", extra={"chore": chore.name})
+                log.exception("periodic task failed, retrying", extra={"task_name": task.name})
             finally:
                 self._due -= 1
-            pause = self._pause(chore.interval_s)
+            pause = self._pause(task.interval_s)
 
     def _pause(self, interval_s: float) -> "_Pause":
-        """A chore counts as due from the moment at which its pause is over."""
+        """A task counts as due from the end of its pause."""
         over: asyncio.Future[None] = self._loop.create_future()
 
         def wake() -> None:
@@ -98,18 +98,25 @@ class TaskScheduler:
         return _Pause(over, self._timers.call_later(interval_s, wake))
 
 
-def _free_bytes(directory: str | None) -> int | None:
-    """None where it cannot be found out."""
-    if directory is None:
-        return None
-    try:
-        return shutil.disk_usage(directory).free
-    except OSError:
-        return None
+class _FullDirectory(NamedTuple):
+    """The log directory in which a task found no space; None if the error does not say."""
+
+    path: str | None
+
+    def log_fields(self) -> dict[str, object]:
+        return {"dir": self.path, "free": self._free_bytes()}
+
+    def _free_bytes(self) -> int | None:
+        if self.path is None:
+            return None
+        try:
+            return shutil.disk_usage(self.path).free
+        except OSError:
+            return None
 
 
 class _Pause(NamedTuple):
-    """The time until a chore is due again."""
+    """The time until a task is due again."""
 
     over: asyncio.Future[None]
     timer: Timer

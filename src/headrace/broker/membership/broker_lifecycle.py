@@ -1,10 +1,10 @@
-"""This broker as a member of its cluster: registered, following the controller, or being it.
+"""This broker as a member of its cluster: it registers, and follows the controller or is elected.
 
-Guarantees: while the session with the store lasts, the broker is registered under one epoch; after
-its end it registers again, under a new one. Metadata comes from the controller by long polls, in
-order, and never from one with an earlier epoch than heard of before. While there is no controller,
-the broker stands for election. Without the store serving goes on, and the broker polls the last
-controller.
+Guarantees: while the session with the metadata store lasts, the broker is registered under one
+epoch; after the session ends, it registers again under a new one. Metadata comes from the
+controller by long polls, in order, and never from a controller with an earlier epoch than the last.
+While there is no controller, the broker stands for election. While the store is unreachable, the
+broker keeps serving clients and keeps polling the last controller.
 """
 
 import asyncio
@@ -47,20 +47,21 @@ POLL_WAIT_MS: Final = 2_000
 POLL_TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 0.05
 LONGEST_RETRY_S: Final = 5.0
-"""After failures that nobody expected: each attempt may be an election, and load all metadata."""
+"""After unexpected failures: each attempt may run an election and load all metadata."""
 
-OLD_LIFE_LOOK_S: Final = 1.0
-FOREIGN_LOOK_S: Final = 5.0
-"""How often a store of another cluster is looked at: only a person can mend that."""
+OLD_INCARNATION_CHECK_S: Final = 1.0
+FOREIGN_STORE_CHECK_S: Final = 5.0
+"""How often a store of another cluster is checked: only an operator can fix that."""
 
 UNTIL_RESTORED: Final = (
-    "Restore what it had. Until then this broker serves what it knows, and takes no part in "
-    "anything new"
+    "Restore the data of this cluster. Until then this broker serves the metadata that it has and "
+    "accepts no changes"
 )
 
 
 class BrokerIdentity(NamedTuple):
-    """What a process registers of itself; `last_epoch` is that of a life that ended cleanly."""
+    """The registration of a process; `last_epoch` is that of an incarnation that stopped
+    cleanly."""
 
     broker: BrokerRegistration
     storage_id: str = ""
@@ -69,7 +70,7 @@ class BrokerIdentity(NamedTuple):
 
 
 class BrokerLifecycle:
-    """Runs until it is stopped; `start` returns when the broker is registered."""
+    """Runs until it is stopped; `start` returns after the broker is registered."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class BrokerLifecycle:
         self._identity: BrokerIdentity | None = None
         self.broker_epoch = -1
         self._holder: tuple[int, int] | None = None
-        self._heard_from: tuple[int, int] | None = None  # a controller that has answered
+        self._heard_from: tuple[int, int] | None = None  # the last controller that answered
         self._seen: dict[int, BrokerRegistration] = {}
         self._failure_pause_s = RETRY_S
         self._registered = asyncio.Event()
@@ -105,7 +106,7 @@ class BrokerLifecycle:
         store.on_lost(self._lost.set)
         peers.on_lost = self.crashes.connection_lost
 
-    # --- what others ask ------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------
 
     @property
     def active_controller(self) -> ActiveController | None:
@@ -113,19 +114,19 @@ class BrokerLifecycle:
 
     @property
     def controller_id(self) -> int:
-        """The id of the active controller, as far as this broker knows; -1 while there is none."""
+        """The active controller as far as this broker knows; -1 if there is none."""
         if self.active_controller is not None:
             return self._node_id
         return self._holder[0] if self._holder is not None else -1
 
     def address_of(self, broker_id: int) -> Address | None:
-        """Where a broker listens for its peers, by its latest life that is known."""
-        known = self._latest(broker_id)
+        """The address at which a broker listens for its peers, from its latest registration."""
+        known = self._latest_registration(broker_id)
         return None if known is None else self._address(known)
 
-    def life_of(self, broker_id: int) -> bytes | None:
-        """The latest life of a broker that is known."""
-        known = self._latest(broker_id)
+    def incarnation_of(self, broker_id: int) -> bytes | None:
+        """The latest known incarnation of a broker."""
+        known = self._latest_registration(broker_id)
         return None if known is None else known.incarnation_id
 
     def _address(self, broker: BrokerRegistration) -> Address | None:
@@ -137,7 +138,7 @@ class BrokerLifecycle:
     # --- joining and leaving --------------------------------------------------------------------
 
     async def start(self, identity: BrokerIdentity) -> None:
-        """Registers; raises `StoreError` if that cannot be."""
+        """Registers; raises `StoreError` if the store refuses."""
         self._identity = identity
         await self._register()
         loop = asyncio.get_running_loop()
@@ -147,21 +148,21 @@ class BrokerLifecycle:
         ]
 
     async def joined(self) -> None:
-        """Returns when the metadata knows this life of the broker."""
-        while not self._is_known():
+        """Waits until the metadata has this incarnation of the broker."""
+        while not self._is_in_metadata():
             await self._metadata.next_news()
 
-    def _is_known(self) -> bool:
+    def _is_in_metadata(self) -> bool:
         known = self._metadata.image.brokers.get(self._node_id)
         return known is not None and known.epoch == self.broker_epoch and not known.fenced
 
     async def stop(self) -> None:
-        """Resigns if this broker is the active controller, and stops following another."""
+        """Resigns as controller, if this broker is it, and stops following."""
         self._cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def crash(self) -> None:
-        """Stops at once and says nothing to anybody."""
+        """Stops at once, without notifying other brokers."""
         active_controller, self._metadata.active_controller = self.active_controller, None
         if active_controller is not None:
             active_controller.abandon()
@@ -183,10 +184,13 @@ class BrokerLifecycle:
             clean_shutdown_epoch=identity.last_epoch,
             storage_id=identity.storage_id,
         )
-        # Should it register again, this life's log is what it was.
+        # If it registers again, its logs are still those of this incarnation.
         self._identity = identity._replace(last_epoch=self.broker_epoch)
         self._registered.set()
-        log.info("registered", extra={"broker": self._node_id, "epoch": self.broker_epoch})
+        log.info(
+            "registered with the metadata store",
+            extra={"broker": self._node_id, "epoch": self.broker_epoch},
+        )
 
     async def _keep_registered(self) -> None:
         while True:
@@ -201,28 +205,34 @@ class BrokerLifecycle:
                 await asyncio.sleep(RETRY_S)
                 self._lost.set()
             except StoreError as error:
-                log.error("not registered", extra={"error": str(error)})
                 foreign = isinstance(error, AnotherCluster)
-                await asyncio.sleep(FOREIGN_LOOK_S if foreign else RETRY_S)
+                pause_s = FOREIGN_STORE_CHECK_S if foreign else RETRY_S
+                log.error(
+                    "cannot register with the metadata store, retrying in %g s",
+                    pause_s,
+                    extra={"broker": self._node_id, "error": str(error)},
+                )
+                await asyncio.sleep(pause_s)
                 self._lost.set()
 
     async def _check_store(self) -> None:
-        """A store that lost its data, or another's, has no topics of ours: they would be given up.
+        """Refuses a store that has lost its data or belongs to another cluster.
 
-        What it needs to be trusted again is what was there before.
+        Such a store lacks the topics of this broker, which would delete them.
         """
         assert self._identity is not None
         ours, found = self._identity.cluster_id, await self._store.stored_cluster_id()
         if found != ours:
             raise AnotherCluster(
-                f"what is stored belongs to {f'cluster {found}' if found else 'no cluster'}, this "
-                f"broker to {ours}: has ZooKeeper lost its data? {UNTIL_RESTORED}"
+                "the metadata store belongs to "
+                f"{f'cluster {found}' if found else 'no cluster'}, this broker to {ours}: "
+                f"has ZooKeeper lost its data? {UNTIL_RESTORED}"
             )
-        # Before an election: that counts as a version, and hides what is missing.
+        # Before an election: an election counts as a version and would hide missing ones.
         known, stored = self._metadata.image.version, await self._store.stored_version()
         if stored < known:
             raise AnotherCluster(
-                f"version {stored} of the metadata is stored, this broker knows {known}: was "
+                f"the metadata store has version {stored}, this broker has version {known}: was "
                 f"ZooKeeper restored from an old backup? {UNTIL_RESTORED}"
             )
 
@@ -234,16 +244,32 @@ class BrokerLifecycle:
                 await self._registered.wait()
                 await self._follow_once()
             except AnotherCluster as error:
-                log.error("the store is not to be trusted", extra={"error": str(error)})
-                await asyncio.sleep(FOREIGN_LOOK_S)
+                log.error(
+                    "refusing the metadata store, checking it again in %g s",
+                    FOREIGN_STORE_CHECK_S,
+                    extra={"broker": self._node_id, "error": str(error)},
+                )
+                await asyncio.sleep(FOREIGN_STORE_CHECK_S)
             except StoreError as error:
-                log.info("the store has trouble", extra={"error": str(error)})
+                log.info(
+                    "metadata store request failed, retrying in %g s",
+                    RETRY_S,
+                    extra={"broker": self._node_id, "error": str(error)},
+                )
                 await asyncio.sleep(RETRY_S)
             except NotController:
-                log.info("the controller election was lost before the term began")
+                log.info(
+                    "lost the controller election before the term began, retrying in %g s",
+                    RETRY_S,
+                    extra={"broker": self._node_id},
+                )
                 await asyncio.sleep(RETRY_S)
             except Exception:
-                log.exception("following the controller failed")
+                log.exception(
+                    "following the controller failed, retrying in %g s",
+                    self._failure_pause_s,
+                    extra={"broker": self._node_id},
+                )
                 await asyncio.sleep(self._failure_pause_s)
                 self._failure_pause_s = min(2 * self._failure_pause_s, LONGEST_RETRY_S)
 
@@ -252,7 +278,8 @@ class BrokerLifecycle:
         try:
             self._holder = await self._store.controller(changed.set)
         except ConnectionSuspended:
-            # The last controller may still be active: it publishes its commits without a store.
+            # The last controller may still be active: it can send committed metadata without the
+            # store.
             if self._holder is None or self._holder[0] == self._node_id:
                 await asyncio.sleep(RETRY_S)
             else:
@@ -260,25 +287,28 @@ class BrokerLifecycle:
             return
         holder = self._holder
         if holder is None:
-            await self._stand()
+            await self._stand_for_election()
         elif holder[0] != self._node_id:
             await self._follow(holder, changed)
-        elif not await self._stand():
+        elif not await self._stand_for_election():
             # An earlier incarnation of this broker is the controller until its session ends.
-            await _either(changed.wait(), asyncio.sleep(OLD_LIFE_LOOK_S))
+            await _either(changed.wait(), asyncio.sleep(OLD_INCARNATION_CHECK_S))
 
-    async def _stand(self, instead_of: tuple[int, int] | None = None) -> bool:
-        """Stands for election; serves the term if it wins, and says whether it did."""
+    async def _stand_for_election(self, instead_of: tuple[int, int] | None = None) -> bool:
+        """Stands for election; serves the term if elected. Returns whether it was elected."""
         crashed = None
         if instead_of is not None:
-            dead = self._latest(instead_of[0])
+            dead = self._latest_registration(instead_of[0])
             crashed = None if dead is None else (dead.broker_id, dead.epoch)
         await self._check_store()
         elected = await self._store.elect(self._node_id, instead_of=instead_of)
         if elected is None:
             await asyncio.sleep(0)
             return False
-        log.info("elected controller", extra={"epoch": elected.controller_epoch})
+        log.info(
+            "elected controller",
+            extra={"broker": self._node_id, "epoch": elected.controller_epoch},
+        )
         active_controller = self._make_active_controller(elected)
         active_controller.polls.on_gone = self.crashes.polls_ended
         try:
@@ -288,7 +318,7 @@ class BrokerLifecycle:
             self.crashes.term_began(active_controller)
             await active_controller.until_over()
         except (Exception, asyncio.CancelledError):
-            # Not for a coroutine that is thrown away with its loop: it can wait for nothing.
+            # Not `finally`: a coroutine that is closed with its loop cannot await.
             await self._leave(active_controller)
             raise
         await self._leave(active_controller)
@@ -298,7 +328,7 @@ class BrokerLifecycle:
         self._metadata.active_controller = None
         await active_controller.leave()
 
-    def _latest(self, broker_id: int) -> BrokerRegistration | None:
+    def _latest_registration(self, broker_id: int) -> BrokerRegistration | None:
         known = self._metadata.image.brokers.get(broker_id)
         seen = self._seen.get(broker_id)
         return seen if known is None or (seen is not None and seen.epoch > known.epoch) else known
@@ -306,8 +336,8 @@ class BrokerLifecycle:
     async def _follow(
         self, holder: tuple[int, int], changed: asyncio.Event, *, polls: int | None = None
     ) -> None:
-        """Polls this controller until another is elected or it cannot be reached."""
-        await self._find(holder[0])
+        """Polls this controller until another one is elected or this one cannot be reached."""
+        await self._find_address(holder[0])
         heard = self._heard_from == holder
         while not changed.is_set() and polls != 0:
             polls = None if polls is None else polls - 1
@@ -315,25 +345,29 @@ class BrokerLifecycle:
                 answer = await _first(self._poll(holder[0]), changed.wait())
             except ConnectionLost:
                 if heard and await self.crashes.is_dead(holder[0], changed.is_set):
-                    await self._stand(instead_of=holder)
+                    await self._stand_for_election(instead_of=holder)
                     return
                 await _either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             except ClientError as error:
-                log.info("no metadata", extra={"controller": holder[0], "error": str(error)})
+                log.info(
+                    "controller poll failed, retrying in %g s",
+                    RETRY_S,
+                    extra={"broker": self._node_id, "controller": holder[0], "error": str(error)},
+                )
                 await _either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             if answer is None:
                 return
-            if answer.error_code or not self._take(answer):
+            if answer.error_code or not self._apply_metadata(answer):
                 await _either(changed.wait(), asyncio.sleep(RETRY_S))
                 return
             heard, self._heard_from = True, holder
             self._failure_pause_s = RETRY_S
             await self._metadata.until_published()
 
-    async def _find(self, broker_id: int) -> None:
-        """Where the controller listens; the image may not know its present life."""
+    async def _find_address(self, broker_id: int) -> None:
+        """Looks up the controller's address; the image may lack its current incarnation."""
         try:
             registered: Mapping[int, Registration] = await self._store.registered()
         except ConnectionSuspended:
@@ -359,8 +393,9 @@ class BrokerLifecycle:
             channel=METADATA,
         )
 
-    def _take(self, answer: ClusterMetadataResponse) -> bool:
-        """Goes on to what the controller says, unless it comes from an earlier one."""
+    def _apply_metadata(self, answer: ClusterMetadataResponse) -> bool:
+        """Applies the controller's changes; returns False if they come from an earlier
+        controller."""
         before = self._metadata.image
         if (answer.controller_epoch, answer.version) < (before.controller_epoch, before.version):
             return False
@@ -375,12 +410,12 @@ class BrokerLifecycle:
         self._metadata.advance(image, records)
         return True
 
-    # --- questions to the controller ------------------------------------------------------------
+    # --- requests to the controller -------------------------------------------------------------
 
     async def ask_controller(self, request: Struct, answer: type[R], *, timeout_s: float) -> R:
-        """One question to whoever is controller now, this broker included.
+        """Sends one request to the current controller, which may be this broker.
 
-        Raises `ClientError`, or answers NOT_CONTROLLER; the caller tries again.
+        Raises `ClientError` or returns NOT_CONTROLLER; the caller retries.
         """
         if self.active_controller is None:
             return await self.ask(request, answer, timeout_s=timeout_s)
@@ -388,12 +423,15 @@ class BrokerLifecycle:
             async with asyncio.timeout(timeout_s):
                 return cast("R", await self._answer_here(request))
         except TimeoutError:
-            raise RequestTimedOut(f"no decision within {timeout_s:g} s") from None
+            raise RequestTimedOut(
+                f"the controller made no decision within {timeout_s:g} s"
+            ) from None
 
     async def ask(
         self, request: Struct, answer: type[R], *, timeout_s: float, version: int | None = None
     ) -> R:
-        """Sends a request to the active controller, another broker; else raises `ClientError`."""
+        """Sends a request to another broker, the active controller; `ClientError` if there is
+        none."""
         controller_id = self.controller_id
         if controller_id in (-1, self._node_id):
             raise UnknownBroker("no active controller is known")
@@ -403,7 +441,7 @@ class BrokerLifecycle:
 
 
 async def _first(wanted: Awaitable[T], interruption: Awaitable[object]) -> T | None:
-    """What is wanted, or None if the interruption comes first."""
+    """The result of `wanted`, or None if the interruption comes first."""
     work = asyncio.ensure_future(wanted)
     end = asyncio.ensure_future(interruption)
     try:

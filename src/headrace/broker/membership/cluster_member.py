@@ -1,8 +1,8 @@
-"""A broker among others: its store is the cluster's, its metadata the controller's.
+"""A broker in a cluster: the cluster stores its metadata, and the controller decides it.
 
-Order of a start: the store, the cluster's id against that of the data directories, the logs, the
-registration; roles only from an image that knows this very registration, because an older one may
-still give it what its last life led.
+Order of a start: the metadata store, the cluster id (checked against the data directories), the
+logs, the registration. The broker takes roles only from an image that has this registration: an
+older one may still contain the leaderships of its last incarnation.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from headrace.storage.state.partition_metadata import encode_topic_id
 log = logging.getLogger(__name__)
 
 LEAVING_SHARE: Final = 0.5
-"""Of the time to stop: what cannot be handed over by then stays behind."""
+"""The part of the stop timeout that may be spent on handing over leaderships."""
 
 
 class Replication(Protocol):
@@ -66,7 +66,7 @@ class ClusterMemberHost(ClusterRoleHost, RequestHost, Protocol):
 
 
 class ClusterMember:
-    """The parts that a member has and a node on its own has not."""
+    """The parts of a broker that only a cluster member has."""
 
     def __init__(self, broker: ClusterMemberHost, store: ClusterStore) -> None:
         settings = broker.settings
@@ -77,7 +77,7 @@ class ClusterMember:
         self.peers = Peers(
             broker.node_id,
             lambda id_: self.membership.address_of(id_),
-            lambda id_: self.membership.life_of(id_),
+            lambda id_: self.membership.incarnation_of(id_),
         )
         self.forwarding = self.metadata.forwarding = Forwarding(
             broker.node_id, lambda: self.membership, partial(handler_of, broker)
@@ -92,7 +92,7 @@ class ClusterMember:
             listener=settings.string("inter.broker.listener.name"),
             detect_crashes=settings.boolean("headrace.fast.failure.detection"),
         )
-        self.metadata.on_news(self.peers.drop_earlier_lives)
+        self.metadata.on_news(self.peers.drop_earlier_incarnations)
 
     @property
     def broker_epoch(self) -> int:
@@ -121,11 +121,12 @@ class ClusterMember:
         broker = self._broker
         await self._store.open()
         try:
-            # A directory that belongs to a cluster is never taken into one that has just begun:
-            # what it holds would be unknown there, and be deleted.
+            # A directory of a cluster never joins a new one: its logs would be unknown there and be
+            # deleted.
             proposed = encode_topic_id(broker.random.randbytes(16))
             cluster_id = await self._store.cluster_id(proposed)
-            # Before this broker registers: an election counts as a version, and hides what is lost.
+            # Before this broker registers: an election counts as a version and would hide missing
+            # ones.
             stored = await self._store.stored_version()
             broker.open_logs(cluster_id, MetadataImage(), metadata_version=stored)
         except BaseException:
@@ -154,31 +155,30 @@ class ClusterMember:
             async with asyncio.timeout(limit_s):
                 await self.membership.joined()
         except TimeoutError:
-            await self._give_up()
+            await self._abort_join()
             raise StartupError(
-                f"no controller took broker {broker.node_id} in within {limit_s:g} s "
+                f"no controller accepted broker {broker.node_id} within {limit_s:g} s "
                 "(initial.broker.registration.timeout.ms): are the other brokers' "
                 "inter.broker.listener.name addresses reachable from here?"
             ) from None
         except BaseException:
-            await self._give_up()
+            await self._abort_join()
             raise
-        # No await from here on: what is hosted is what the image says.
+        # No await from here on: the hosted replicas must match the image.
         image = self.metadata.image
         settle_strays(broker.logs, image, broker.node_id)
         broker.host(image)
         self.metadata.begin()
-        self._producer_ids = broker.producer_ids
-        self._producer_ids.prepare()
-        broker.replication.start(self.peers, self._ask_to_alter)
+        broker.producer_ids.prepare()
+        broker.replication.start(self.peers, self._send_alter_partition)
 
-    async def _ask_to_alter(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+    async def _send_alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
         timeout_s = self._broker.settings.integer("controller.socket.timeout.ms") / 1000
         return await self.membership.ask_controller(
             request, AlterPartitionResponse, timeout_s=timeout_s
         )
 
-    async def _give_up(self) -> None:
+    async def _abort_join(self) -> None:
         await self.membership.stop()
         self.peers.hang_up()
         await self._store.close()
@@ -192,15 +192,18 @@ class ClusterMember:
         if settings.boolean("controlled.shutdown.enable"):
             try:
                 async with asyncio.timeout(timeout_s * LEAVING_SHARE):
-                    await self._hand_over(
+                    await self._hand_over_leaderships(
                         settings.integer("controlled.shutdown.max.retries"),
                         settings.integer("controlled.shutdown.retry.backoff.ms") / 1000,
                     )
             except TimeoutError:
-                log.warning("stops with partitions that nobody else leads")
+                log.warning(
+                    "controlled shutdown timed out; stopping while still leading partitions",
+                    extra={"broker": self._broker.node_id},
+                )
         await self.membership.stop()
 
-    async def _hand_over(self, attempts: int, pause_s: float) -> None:
+    async def _hand_over_leaderships(self, attempts: int, pause_s: float) -> None:
         request = LeaveClusterRequest(broker_id=self._broker.node_id)
         for attempt in range(max(1, attempts)):
             if attempt:
@@ -215,7 +218,7 @@ class ClusterMember:
                 return
 
     def _may_be_led_by_others(self, remaining: Sequence[RemainingPartition]) -> bool:
-        """Whether waiting may help: another live broker has a replica, and may catch up."""
+        """Whether waiting may help: another live broker has a replica and may catch up."""
         image = self.metadata.image
         others = live_ids(image) - {self._broker.node_id}
         return any(
@@ -227,12 +230,15 @@ class ClusterMember:
     async def withdraw(self) -> None:
         self.peers.hang_up()
         self.metadata.stop()
-        with suppress(StorageError):  # the directory has said so
+        with suppress(StorageError):  # already logged
             self._broker.logs.save_metadata_version(self.metadata.image.version)
         try:
             await self._store.close()
         except StoreError as error:
-            log.warning("the store was not told", extra={"error": str(error)})
+            log.warning(
+                "cannot close the metadata store session; it ends when it times out",
+                extra={"error": str(error)},
+            )
 
     def crash(self) -> None:
         if self._producer_ids is not None:
@@ -242,4 +248,4 @@ class ClusterMember:
         self.peers.hang_up()
 
     def close(self) -> None:
-        """All that needs closing was closed by those who waited for it."""
+        """`withdraw` and `crash` have closed everything."""

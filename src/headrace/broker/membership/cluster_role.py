@@ -1,4 +1,4 @@
-"""What makes a broker part of a cluster: of one of its own, or of one with others."""
+"""How a broker belongs to a cluster: as a standalone node or as one of several members."""
 
 from collections.abc import Sequence
 from random import Random
@@ -38,38 +38,38 @@ class ClusterRoleHost(Protocol):
 
 
 class ClusterRole(Protocol):
-    """The steps of a broker's life that differ. `node.Broker` takes them in order."""
+    """The steps of start and stop that differ. `node.Broker` calls them in order."""
 
     @property
     def metadata(self) -> Metadata:
-        """There from `open` on."""
+        """Available after `open`."""
         ...
 
     async def open(self) -> None:
-        """Opens metadata and logs. Nobody hears of this broker yet."""
+        """Opens metadata and logs. The broker is not yet visible to others."""
         ...
 
     async def join(self) -> None:
-        """Announces the broker at its endpoints, and gives it its roles."""
+        """Registers the broker with its endpoints and takes its roles."""
         ...
 
     async def leave(self, timeout_s: float) -> None:
-        """Hands over what this broker leads, while it still serves."""
+        """Hands over leaderships while the broker still serves clients."""
         ...
 
     async def withdraw(self) -> None:
-        """Takes the announcement back: nobody is served any more."""
+        """Withdraws the registration, after the broker has stopped serving."""
         ...
 
     @property
     def broker_epoch(self) -> int:
-        """Of this life, for the marker of a clean stop; -1 where nobody counts lives."""
+        """The epoch for the marker of a clean shutdown; -1 on a standalone node."""
         ...
 
     def crash(self) -> None:
-        """Ends everything at once and says nothing to anybody."""
+        """Ends everything at once, without notifying other brokers."""
         ...
 
     def close(self) -> None:
-        """Releases what is left. Safe to call again."""
+        """Releases remaining resources. Safe to call again."""
         ...

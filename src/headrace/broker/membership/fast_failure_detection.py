@@ -1,7 +1,7 @@
-"""What a member does about brokers that seem to have crashed.
+"""How a cluster member handles brokers that seem to have crashed.
 
-The controller fences them, others hold back what would send clients to them, and for a while after
-they are gone clients still find them listed.
+The controller fences them. Other brokers delay responses that would send clients to them. For a
+while after they are gone, metadata responses still list them.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from headrace.controller.active_controller import ActiveController
 JUST_GONE_S: Final = 10.0
 NEVER: Final = float("-inf")
 MISSING_AFTER_S: Final = 0.3
-"""A live broker has found a new controller by then; who has not is looked for."""
+"""By then a live broker has found a new controller; the others are probed."""
 
 
 class FastFailureDetection:
-    """Looks after every end of a connection between brokers, unless it is turned off."""
+    """Checks a broker whenever a connection to it ends, unless the detection is disabled."""
 
     def __init__(
         self,
@@ -37,20 +37,20 @@ class FastFailureDetection:
         self._metadata = metadata
         self._address_of = address_of
         self._node_id = node_id
-        self._looks: dict[asyncio.Task[None], None] = {}
+        self._checks: dict[asyncio.Task[None], None] = {}
         self._live: frozenset[int] = frozenset()
         self._gone_at: dict[int, float] = {}
-        metadata.on_news(self._notice_gone)
+        metadata.on_news(self._note_fenced_brokers)
 
     def close(self) -> None:
         self.suspicions.close()
-        for look in tuple(self._looks):
+        for look in tuple(self._checks):
             look.cancel()
 
     # --- any member -----------------------------------------------------------------------------
 
     def connection_lost(self, broker_id: int) -> None:
-        """A connection to this broker has ended: has its process, too?"""
+        """A connection to this broker has ended: checks whether its process has died."""
         address = self._address_of(broker_id)
         if self.enabled and address is not None and self._is_live(broker_id):
             self.suspicions.suspect(
@@ -58,27 +58,27 @@ class FastFailureDetection:
             )
 
     async def is_dead(self, broker_id: int, has_returned: Callable[[], bool]) -> bool:
-        """Whether the process of this broker, whose connection has ended, is gone."""
+        """Whether the process of this broker, whose connection has ended, is dead."""
         address = self._address_of(broker_id)
         return self.enabled and address is not None and await has_crashed(address, has_returned)
 
     def just_gone(self) -> list[BrokerRegistration]:
         """Brokers that were fenced a moment ago.
 
-        librdkafka (2.x) that hears in one answer of a new leader and that the old one is gone may
-        undo the first while it does away with the second, and asks again a second later.
+        If one response tells librdkafka (2.x) of a new leader and omits the old one, it may lose
+        the new leader while it removes the old one. It then waits a second before it asks again.
         """
         since = asyncio.get_running_loop().time() - JUST_GONE_S
         brokers = self._metadata.image.brokers
         return [brokers[id_] for id_, at in self._gone_at.items() if at > since and id_ in brokers]
 
-    def _notice_gone(self) -> None:
+    def _note_fenced_brokers(self) -> None:
         now = asyncio.get_running_loop().time()
         for id_, broker in self._metadata.image.brokers.items():
             if not broker.fenced:
                 self._gone_at.pop(id_, None)
                 continue
-            # Who was gone before this broker came is nobody's leader any more.
+            # A broker that was fenced before this one started no longer leads anything.
             self._gone_at.setdefault(id_, now if id_ in self._live else NEVER)
             self.suspicions.clear(id_)
         self._live = self._metadata.image.live_ids
@@ -90,22 +90,24 @@ class FastFailureDetection:
     # --- the controller -------------------------------------------------------------------------
 
     def polls_ended(self, broker_id: int, broker_epoch: int) -> None:
-        """The connection of a broker's polls has ended."""
+        """The connection on which a broker polls has ended."""
         active_controller = self._metadata.active_controller
         if active_controller is not None and self.enabled:
             self.connection_lost(broker_id)
-            self._look(self._fence_if_dead(active_controller, broker_id, broker_epoch))
+            self._start_check(self._fence_if_dead(active_controller, broker_id, broker_epoch))
 
     def term_began(self, active_controller: ActiveController) -> None:
         if self.enabled:
-            self._look(self._fence_missing(active_controller))
+            self._start_check(self._fence_missing(active_controller))
 
     async def _fence_missing(self, active_controller: ActiveController) -> None:
-        """Who died together with the last controller had no connection to this one."""
+        """A broker that died with the last controller had no connection to this one."""
         await asyncio.sleep(MISSING_AFTER_S)
         for broker in self._metadata.image.live_brokers():
             if broker.broker_id != self._node_id:
-                self._look(self._fence_if_dead(active_controller, broker.broker_id, broker.epoch))
+                self._start_check(
+                    self._fence_if_dead(active_controller, broker.broker_id, broker.epoch)
+                )
 
     async def _fence_if_dead(
         self, active_controller: ActiveController, broker_id: int, broker_epoch: int
@@ -122,7 +124,7 @@ class FastFailureDetection:
         if not has_returned() and await self.is_dead(broker_id, has_returned):
             await active_controller.fence(broker_id, broker_epoch)
 
-    def _look(self, looking: Coroutine[Any, Any, None]) -> None:
+    def _start_check(self, looking: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(looking)
-        self._looks[task] = None
-        task.add_done_callback(lambda done: self._looks.pop(done, None))
+        self._checks[task] = None
+        task.add_done_callback(lambda done: self._checks.pop(done, None))

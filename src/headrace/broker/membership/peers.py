@@ -1,12 +1,12 @@
 """Connections to the other brokers of the cluster.
 
-Each peer has one connection for each `channel`, made when it is first needed and again after it
-ended: requests on one channel never wait behind those on another. Peers speak the newest version of
-each API that they know: ApiVersions is silent about what brokers say among themselves.
+Each peer has one connection per `channel`. It is opened when it is first needed, and again after it
+ended. Requests on one channel never wait for those on another. Peers use the newest version of each
+API that they know: ApiVersions does not list the APIs that only brokers use.
 
-A connection belongs to one life of its peer. A machine that has lost its power says nothing, and
-who waits for an answer of its earlier life would wait until a timeout: so such connections end
-when the next life is known.
+A connection belongs to one incarnation of its peer. A machine that lost power sends nothing, and a
+request to its earlier incarnation would wait for its timeout. So such connections are closed as
+soon as the next incarnation is known.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ CONTROL: Final = "control"
 REPLICATION: Final = "replication"
 METADATA: Final = "metadata"
 
-CONNECT_TIMEOUT_S: Final = 5.0  # a peer is on the same network; its silence is soon silence enough
+CONNECT_TIMEOUT_S: Final = 5.0  # a peer is on the same network
 CLIENT_ID_PREFIX: Final = "headrace-broker-"
 
 
-class _Line(NamedTuple):
-    """A connection to a peer, or the attempt to make one."""
+class _PeerConnection(NamedTuple):
+    """A connection to a peer, or the attempt to open one."""
 
     address: Address
-    life: bytes | None
+    incarnation: bytes | None
     attempt: "asyncio.Task[ClientConnection]"
 
     @property
@@ -46,23 +46,23 @@ class _Line(NamedTuple):
 class Peers:
     """Requests to other brokers, by their ids.
 
-    `address_of` says where one listens now, `life_of` which of its lives it is in: None if nobody
-    knows.
+    `address_of` returns the current address of a broker, `incarnation_of` its current incarnation;
+    both return None if it is unknown.
     """
 
     def __init__(
         self,
         node_id: int,
         address_of: Callable[[int], Address | None],
-        life_of: Callable[[int], bytes | None] = lambda _broker_id: None,
+        incarnation_of: Callable[[int], bytes | None] = lambda _broker_id: None,
     ) -> None:
         self._client_id = f"{CLIENT_ID_PREFIX}{node_id}"
         self._address_of = address_of
-        self._life_of = life_of
-        self._lines: dict[tuple[int, str], _Line] = {}
+        self._incarnation_of = incarnation_of
+        self._connections: dict[tuple[int, str], _PeerConnection] = {}
         self._closed = False
         self.on_lost: Callable[[int], None] = lambda broker_id: None
-        """Told of a peer that has ended a connection."""
+        """Called with the id of a peer that has closed a connection."""
 
     async def request(
         self,
@@ -74,7 +74,7 @@ class Peers:
         channel: str = CONTROL,
         version: int | None = None,
     ) -> R:
-        """The peer's answer; `ClientError` if there is none to be had."""
+        """The peer's response; raises `ClientError` if there is none."""
         connection = await self.connection(broker_id, channel, timeout_s=timeout_s)
         if version is None:
             version = spec_of(request).max_version
@@ -83,60 +83,64 @@ class Peers:
     async def connection(
         self, broker_id: int, channel: str, *, timeout_s: float = CONNECT_TIMEOUT_S
     ) -> ClientConnection:
-        """The open connection of this channel, for those who write requests themselves."""
+        """The open connection of this channel, for callers that write requests themselves."""
         if self._closed:
-            raise ClientClosed("this broker stops")
+            raise ClientClosed("this broker is stopping")
         address = self._address_of(broker_id)
         if address is None:
-            raise UnknownBroker(f"no address of broker {broker_id} is known")
-        self.drop_earlier_lives()
-        line = self._lines.get((broker_id, channel))
-        if line is None or line.address != address or not line.is_usable:
-            if line is not None:
-                self._drop(line)
+            raise UnknownBroker(f"the address of broker {broker_id} is unknown")
+        self.drop_earlier_incarnations()
+        peer = self._connections.get((broker_id, channel))
+        if peer is None or peer.address != address or not peer.is_usable:
+            if peer is not None:
+                self._drop_connection(peer)
             loop = asyncio.get_running_loop()
             timeout_s = min(timeout_s, CONNECT_TIMEOUT_S)
             attempt = loop.create_task(self._connect(broker_id, address, timeout_s))
-            line = _Line(address, self._life_of(broker_id), attempt)
-            self._lines[broker_id, channel] = line
+            peer = _PeerConnection(address, self._incarnation_of(broker_id), attempt)
+            self._connections[broker_id, channel] = peer
         try:
-            # Callers share one attempt: a cancelled one must not end it for the others.
-            return await asyncio.shield(line.attempt)
+            # Callers share one attempt: a cancelled caller must not cancel it for the others.
+            return await asyncio.shield(peer.attempt)
         except asyncio.CancelledError:
-            if line.attempt.cancelled():
+            if peer.attempt.cancelled():
                 raise ClientClosed(f"the connection to {address} was closed") from None
             raise
 
-    def drop_earlier_lives(self) -> None:
-        """Ends connections to peers that have begun another life; whoever waits is told."""
-        for (broker_id, channel), line in list(self._lines.items()):
-            life = self._life_of(broker_id)
-            if life is not None and line.life is not None and life != line.life:
-                del self._lines[broker_id, channel]
-                self._drop(line)
+    def drop_earlier_incarnations(self) -> None:
+        """Closes connections to earlier incarnations of peers; their pending requests fail."""
+        for (broker_id, channel), peer in list(self._connections.items()):
+            incarnation = self._incarnation_of(broker_id)
+            if (
+                incarnation is not None
+                and peer.incarnation is not None
+                and incarnation != peer.incarnation
+            ):
+                del self._connections[broker_id, channel]
+                self._drop_connection(peer)
 
     def hang_up(self) -> None:
-        """Ends all connections at once; whoever waits is told."""
+        """Closes all connections at once; their pending requests fail."""
         self._closed = True
-        lines, self._lines = self._lines, {}
-        for line in lines.values():
-            self._drop(line)
+        peers, self._connections = self._connections, {}
+        for peer in peers.values():
+            self._drop_connection(peer)
 
     async def _connect(
         self, broker_id: int, address: Address, timeout_s: float
     ) -> ClientConnection:
         made = await connect(address, client_id=self._client_id, timeout_s=timeout_s)
-        made.on_end = lambda: self._ended(broker_id, address)
+        made.on_end = lambda: self._connection_ended(broker_id, address)
         return made
 
-    def _ended(self, broker_id: int, address: Address) -> None:
+    def _connection_ended(self, broker_id: int, address: Address) -> None:
         if not self._closed and self._address_of(broker_id) == address:
             self.on_lost(broker_id)
 
-    def _drop(self, line: _Line) -> None:
-        attempt = line.attempt
+    def _drop_connection(self, peer: _PeerConnection) -> None:
+        attempt = peer.attempt
         attempt.cancel()
         if attempt.done() and not attempt.cancelled() and attempt.exception() is None:
             connection = attempt.result()
-            connection.on_end = lambda: None  # our own hanging up is no sign of a crash
+            connection.on_end = lambda: None  # this broker closed it: the peer has not crashed
             connection.abort()

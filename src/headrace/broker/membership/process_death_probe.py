@@ -1,9 +1,9 @@
-"""Sees at once that another broker's process has ended.
+"""Detects at once that another broker's process has died.
 
-When a process dies, the system ends its connections and refuses new ones. Both together mean a
-crash: the broker is fenced without waiting for its session. Silence means nothing yet: a machine
-or a network that stands still looks the same, and only the session's end decides. A false alarm
-costs a needless election and no record: commits are fenced, and a live broker registers again.
+When a process dies, its system closes its connections and refuses new ones. Both together mean a
+crash: the controller fences the broker before its session ends. Silence proves nothing: a paused
+machine or a stalled network looks the same, so only the end of the session decides. A false alarm
+costs a needless election but no record: commits are fenced, and a live broker registers again.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from typing import Final
 from headrace.client.connection import Address
 
 CONNECT_TIMEOUT_S: Final = 0.1
-"""While a listening socket is being closed the kernel drops what comes for it, and TCP would ask
-again after a second only."""
+"""The kernel drops packets for a listening socket that is being closed, and TCP would retry only
+after a second."""
 SILENCE_S: Final = 1.0
-"""Who neither accepts nor refuses for so long is silent."""
+"""A peer that neither accepts nor refuses within this time is silent."""
 STAYS_S: Final = 1.0
 """A connection that lasts this long was accepted by a live process."""
 PAUSE_S: Final = 0.01
@@ -26,10 +26,10 @@ ATTEMPTS_PER_SILENCE: Final = round(MAX_ATTEMPTS * CONNECT_TIMEOUT_S / SILENCE_S
 
 
 async def has_crashed(address: Address, has_returned: Callable[[], bool]) -> bool:
-    """After a connection to it has ended: whether nobody listens there any more.
+    """Whether no process listens at the address any more, after a connection to it has ended.
 
-    A process that is about to end may still accept for an instant; such a connection ends soon
-    and the question is asked again. `has_returned` says that the broker was heard of meanwhile.
+    A dying process may still accept for an instant; such a connection ends soon, and the probe is
+    repeated. `has_returned` tells whether the broker has been heard from meanwhile.
     """
     attempts = MAX_ATTEMPTS
     while attempts > 0 and not has_returned():
@@ -48,7 +48,7 @@ async def has_crashed(address: Address, has_returned: Callable[[], bool]) -> boo
 
 
 async def _lasts(address: Address) -> bool:
-    """Connects, and says whether the connection is still there after a while."""
+    """Connects; returns whether the connection still exists after a while."""
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(CONNECT_TIMEOUT_S):
         transport, probe = await loop.create_connection(_Probe, address.host, address.port)
@@ -63,7 +63,7 @@ async def _lasts(address: Address) -> bool:
 
 
 class _Probe(asyncio.Protocol):
-    """Says nothing, and notices the end."""
+    """Sends nothing and notices the end of the connection."""
 
     def __init__(self) -> None:
         self.ended = asyncio.Event()
@@ -75,7 +75,7 @@ class _Probe(asyncio.Protocol):
 def _is_refusal(error: OSError) -> bool:
     if error.errno == errno.ECONNREFUSED:
         return True
-    # A name with several addresses: asyncio sums up what each of them answered.
+    # A name with several addresses: asyncio combines the errors of all of them.
     text = str(error)
     refusals = text.count(f"[Errno {errno.ECONNREFUSED}]")
     return refusals > 0 and refusals == text.count("[Errno ")

@@ -1,8 +1,8 @@
-"""Producer ids, handed out from blocks that the controller reserves: no id is given twice.
+"""Producer ids, from blocks that the controller reserves: no id is assigned twice.
 
-The next block is on its way before the last one is used up. A member of a cluster has one from its
-start on: new producers are served also while the store, without which no block can be reserved, is
-away.
+The next block is requested before the last one is used up. A cluster member reserves its first
+block at startup, so that it can serve new producers while the metadata store, which every
+reservation needs, is unreachable.
 """
 
 import asyncio
@@ -15,12 +15,13 @@ from headrace.protocol.errors import ErrorCode
 
 log = logging.getLogger(__name__)
 
-SPARE_BELOW: Final = 100  # ids left: Kafka, too, asks for more when a tenth of a block is left
+SPARE_BELOW: Final = 100  # ids left: Kafka also requests more at a tenth of a block
 RETRY_S: Final = 1.0
 
 
 class ProducerIds:
-    """A block at work and one to spare; what a crash leaves of them is lost, never reused."""
+    """The current block and a spare one; a crash loses what is left of them, ids are never
+    reused."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -35,10 +36,10 @@ class ProducerIds:
         return self._next < self._end
 
     def take(self) -> int:
-        """For those who cannot wait: raises CoordinatorError while the next block is on its way,
-        as Kafka does; clients ask again."""
+        """The next id, without waiting: raises CoordinatorError while the next block is being
+        reserved, as Kafka does; clients retry."""
         if not self.available:
-            self._reserve_soon()
+            self._start_reservation()
             raise CoordinatorError(
                 ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "producer ids are being reserved"
             )
@@ -46,7 +47,7 @@ class ProducerIds:
         self._next += 1
         if self._end - self._next < SPARE_BELOW:
             if self._spare is None:
-                self._reserve_soon()
+                self._start_reservation()
             elif self._next == self._end:
                 (self._next, self._end), self._spare = self._spare, None
         return producer_id
@@ -56,35 +57,40 @@ class ProducerIds:
         return self.take()
 
     async def ensure(self) -> None:
-        """Waits until there is an id to take."""
+        """Waits until an id is available."""
         while not self.available:
-            await asyncio.shield(self._reserve_soon())
+            await asyncio.shield(self._start_reservation())
 
     def prepare(self) -> None:
-        """Reserves the first block now, however long that takes."""
-        self._preparation = asyncio.get_running_loop().create_task(self._prepare())
+        """Reserves the first block in the background."""
+        self._preparation = asyncio.get_running_loop().create_task(self._reserve_first_block())
 
     def stop(self) -> None:
         for task in (self._preparation, self._reservation):
             if task is not None:
                 task.cancel()
 
-    async def _prepare(self) -> None:
+    async def _reserve_first_block(self) -> None:
         while not self.available:
             try:
                 await self.ensure()
             except CoordinatorError as error:
-                log.info("no producer ids yet", extra={"error": str(error)})
+                log.info(
+                    "cannot reserve producer ids, retrying in %g s",
+                    RETRY_S,
+                    extra={"error": str(error)},
+                )
                 await asyncio.sleep(RETRY_S)
 
-    def _reserve_soon(self) -> "asyncio.Task[None]":
-        """One reservation at a time; if it fails, whoever asks next tries again."""
+    def _start_reservation(self) -> "asyncio.Task[None]":
+        """Runs one reservation at a time; if it fails, the next request for an id starts
+        another."""
         if self._reservation is None or self._reservation.done():
-            self._reservation = asyncio.get_running_loop().create_task(self._reserve())
+            self._reservation = asyncio.get_running_loop().create_task(self._reserve_block())
             self._reservation.add_done_callback(lambda task: task.cancelled() or task.exception())
         return self._reservation
 
-    async def _reserve(self) -> None:
+    async def _reserve_block(self) -> None:
         block = await self._metadata.allocate_producer_ids()
         if block.error.code:
             raise CoordinatorError(ErrorCode.COORDINATOR_NOT_AVAILABLE, block.error.message or "")

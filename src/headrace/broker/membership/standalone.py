@@ -1,4 +1,4 @@
-"""A node on its own: it is its whole cluster, with its metadata in a file beside its logs."""
+"""A standalone node: it is the whole cluster, with its metadata in a file beside its logs."""
 
 from typing import Final, Protocol
 
@@ -23,7 +23,7 @@ class StandaloneHost(ClusterRoleHost, Protocol):
 
 
 class Standalone:
-    """Leads every partition and decides everything itself."""
+    """Leads every partition and makes every decision."""
 
     broker_epoch = -1
 
@@ -62,10 +62,10 @@ class Standalone:
             raise StartupError(registered[0].error.message)
 
     async def leave(self, timeout_s: float) -> None:
-        """There is nobody to hand anything over to."""
+        """There is no other broker that could take over."""
 
     async def withdraw(self) -> None:
-        """There is nobody to tell."""
+        """There is no registration to withdraw."""
 
     def crash(self) -> None:
         """Nothing runs in the background."""

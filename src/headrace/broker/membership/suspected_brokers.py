@@ -1,8 +1,8 @@
-"""Brokers that may have crashed a moment ago: nobody is sent to them before that is known.
+"""Brokers that may have crashed a moment ago: clients are not sent to them until that is known.
 
-A client that loses its leader asks for metadata within milliseconds, sooner than any election. One
-that is told of the dead leader then waits for as long as its own timers say, a second with
-librdkafka. So an answer that would name such a leader is held back, for a short while at most.
+A client that loses its leader requests metadata within milliseconds, sooner than any election. If
+the response names the dead leader, the client waits for its own timers, a second with librdkafka.
+So a response that would name such a leader is delayed for a short time.
 """
 
 import asyncio
@@ -10,35 +10,35 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 MAX_SUSPICION_S: Final = 0.5
-"""An election takes some ten milliseconds; after this time the answer is given as it is."""
+"""An election takes some ten milliseconds; after this time the response is sent as it is."""
 
 
 class SuspectedBrokers:
-    """The brokers under suspicion, and whoever waits to know more."""
+    """The suspected brokers, and the requests that wait for a decision."""
 
     def __init__(self) -> None:
         self._suspects: dict[int, asyncio.TimerHandle] = {}
-        self._looks: dict[int, asyncio.Task[None]] = {}
+        self._checks: dict[int, asyncio.Task[None]] = {}
         self._waiting: list[asyncio.Future[None]] = []
 
     def __bool__(self) -> bool:
         return bool(self._suspects)
 
     def suspect(self, broker_id: int, has_crashed: Callable[[], Awaitable[bool]]) -> None:
-        """Its connections have ended. `has_crashed` finds out whether that was all."""
+        """Its connections have ended; `has_crashed` finds out whether the process has died."""
         if broker_id in self._suspects:
             return
         loop = asyncio.get_running_loop()
         self._suspects[broker_id] = loop.call_later(MAX_SUSPICION_S, self.clear, broker_id)
-        self._looks[broker_id] = loop.create_task(self._look(broker_id, has_crashed))
+        self._checks[broker_id] = loop.create_task(self._check(broker_id, has_crashed))
 
     def clear(self, broker_id: int) -> None:
-        """It lives, or everybody knows that it does not."""
+        """The broker is alive, or the metadata says that it is not."""
         timer = self._suspects.pop(broker_id, None)
         if timer is None:
             return
         timer.cancel()
-        look = self._looks.pop(broker_id, None)
+        look = self._checks.pop(broker_id, None)
         if look is not None and look is not asyncio.current_task():
             look.cancel()
         waiting, self._waiting = self._waiting, []
@@ -54,7 +54,7 @@ class SuspectedBrokers:
         return list(self._suspects)
 
     async def change(self) -> None:
-        """Returns when a suspicion has ended."""
+        """Waits until a suspicion has ended."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         await waiting
@@ -63,6 +63,6 @@ class SuspectedBrokers:
         for broker_id in self.brokers:
             self.clear(broker_id)
 
-    async def _look(self, broker_id: int, has_crashed: Callable[[], Awaitable[bool]]) -> None:
+    async def _check(self, broker_id: int, has_crashed: Callable[[], Awaitable[bool]]) -> None:
         if not await has_crashed():
             self.clear(broker_id)

@@ -1,4 +1,4 @@
-"""What the topics that a cluster keeps for itself look like, whoever asks for them first."""
+"""The configuration of internal topics, whichever request creates them first."""
 
 from headrace.cluster.settings import BrokerSettings
 from headrace.cluster.topology import (
@@ -16,10 +16,10 @@ _PREFIXES = {
 
 
 def new_topic(name: str, settings: BrokerSettings, live_brokers: int) -> NewTopic:
-    """A topic to create without a word from anybody; an internal one as its coordinator needs it.
+    """A topic that the broker creates by itself; an internal one as its coordinator needs it.
 
-    The replication factor is what the settings ask for, but no more than there are brokers: a
-    node alone must be able to keep its groups.
+    The replication factor is that of the settings, limited by the number of live brokers: a single
+    node must be able to store its groups.
     """
     prefix = _PREFIXES.get(name)
     if prefix is None:

@@ -1,7 +1,7 @@
-"""A cluster member's view of the metadata: it follows what the controller has committed.
+"""A cluster member's view of the metadata: it follows the controller's committed changes.
 
-Images are published in order, each one after the one before it is real on this broker: leaders,
-logs, configurations. Changes are decided by the controller, which may be this broker.
+Images are published in order. Each is applied to this broker (leaders, logs, configurations) before
+the next. The controller, which may be this broker, decides all changes.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class ControllerRequests(Protocol):
 
 
 class MemberMetadata:
-    """Holds the image and the journal of how it came about."""
+    """Holds the current image and the journal of the changes that led to it."""
 
     def __init__(self, settings: ControllerSettings, publish: Publish) -> None:
         self.image = MetadataImage()
@@ -61,60 +61,60 @@ class MemberMetadata:
 
     @property
     def configs(self) -> ConfigControl:
-        """Configurations as the current image has them."""
+        """Configurations of the current image."""
         return ConfigControl(self.image, self._settings.node_id, self._settings.static)
 
-    # --- what the controller committed ----------------------------------------------------------
+    # --- committed changes ---------------------------------------------------------------------
 
     def advance(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
-        """The next image, and how it differs from this one."""
+        """Makes `image` current; `records` are the changes from the image before it."""
         self.journal.add(MetadataChange(self.image.version, image.version, records))
         self.image = image
         if self._begun:
             self._steps.append(_Step(image, records))
             if self._publishing is None:
                 self._publishing = asyncio.get_running_loop().create_task(self._publish_all())
-        self._tell()
+        self._notify_listeners()
 
     def begin(self) -> None:
-        """The current image is real here: from now on each further one is made so."""
+        """This broker has applied the current image; from now on it applies each later one."""
         self._begun = True
         self.published_version = self.image.version
-        self._tell()
+        self._notify_listeners()
 
     def stop(self) -> None:
-        """What is not published by now never will be."""
+        """Stops publishing; changes that are not published yet are dropped."""
         self._begun = False
         self._steps.clear()
         if self._publishing is not None:
             self._publishing.cancel()
 
-    def on_news(self, told: Callable[[], None]) -> None:
-        """`told` hears of every new image, and of every one that became real."""
-        self._listeners.append(told)
+    def on_news(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` for every new image and for every image that this broker has applied."""
+        self._listeners.append(listener)
 
-    def forget(self, told: Callable[[], None]) -> None:
-        if told in self._listeners:
-            self._listeners.remove(told)
+    def forget(self, listener: Callable[[], None]) -> None:
+        if listener in self._listeners:
+            self._listeners.remove(listener)
 
     async def next_news(self) -> None:
-        """Returns at the next of these."""
+        """Waits for the next such call."""
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-        def told() -> None:
+        def wake() -> None:
             if not news.done():
                 news.set_result(None)
 
-        self.on_news(told)
+        self.on_news(wake)
         try:
             await news
         finally:
-            self.forget(told)
+            self.forget(wake)
 
     async def until_published(self) -> None:
-        """Returns when this broker has done what the current image asks for."""
+        """Waits until this broker has applied the current image."""
         if self._publishing is not None:
-            # Nobody who waits may end it for the others.
+            # A cancelled caller must not cancel the publishing for the others.
             await asyncio.shield(self._publishing)
 
     async def _publish_all(self) -> None:
@@ -124,20 +124,23 @@ class MemberMetadata:
                 try:
                     await self._publish(step.image, step.records)
                 except Exception:
-                    log.exception("metadata did not take effect here")
+                    log.exception(
+                        "cannot apply metadata version %d; continuing with the next",
+                        step.image.version,
+                    )
                 self.published_version = step.image.version
-                self._tell()
+                self._notify_listeners()
         finally:
             self._publishing = None
 
-    def _tell(self) -> None:
-        for told in tuple(self._listeners):
-            told()
+    def _notify_listeners(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()
 
     # --- changes --------------------------------------------------------------------------------
 
     async def decide(self, decision: Callable[[Decisions], ControllerResult[T]]) -> Sequence[T]:
-        """One operation of the controller; its results hold on every live broker, as a rule.
+        """Runs one operation of the controller; usually every live broker has applied its results.
 
         Raises `NotController` unless this broker is the active controller.
         """
@@ -145,16 +148,17 @@ class MemberMetadata:
         if active_controller is None:
             raise NotController
         decided = await active_controller.decide(decision)
-        # The term may have ended since: what was decided stays, and is told by who comes next.
+        # The controller may have changed since: the decision stands, and its successor publishes
+        # it.
         await active_controller.spread(decided.version)
         return decided.results
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Sequence[CreatedTopic]:
-        """Creates topics for this broker itself, wherever the controller is."""
+        """Creates topics on behalf of this broker, on whichever broker is the controller."""
         assert self.forwarding is not None
         return await self.forwarding.create_topics(topics)
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
-        """A block of producer ids for this broker alone."""
+        """Reserves a block of producer ids for this broker."""
         assert self.forwarding is not None
         return await self.forwarding.allocate_producer_ids()

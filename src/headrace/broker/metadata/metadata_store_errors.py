@@ -1,7 +1,7 @@
-"""What a node on its own answers when its metadata cannot be stored, e.g. on a full disk.
+"""The response of a standalone node that cannot store its metadata, for example on a full disk.
 
-Nothing was changed, and it may go well another time: clients are told so, with the reason, instead
-of losing their connection.
+The change is not made, and a retry may succeed. The client gets an error with the reason and keeps
+its connection.
 """
 
 import logging
@@ -18,23 +18,26 @@ log = logging.getLogger(__name__)
 
 
 def wrap(spec: ApiSpec, handle: Handle) -> Handle:
-    """The handler of an API that changes metadata."""
+    """Wraps the handler of an API that changes metadata."""
 
     def either(context: Context, request: Struct) -> Reply:
         reply = handle(context, request)
         if isinstance(reply, Coroutine):
-            return _settled(spec, context.version, request, reply)
+            return _await_reply(spec, context.version, request, reply)
         return reply
 
     return either
 
 
-async def _settled(
+async def _await_reply(
     spec: ApiSpec, version: int, request: Struct, reply: Coroutine[object, object, Answer]
 ) -> Answer:
     try:
         return await reply
     except StoreError as error:
-        log.warning("metadata was not stored", extra={"api": spec.name, "reason": str(error)})
+        log.warning(
+            "cannot store metadata; the request is refused",
+            extra={"api": spec.name, "error": str(error)},
+        )
         code = ErrorCode.KAFKA_STORAGE_ERROR
         return error_answer(spec, request, version, code, str(error)) or spec.response()

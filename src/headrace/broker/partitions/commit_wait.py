@@ -1,4 +1,5 @@
-"""Waiting until records are committed: on disk where that was promised, and on all in sync."""
+"""Waits until records are committed: flushed where that was promised, and on all in-sync
+replicas."""
 
 import asyncio
 
@@ -11,7 +12,8 @@ from headrace.replication.sole_leader import SoleLeader
 def when_committed(
     loop: asyncio.AbstractEventLoop, flusher: Flusher, leader: SoleLeader, next_offset: int
 ) -> "asyncio.Future[ErrorCode]":
-    """Done when all below `next_offset` is committed, or will not be here, with the reason."""
+    """Completes when all below `next_offset` is committed, or with the error if that cannot
+    happen."""
     done: asyncio.Future[ErrorCode] = loop.create_future()
 
     def tell(code: ErrorCode) -> None:
@@ -27,6 +29,6 @@ def when_committed(
     leader.when_committed(next_offset, tell)
     if not done.done() and leader.flush_pending:
         flusher.flush(leader).add_done_callback(flushed)
-    # A caller that gives up is not told any more.
+    # A caller that has given up is not notified.
     done.add_done_callback(lambda future: leader.stop_waiting(tell) if future.cancelled() else None)
     return done

@@ -1,7 +1,7 @@
-"""Group commit: one fsync at a time for each log, shared by everyone who waits for it.
+"""Group commit: one fsync at a time per log, shared by all requests that wait for it.
 
-An append that promised a flush is acknowledged, and becomes readable, only after an fsync that
-started after it. Appends that arrive while one fsync runs share the next.
+An append that promised a flush is acknowledged and becomes readable only after an fsync that
+started after the append. Appends that arrive during one fsync share the next.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from headrace.replication.replica import Replica
 
 
 class _Queue:
-    """Who waits for one replica's log."""
+    """The requests that wait for one replica's log."""
 
     __slots__ = ("running", "waiting")
 
@@ -21,7 +21,7 @@ class _Queue:
 
 
 class Flusher:
-    """Flushes logs off the loop."""
+    """Flushes logs off the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, offload: Offload) -> None:
         self._loop = loop
@@ -29,12 +29,12 @@ class Flusher:
         self._queues: dict[Replica, _Queue] = {}
 
     def flush(self, replica: Replica) -> "asyncio.Future[None]":
-        """Done when everything appended so far is on disk; fails with the log's error."""
+        """Completes when everything appended so far is on disk; fails with the log's error."""
         queue = self._queues.setdefault(replica, _Queue())
         future: asyncio.Future[None] = self._loop.create_future()
         queue.waiting.append(future)
         if not queue.running:
-            self._start(replica, queue)
+            self._start_fsync(replica, queue)
         return future
 
     def is_flushing(self, replica: Replica) -> bool:
@@ -44,14 +44,16 @@ class Flusher:
     def busy(self) -> bool:
         return bool(self._queues)
 
-    def _start(self, replica: Replica, queue: _Queue) -> None:
+    def _start_fsync(self, replica: Replica, queue: _Queue) -> None:
         queue.running = True
         waiting, queue.waiting = queue.waiting, []
         up_to = replica.log.log_end_offset
         running = self._offload(replica.log.flush)
-        running.add_done_callback(lambda done: self._done(replica, queue, up_to, waiting, done))
+        running.add_done_callback(
+            lambda done: self._fsync_done(replica, queue, up_to, waiting, done)
+        )
 
-    def _done(
+    def _fsync_done(
         self,
         replica: Replica,
         queue: _Queue,
@@ -71,6 +73,6 @@ class Flusher:
                 future.set_exception(error)
         queue.running = False
         if queue.waiting:
-            self._start(replica, queue)
+            self._start_fsync(replica, queue)
         else:
             self._queues.pop(replica, None)

@@ -1,7 +1,7 @@
-"""Topics found on disk by a node without metadata: a directory that Apache Kafka wrote.
+"""Topics that a node without metadata finds on disk: a directory that Apache Kafka wrote.
 
-Only a brand-new store adopts them. Later, a directory that the metadata does not know is a stray
-and stays untouched.
+Only a new metadata store imports them. Later, a directory that the metadata does not contain is a
+stray log and stays untouched.
 """
 
 from collections import defaultdict
@@ -14,13 +14,14 @@ from headrace.storage.log.log import Log
 
 
 def adopt(logs: Iterable[Log], node_id: int) -> list[TopicCreated]:
-    """One record for each topic whose partitions are all here, numbered from 0, with one id."""
+    """One record for each topic whose partitions are all here, numbered from 0, with one topic
+    id."""
     found: dict[str, dict[int, Log]] = defaultdict(dict)
     for log in logs:
         found[log.topic][log.partition] = log
     records = []
     for name, partitions in sorted(found.items()):
-        # A partition that never had a record has not written its id down.
+        # A partition without records has not stored its topic id.
         ids = {log.topic_id for log in partitions.values()} - {NO_TOPIC_ID}
         complete = set(partitions) == set(range(len(partitions)))
         if name == CLUSTER_METADATA_TOPIC or not complete or len(ids) != 1:

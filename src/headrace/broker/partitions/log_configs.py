@@ -1,4 +1,4 @@
-"""From a topic's effective configuration to what its logs need."""
+"""Translates a topic's effective configuration to the configuration of its logs."""
 
 from collections.abc import Mapping
 from typing import Final

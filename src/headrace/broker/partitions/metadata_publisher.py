@@ -1,8 +1,8 @@
-"""Makes metadata real on this broker: roles and logs follow the image.
+"""Applies metadata to this broker: replica roles and logs follow the image.
 
-The cost of a change is that of what it touches, however many partitions there are. Creating ten
-thousand of them takes seconds of disk work, so it yields to the loop between slices; other clients
-are served meanwhile.
+The cost of a change depends on what it touches, not on the number of partitions. Creating ten
+thousand partitions takes seconds of disk work, so the publisher yields to the event loop between
+slices and clients are served meanwhile.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from headrace.broker.partitions.partition_table import HostedTopic, PartitionTable
 from headrace.broker.partitions.replica_roles import ReplicaRoles, Role
-from headrace.broker.partitions.stray_partitions import put_aside
+from headrace.broker.partitions.stray_partitions import make_stray
 from headrace.cluster.image import MetadataImage, Partition, Topic
 from headrace.cluster.records import (
     ConfigChanged,
@@ -50,7 +50,7 @@ class MetadataPublisher:
         self._broker_changed = broker_changed
 
     def load(self, image: MetadataImage) -> None:
-        """The roles of a starting broker; their logs open on first use."""
+        """Takes the roles of a starting broker; their logs open on first use."""
         for topic in image.topics.values():
             hosted = self._table.add_topic(
                 topic.name, topic.topic_id, self._log_config(image, topic.name)
@@ -60,25 +60,25 @@ class MetadataPublisher:
                 self._roles.take(hosted, index, partition)
 
     async def publish(self, image: MetadataImage, records: Sequence[MetadataRecord]) -> None:
-        """The image after these records."""
+        """Applies the records that lead to this image."""
         reconfigured: set[str] = set()
         everything = False
         for record in records:
             match record:
                 case TopicCreated(_, topic_id) | PartitionsAdded(topic_id):
                     topic = image.topics_by_id.get(topic_id)
-                    if topic is not None:  # else a later record deletes it
-                        await self._put(image, topic)
+                    if topic is not None:  # otherwise a later record deletes it
+                        await self._put_topic(image, topic)
                 case PartitionChanged(topic_id, index, partition):
                     hosted = self._table.by_id.get(topic_id)
                     if hosted is not None:
-                        self._assign(hosted, index, partition)
+                        self._assign_role(hosted, index, partition)
                 case TopicDeleted(topic_id, inferred):
-                    self._delete(topic_id, keep_files=inferred)
-                    if inferred:  # its files are synced, and there may be many
+                    self._delete_topic(topic_id, keep_files=inferred)
+                    if inferred:  # syncs its files, which may be many
                         await asyncio.sleep(0)
                 case LeaderReturned():
-                    self._lead_anew(image)
+                    self._assign_all_roles(image)
                 case ConfigChanged(resource) if resource.type is ResourceType.TOPIC:
                     reconfigured.add(resource.name)
                 case ConfigChanged(resource) if resource.type is ResourceType.BROKER:
@@ -93,28 +93,28 @@ class MetadataPublisher:
             if hosted is not None:
                 self._table.reconfigure(hosted, self._log_config(image, name))
 
-    async def _put(self, image: MetadataImage, topic: Topic) -> None:
-        """The topic with all its partitions, as the image has them."""
+    async def _put_topic(self, image: MetadataImage, topic: Topic) -> None:
+        """Creates the topic with all its partitions, as in the image."""
         hosted = self._table.by_id.get(topic.topic_id)
         if hosted is None:
             same_name = self._table.by_name.get(topic.name)
             if same_name is not None:
-                self._delete(same_name.topic_id)
+                self._delete_topic(same_name.topic_id)
             config = self._log_config(image, topic.name)
             hosted = self._table.add_topic(topic.name, topic.topic_id, config)
         known = len(hosted.leaders)
         hosted.grow(len(topic.partitions))
         made = 0
         for index, partition in enumerate(topic.partitions):
-            if self._assign(hosted, index, partition, is_new=index >= known):
+            if self._assign_role(hosted, index, partition, is_new=index >= known):
                 made += 1
                 if made % PARTITIONS_PER_SLICE == 0:
                     await asyncio.sleep(0)
 
-    def _assign(
+    def _assign_role(
         self, hosted: HostedTopic, index: int, partition: Partition, *, is_new: bool = False
     ) -> bool:
-        """Takes the role that the partition has here; whether a log was made for it."""
+        """Takes the role of this broker in the partition; returns whether a log was created."""
         before = hosted.replica(index)
         after = self._roles.take(hosted, index, partition)
         if before is None and after is not None:
@@ -130,25 +130,30 @@ class MetadataPublisher:
                 hosted.name, role.index, hosted.topic_id, hosted.config, is_new=is_new
             )
         except StorageError as error:
-            # The topic exists; this partition answers with its storage error.
+            # The topic exists; requests for this partition get its storage error.
             log.error(
-                "a partition has no log",
+                "cannot create log; requests for the partition fail with a storage error",
                 extra={"topic": hosted.name, "partition": role.index, "error": str(error)},
             )
 
-    def _lead_anew(self, image: MetadataImage) -> None:
+    def _assign_all_roles(self, image: MetadataImage) -> None:
         for topic in image.topics.values():
             hosted = self._table.by_id.get(topic.topic_id)
             if hosted is not None:
                 for index, partition in enumerate(topic.partitions):
-                    self._assign(hosted, index, partition)
+                    self._assign_role(hosted, index, partition)
 
-    def _delete(self, topic_id: bytes, *, keep_files: bool = False) -> None:
+    def _delete_topic(self, topic_id: bytes, *, keep_files: bool = False) -> None:
         hosted = self._table.remove_topic(topic_id)
         for replica in list(hosted.replicas) if hosted is not None else ():
             self._roles.tell(replica.topic, replica.index, replica, None)
             if keep_files:
-                put_aside(self._logs, replica.topic, replica.index, "its topic is not stored")
+                make_stray(
+                    self._logs,
+                    replica.topic,
+                    replica.index,
+                    "its topic is not in the metadata store",
+                )
             else:
                 self._delete_log(replica)
 
@@ -157,6 +162,6 @@ class MetadataPublisher:
             self._logs.delete(replica.topic, replica.index)
         except StorageError as error:
             log.error(
-                "a deleted partition's files remain",
+                "cannot delete the files of a deleted partition; they remain on disk",
                 extra={"topic": replica.topic, "partition": replica.index, "error": str(error)},
             )

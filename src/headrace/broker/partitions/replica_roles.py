@@ -1,8 +1,8 @@
-"""This broker's role in each partition: it leads, it follows, or it has no part.
+"""This broker's role in each partition: leader, follower or none.
 
-Guarantees: a role changes in one step, without a wait between the old and the new; whoever waits
-on a role that ends is answered NOT_LEADER_OR_FOLLOWER; the watermark that the old role knew is
-where the new one begins. Metadata that is older than a role changes nothing.
+Guarantees: a role changes in one step, without an await between the old and the new. Requests that
+wait on a role that ends get NOT_LEADER_OR_FOLLOWER. The new role starts with the high watermark of
+the old one. Metadata that is older than a role changes nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,11 +19,11 @@ from headrace.storage.errors import StorageError
 
 Role = SoleLeader | Follower
 RoleChanged = Callable[[str, int, Role | None, Role | None], None]
-"""Told of topic, partition, the role before and the role after; the same one in a new epoch."""
+"""Called with topic, partition, the role before and after (the same object in a new epoch)."""
 
 
 class ReplicaRoles:
-    """Gives each partition the role that the metadata asks for."""
+    """Takes the role in each partition that the metadata assigns."""
 
     def __init__(
         self,
@@ -40,15 +40,15 @@ class ReplicaRoles:
         self._listeners = listeners
 
     def take(self, hosted: HostedTopic, index: int, partition: Partition) -> Role | None:
-        """The role in this partition, as it is now."""
+        """Takes the role that the metadata assigns in this partition; returns it."""
         before = hosted.replica(index)
         if before is not None and partition.leader_epoch < before.epoch:
-            return before  # older than what this broker knows
+            return before  # older than this broker's metadata
         after: Role | None
         if partition.leader == self._node_id:
-            after = self._lead(hosted, index, partition, before)
+            after = self._become_leader(hosted, index, partition, before)
         elif self._node_id in partition.replicas:
-            after = self._follow(hosted, index, partition, before)
+            after = self._become_follower(hosted, index, partition, before)
         else:
             after = None
         if after is not before:
@@ -62,14 +62,14 @@ class ReplicaRoles:
         for listener in self._listeners:
             listener(topic, index, before, after)
 
-    def _lead(
+    def _become_leader(
         self, hosted: HostedTopic, index: int, partition: Partition, before: Role | None
     ) -> SoleLeader:
         now = self._clock.monotonic()
         epoch = partition.leader_epoch
         if isinstance(before, Leader):
             if epoch > before.epoch:
-                with suppress(StorageError):  # the log is offline and has said so
+                with suppress(StorageError):  # offline, which is already logged
                     before.lead_on(partition, now)
                 self.tell(hosted.name, index, before, before)
             else:
@@ -90,11 +90,11 @@ class ReplicaRoles:
             self._table.open,
             broker_id=self._node_id,
             min_isr=hosted.config.min_insync_replicas,
-            high_watermark=self._watermark(hosted, index, before),
+            high_watermark=self._initial_high_watermark(hosted, index, before),
             now=now,
         )
 
-    def _follow(
+    def _become_follower(
         self, hosted: HostedTopic, index: int, partition: Partition, before: Role | None
     ) -> Role:
         epoch = partition.leader_epoch
@@ -110,14 +110,14 @@ class ReplicaRoles:
             epoch,
             self._table.open,
             leader_id=partition.leader,
-            high_watermark=self._watermark(hosted, index, before),
+            high_watermark=self._initial_high_watermark(hosted, index, before),
         )
 
-    def _watermark(self, hosted: HostedTopic, index: int, before: Role | None) -> int:
+    def _initial_high_watermark(self, hosted: HostedTopic, index: int, before: Role | None) -> int:
         if before is not None and before.known_watermark >= 0:
             return before.known_watermark
         if isinstance(before, SoleLeader):
-            # It led alone and was never asked: all that it holds is committed.
+            # It was the only replica: all its records are committed.
             found = self._logs.get(hosted.name, index)
             return 0 if found is None else found.log_end_offset
         return self._logs.high_watermark(hosted.name, index) or 0

@@ -1,9 +1,9 @@
-"""Logs that the cluster does not know: what was decided while this broker was away, or was lost.
+"""Stray logs: logs on this broker that are not in the metadata.
 
-Nobody can tell a topic that was deleted from one that a restored ZooKeeper has forgotten, nor a
-partition that moved away from one whose move is forgotten. So neither is deleted at once: the log
-is set aside, and is back as soon as its topic id is known again. A topic is known by its id: one
-that was deleted and made anew under the same name is another.
+A deleted topic cannot be told from one that a restored ZooKeeper has lost, nor a partition that
+moved away from one whose move was lost. So no log is deleted at once: it becomes a stray log, and
+is restored as soon as the metadata has its topic id again. A topic is identified by its id: a topic
+that was deleted and created again under the same name is a different one.
 """
 
 import logging
@@ -18,26 +18,32 @@ log = logging.getLogger(__name__)
 
 
 def settle_strays(logs: LogManager, image: MetadataImage, node_id: int) -> None:
-    """Sets aside what is not this broker's, and puts back what is."""
+    """Makes logs that are not this broker's stray, and restores stray logs that are."""
     for each in logs:
-        reason = _why_not(each, image, node_id)
+        reason = _reason_to_be_stray(each, image, node_id)
         if reason is not None:
-            put_aside(logs, each.topic, each.partition, reason)
+            make_stray(logs, each.topic, each.partition, reason)
     for stray in logs.stray_logs:
         topic = image.topics_by_id.get(stray.topic_id) if stray.topic_id else None
         name, index = stray.partition
         partition = None if topic is None or topic.name != name else topic.partition(index)
         if partition is None or node_id not in partition.replicas:
-            log.warning("a log is set aside", extra={"path": stray.path})
+            log.warning(
+                "stray log: not in the cluster metadata; it is not served",
+                extra={"path": stray.path},
+            )
         elif logs.get(name, index) is None and stray.home.is_online:
             try:
                 logs.restore_stray(stray, LogConfig())
             except StorageError as error:
-                log.error("a log stays aside", extra={"path": stray.path, "error": str(error)})
+                log.error(
+                    "cannot restore stray log; it stays stray until the next start",
+                    extra={"path": stray.path, "error": str(error)},
+                )
 
 
-def put_aside(logs: LogManager, topic: str, partition: int, reason: str) -> None:
-    """Keeps a log's files, out of use; says so. A log without a record is deleted."""
+def make_stray(logs: LogManager, topic: str, partition: int, reason: str) -> None:
+    """Makes a log stray: keeps its files, out of use. A log without records is deleted."""
     found = logs.get(topic, partition)
     if found is not None and _never_had_a_record(found):
         _delete_empty(logs, found)
@@ -46,19 +52,22 @@ def put_aside(logs: LogManager, topic: str, partition: int, reason: str) -> None
         stray = logs.make_stray(topic, partition)
     except StorageError as error:
         log.error(
-            "a log could not be set aside",
+            "cannot make log stray; it stays in its place",
             extra={"topic": topic, "partition": partition, "error": str(error)},
         )
         return
     if stray is not None:
-        log.warning("set a log aside", extra={"path": stray.path, "reason": reason})
+        log.warning(
+            "made log stray: it is not served, its files are kept",
+            extra={"path": stray.path, "reason": reason},
+        )
 
 
 def _never_had_a_record(log: Log) -> bool:
     try:
         log.load()
     except StorageError:
-        return False  # what it holds cannot be known
+        return False  # its records are unknown
     return log.log_end_offset == 0
 
 
@@ -66,18 +75,21 @@ def _delete_empty(logs: LogManager, empty: Log) -> None:
     try:
         logs.delete(empty.topic, empty.partition)
     except StorageError as error:
-        log.error("an empty log remains", extra={"log": empty.name, "error": str(error)})
+        log.error(
+            "cannot delete empty log; it remains on disk",
+            extra={"log": empty.name, "error": str(error)},
+        )
 
 
-def _why_not(log: Log, image: MetadataImage, node_id: int) -> str | None:
-    """Why this broker should not have it; None if it should."""
-    if log.topic_id == NO_TOPIC_ID:  # it never had a record
+def _reason_to_be_stray(log: Log, image: MetadataImage, node_id: int) -> str | None:
+    """The reason why the log does not belong to this broker; None if it does."""
+    if log.topic_id == NO_TOPIC_ID:  # the log never had a record
         topic = image.topics.get(log.topic)
     else:
         topic = image.topics_by_id.get(log.topic_id)
     if topic is None:
-        return "the cluster does not know its topic id"
+        return "its topic id is not in the cluster metadata"
     partition = topic.partition(log.partition)
     if partition is None or node_id not in partition.replicas:
-        return "this broker holds no replica of it"
+        return "this broker has no replica of the partition"
     return None

@@ -1,4 +1,4 @@
-"""The markers that another broker is to write: one request at a time, with all that has come."""
+"""Markers for another broker to write: one request at a time, with all markers that wait."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from headrace.broker.membership.peers import Peers
     from headrace.broker.transactions.txn_markers import MarkerJob
 
-REQUEST_TIMEOUT_S: Final = 30.0  # an answer means that the marker is committed: that may take
-MAX_MARKERS: Final = 1_000  # of one request
+REQUEST_TIMEOUT_S: Final = 30.0  # the response comes after the markers are committed
+MAX_MARKERS: Final = 1_000  # per request
 
 
 class _Entry(NamedTuple):
@@ -45,7 +45,7 @@ class MarkerChannelHost(Protocol):
 
 
 class MarkerSender(Protocol):
-    """Whoever is told what became of the markers."""
+    """Gets the outcome of each marker."""
 
     def answered(self, job: MarkerJob, partition: Partition, code: ErrorCode) -> None: ...
 
@@ -53,7 +53,7 @@ class MarkerSender(Protocol):
 
 
 class MarkerChannel:
-    """What one broker is to write."""
+    """The markers for one broker."""
 
     def __init__(self, host: MarkerChannelHost, receiver: int, sender: MarkerSender) -> None:
         self._host = host
@@ -81,7 +81,7 @@ class MarkerChannel:
     async def _exchange(self, entries: list[_Entry]) -> None:
         request = WriteTxnMarkersRequest(markers=[_marker(entry) for entry in entries])
         peers = self._host.peers
-        assert peers is not None  # somebody else leads the partitions
+        assert peers is not None  # another broker leads the partitions
         try:
             answer = await peers.request(
                 self._receiver, request, WriteTxnMarkersResponse, timeout_s=REQUEST_TIMEOUT_S
@@ -100,7 +100,8 @@ class MarkerChannel:
             codes += [{} for _ in entries[len(codes) :]]
         for entry, results in zip(entries, codes, strict=False):
             for partition in entry.partitions:
-                # No answer is no marker: it is asked for again, also of a new leader.
+                # Without a response the marker may be missing: it is sent again, if necessary to a
+                # new leader.
                 code = results.get(partition, ErrorCode.NETWORK_EXCEPTION)
                 self._sender.answered(entry.job, partition, code)
 

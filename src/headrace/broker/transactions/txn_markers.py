@@ -1,9 +1,9 @@
-"""Has the markers written that end transactions, by the leaders of their partitions.
+"""Writes the markers that end transactions, through the leaders of their partitions.
 
-Guarantees: a transaction is reported complete only when every one of its partitions has the marker,
-committed there; a partition that cannot take it now is tried again until it can; one that is gone
-needs none. What other brokers lead goes to them in one request at a time each, with all
-transactions that have come together meanwhile.
+Guarantees: a transaction is reported complete only when every one of its partitions has committed
+the marker. A marker that a partition cannot accept now is retried until it can; a deleted partition
+needs none. Each other broker gets one request at a time, with the markers of all transactions that
+wait.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.1
 
-# The partition knows a newer epoch of the producer or of its coordinator. A marker of this
-# transaction will never be accepted there, and nothing of it can follow.
+# The partition has a newer epoch of the producer or of its coordinator. It will never accept a
+# marker of this transaction, and no record of the transaction can follow.
 _TOO_LATE: Final = (
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.TRANSACTION_COORDINATOR_FENCED,
@@ -113,10 +113,10 @@ def append_marker(
     coordinator_epoch: int,
     version: int,
 ) -> None:
-    """One marker into one partition; raises StorageError.
+    """Appends one marker to one partition; raises StorageError.
 
-    With version 2 of the protocol a marker has an epoch that its transaction did not have, unless
-    it is repeated: one with the transaction's own epoch is a late message of an earlier end.
+    With version 2 of the protocol, a new marker has a higher epoch than its transaction. A marker
+    with the transaction's own epoch is a late message that ends an earlier transaction.
     """
     now_ms = host.clock.wall_ms()
     if version >= V2 and producer.epoch != MAX_EPOCH:
@@ -127,8 +127,8 @@ def append_marker(
             and known.txn_first_offset != NO_OFFSET
         ):
             raise InvalidProducerEpoch(
-                f"the marker for producer {producer.producer_id} has epoch {producer.epoch}, "
-                "which is that of the open transaction and not the one after it"
+                f"the marker for producer {producer.producer_id} has epoch {producer.epoch}, the "
+                "epoch of the open transaction; expected the next epoch"
             )
     marker = end_txn_marker(
         commit=commit,
@@ -154,7 +154,7 @@ class MarkerJob:
 
 
 class TxnMarkers:
-    """Performs `WriteMarkers` and tells the coordinator when they are done."""
+    """Performs `WriteMarkers` and notifies the coordinator when the markers are written."""
 
     def __init__(self, host: TxnMarkersHost) -> None:
         self._host = host
@@ -175,7 +175,7 @@ class TxnMarkers:
             return
         epoch = self._coordinator_epoch(job.index)
         if epoch is None:
-            return  # whoever leads the coordinator's partition now asks again
+            return  # the new leader of the coordinator's partition sends it again
         away: dict[int, list[Partition]] = {}
         for partition in partitions:
             known = host.metadata.image.partition(*partition)
@@ -188,9 +188,9 @@ class TxnMarkers:
             else:
                 away.setdefault(known.leader, []).append(partition)
         for broker_id, theirs in away.items():
-            self._outbox(broker_id).put(job, theirs, epoch)
+            self._channel(broker_id).put(job, theirs, epoch)
 
-    def _outbox(self, broker_id: int) -> MarkerChannel:
+    def _channel(self, broker_id: int) -> MarkerChannel:
         outbox = self._outboxes.get(broker_id)
         if outbox is None:
             outbox = self._outboxes[broker_id] = MarkerChannel(self._host, broker_id, self)
@@ -215,7 +215,7 @@ class TxnMarkers:
         except StorageError as error:
             self.answered(job, partition, error.code)
             return
-        # A marker that a crash may undo is not written yet.
+        # A marker that a crash may undo does not count as written.
         end = leader.log.log_end_offset
         done = when_committed(host.loop, host.flusher, leader, end)
         if done.done():
@@ -224,14 +224,14 @@ class TxnMarkers:
             done.add_done_callback(lambda done: self.answered(job, partition, done.result()))
 
     def answered(self, job: MarkerJob, partition: Partition, code: ErrorCode) -> None:
-        """What became of one marker."""
+        """Handles the outcome of one marker."""
         if code is not ErrorCode.NONE:
             too_late = code in _TOO_LATE
             log.log(
                 logging.ERROR if too_late else logging.DEBUG,
-                "a transaction's marker was refused"
+                "transaction marker refused: the partition has a newer epoch"
                 if too_late
-                else "a transaction's marker was not written; it is tried again",
+                else "transaction marker not written, retrying",
                 extra={"topic": partition[0], "partition": partition[1], "error": code.name},
             )
             if not too_late:
@@ -261,13 +261,15 @@ class TxnMarkers:
             return
         refused = isinstance(done.exception(), CoordinatorError)
         if not refused or self._coordinator_epoch(job.index) is None:
-            # It knows; or another broker leads it now, where the shard asks again when it loads.
+            # The shard has it; or another broker leads it now, where the loading shard sends it
+            # again.
             del self._jobs[job.index, job.wanted.transactional_id]
         elif not self._host.stopping:
-            # Too few replicas in sync, no room on the disk: it is here, and would never ask. One
-            # that loads asks, but may be told twice.
+            # Too few in-sync replicas or a full disk: the shard is here and would never ask again.
+            # A loading shard asks, but may be notified twice.
             self._host.timers.call_later(RETRY_S, lambda: self._complete(job))
 
     def superseded(self, job: MarkerJob) -> bool:
-        """A shard that was loaded anew has asked for the same, or for a later transaction."""
+        """Whether a reloaded shard has requested the same markers, or those of a later
+        transaction."""
         return self._jobs.get((job.index, job.wanted.transactional_id)) is not job

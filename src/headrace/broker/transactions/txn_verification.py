@@ -1,16 +1,17 @@
 """Whether a producer may write to a partition in its transaction (KIP-890).
 
-A partition that gets a transactional record and is not in the transaction would never get the
-marker that ends it, and its readers would wait for ever. So the first write of a transaction to a
-partition asks the coordinator: a producer of version 1 must have added the partition, for one of
-version 2 the coordinator adds it now. Later writes are recognised by the partition itself, which
-has the transaction open in that epoch.
+A partition with a transactional record that is not part of the transaction would never get the
+marker that ends it, and its readers would wait indefinitely. So the first write of a transaction to
+a partition asks the coordinator: a producer of version 1 must have added the partition; for a
+producer of version 2 the coordinator adds it now. For later writes the partition itself knows that
+the transaction is open in that epoch.
 
-Nothing may come between an admission and the append that it allows: who had to wait asks again, or
-where the coordinator is another broker's, looks whether a marker has come meanwhile.
+Nothing may come between a verification and the append that it allows. A request that had to wait
+verifies again; if the coordinator is on another broker, it checks whether a marker has come
+meanwhile.
 
-A producer may write as soon as its last transaction is decided, while that one's markers are on
-their way. The broker itself asks again for a moment, as Kafka's does, before it says so.
+A producer may write as soon as its last transaction is decided, while the markers of that one are
+being written. The broker retries for a moment, as Kafka does, before it returns the error.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-# Of a batch: attributes, producer id and epoch, base sequence.
+# Fields of a batch: attributes, producer id and epoch, base sequence.
 _GLANCE: Final = struct.Struct(">21xH20xqhi")
 
 NONE = ErrorCode.NONE
-ASKING_TIMEOUT_S: Final = 10.0  # producers wait for 30 s, and ask again
+ASKING_TIMEOUT_S: Final = 10.0  # producers wait for 30 s and retry
 
 _STILL_ENDING: Final = ErrorCode.CONCURRENT_TRANSACTIONS
 
-# The coordinator is not there at the moment. Clients retry this one, also old ones, and do not ask
-# for new metadata because of it.
+# The coordinator is unavailable at the moment. Clients, also old ones, retry this error without a
+# request for new metadata.
 _TRY_AGAIN: Final = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -98,20 +99,20 @@ class TxnVerificationHost(Protocol):
 
 
 class Write(NamedTuple):
-    """What a transactional batch says of itself, and where it wants to go."""
+    """The transaction of a batch, and its partition."""
 
     leader: SoleLeader
     producer: ProducerIdentity
     sequence: int
-    markers: int  # that the partition had seen for this producer when the batch came
+    markers: int  # of this producer in the partition when the batch arrived
 
     def was_overtaken(self, *, adds: bool) -> bool:
-        """Whether its transaction has ended here since then."""
+        """Whether the transaction has ended in the partition since then."""
         return self.leader.closed or has_ended(self.leader, self.producer, self.markers, adds=adds)
 
 
 def transactional_write(leader: SoleLeader, records: memoryview) -> Write | None:
-    """None if the batch is not part of a transaction."""
+    """None if the batch is not transactional."""
     if len(records) < HEADER_SIZE:
         return None
     attributes, producer_id, epoch, sequence = _GLANCE.unpack_from(records)
@@ -122,16 +123,16 @@ def transactional_write(leader: SoleLeader, records: memoryview) -> Write | None
 
 
 def markers_of(leader: SoleLeader, producer: ProducerIdentity) -> int:
-    """How many ends of the producer's transactions the partition has seen."""
+    """The number of the producer's transactions that have ended in the partition."""
     known = leader.log.producers.get(producer.producer_id)
     return 0 if known is None else known.markers
 
 
 def has_ended(leader: SoleLeader, producer: ProducerIdentity, markers: int, *, adds: bool) -> bool:
-    """Whether the producer's transaction has ended since the partition had seen `markers`.
+    """Whether the producer's transaction has ended since the partition had `markers`.
 
-    Of version 2 (`adds`) each transaction has an epoch of its own, and its marker a higher one: the
-    late marker of the transaction before does not end it, as it would by counting (KAFKA-18575).
+    With version 2 (`adds`) each transaction has its own epoch, and its marker a higher one: the
+    late marker of the previous transaction does not end it, as it would by counting (KAFKA-18575).
     """
     known = leader.log.producers.get(producer.producer_id)
     if adds:
@@ -155,7 +156,7 @@ def admit(
     *,
     adds: bool,
 ) -> ErrorCode | asyncio.Future[ErrorCode]:
-    """The partitions are in the producer's open transaction, added to it if `adds`."""
+    """Verifies that the partitions are in the producer's open transaction; adds them if `adds`."""
     wanted = frozenset(partitions)
     verdict = _admit_now(broker, transactional_id, producer, wanted, adds=adds)
     if not adds or (isinstance(verdict, ErrorCode) and verdict is not _STILL_ENDING):
@@ -170,7 +171,7 @@ async def _admit_soon(
     wanted: frozenset[Partition],
     verdict: ErrorCode | asyncio.Future[ErrorCode],
 ) -> ErrorCode:
-    """Waits for the markers of the producer's last transaction, but not for long."""
+    """Waits a short time for the markers of the producer's last transaction."""
     limits = broker.limits
     until = broker.loop.time() + limits.adding_retry_max_s
     while True:
@@ -192,7 +193,7 @@ def _admit_now(
     host = broker.transactions.elsewhere(transactional_id)
     if host is not None:
         return broker.loop.create_task(
-            _ask(broker, host, transactional_id, producer, wanted, verify_only=not adds)
+            _ask_coordinator(broker, host, transactional_id, producer, wanted, verify_only=not adds)
         )
     if adds:
         return broker.transactions.answer(
@@ -205,7 +206,7 @@ def _admit_now(
     return verify(broker, transactional_id, producer, wanted)
 
 
-async def _ask(
+async def _ask_coordinator(
     broker: TxnVerificationHost,
     host: int,
     transactional_id: str,
@@ -214,7 +215,7 @@ async def _ask(
     *,
     verify_only: bool,
 ) -> ErrorCode:
-    """Asks the broker that has the transaction."""
+    """Asks the broker that coordinates the transaction."""
     from headrace.protocol.messages import add_partitions_to_txn as messages
 
     topics: dict[str, list[int]] = {}
@@ -231,7 +232,7 @@ async def _ask(
         ],
     )
     peers = broker.peers
-    assert peers is not None  # somebody else leads the coordinator's partition
+    assert peers is not None  # another broker leads the coordinator's partition
     try:
         answer = await peers.request(
             host,
@@ -259,7 +260,7 @@ def verify(
     producer: ProducerIdentity,
     partitions: frozenset[Partition],
 ) -> ErrorCode:
-    """The first thing that speaks against writing to the partitions now."""
+    """The first reason against writing to the partitions now."""
     try:
         verdicts = broker.transactions.read(
             transactional_id,
@@ -278,7 +279,7 @@ def admit_group(
     *,
     adds: bool,
 ) -> ErrorCode | asyncio.Future[ErrorCode]:
-    """As `admit`, for the offsets of a group; the error is one for TxnOffsetCommit."""
+    """Like `admit`, for the offsets of a group; the error is one of TxnOffsetCommit."""
     try:
         partition = (GROUP_METADATA_TOPIC, broker.groups.partition_of(group_id))
     except CoordinatorError as error:
@@ -292,12 +293,12 @@ def admit_group(
 
 
 def group_markers(broker: TxnVerificationHost, group_id: str, producer: ProducerIdentity) -> int:
-    """How many ends of the producer's transactions the partition of the group has seen."""
+    """The number of the producer's transactions that have ended in the group's partition."""
     try:
         leader = _group_leader(broker, group_id)
         return 0 if leader is None else markers_of(leader, producer)
     except (CoordinatorError, StorageError):
-        return 0  # who goes on is told what is wrong
+        return 0  # the commit itself gets the error
 
 
 def has_group_ended(
@@ -308,7 +309,7 @@ def has_group_ended(
     *,
     adds: bool,
 ) -> bool:
-    """As `has_ended`, for the partition of the group."""
+    """Like `has_ended`, for the group's partition."""
     try:
         leader = _group_leader(broker, group_id)
         if leader is None:
@@ -324,7 +325,7 @@ def _group_leader(broker: TxnVerificationHost, group_id: str) -> SoleLeader | No
 
 
 def produce_error(code: ErrorCode, *, adds: bool, knows_abortable: bool) -> ErrorCode:
-    """The coordinator's error as a producer should see it, who asked no coordinator."""
+    """Translates the coordinator's error for a producer that has sent it no request."""
     if code in _TRY_AGAIN:
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if code is ErrorCode.CONCURRENT_TRANSACTIONS:

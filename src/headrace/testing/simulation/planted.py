@@ -287,7 +287,7 @@ def _listen_on(original: Any) -> object:
 
 def _take_late_metadata(membership: BrokerLifecycle, done: "asyncio.Future[Any]") -> None:
     if not done.cancelled() and done.exception() is None and not done.result().error_code:
-        membership._take(done.result())
+        membership._apply_metadata(done.result())
 
 
 # --- groups -------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ PLANTED: Final[dict[str, Planted]] = {
     "any-controller-epoch": Planted(
         "Metadata of earlier controllers is accepted, also in late responses",
         _all(
-            _replace(BrokerLifecycle, "_take", _take_from_anyone),
+            _replace(BrokerLifecycle, "_apply_metadata", _take_from_anyone),
             _replace(BrokerLifecycle, "_poll", _listen_on),
         ),
     ),

@@ -604,7 +604,7 @@ def test_a_record_of_an_unknown_type_is_skipped(
             assert await node.add("a") == 1
 
     run(scenario)
-    assert "skipped a record of an unknown type" in caplog.text
+    assert "skipped a record of unknown type" in caplog.text
 
 
 # --- life ---------------------------------------------------------------------------------------

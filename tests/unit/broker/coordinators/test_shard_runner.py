@@ -1,4 +1,4 @@
-"""Turns that wait for their commit longer than anybody wants to wait."""
+"""Results that wait too long for their commit."""
 
 import asyncio
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from headrace.replication.sole_leader import SoleLeader
 
 
 class Answer:
-    """Somebody who asks again as soon as it is answered."""
+    """A client that retries as soon as it gets its answer."""
 
     def __init__(self, seat: "ShardRunner[Any]") -> None:
         self._seat = seat
@@ -25,8 +25,8 @@ class Answer:
         self._seat._uncommitted.append(_Uncommitted(9, turn, late, float("inf")))
 
 
-def test_everyone_who_waits_too_long_is_told_though_they_ask_again_at_once() -> None:
-    # Found by the simulator: the first who asked again kept the others from being told.
+def test_every_late_commit_fails_even_if_its_client_retries_at_once() -> None:
+    # A retry must not keep the other late commits from failing.
     async def story() -> None:
         timers = Timers(asyncio.get_running_loop(), SystemClock())
         owner = SimpleNamespace(
@@ -45,7 +45,7 @@ def test_everyone_who_waits_too_long_is_told_though_they_ask_again_at_once() -> 
         for each in waiting:
             turn = cast("Any", SimpleNamespace(answer=None))
             seat._uncommitted.append(_Uncommitted(5, turn, cast("Any", each), 0.0))
-        seat._too_late()
+        seat._fail_late_commits()
         assert [len(each.answers) for each in waiting] == [1, 1]
         timers.close()
 

@@ -1,7 +1,8 @@
-"""Chores go on, whatever becomes of one try."""
+"""A periodic task keeps running, whatever the outcome of one run."""
 
 import asyncio
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -13,10 +14,10 @@ from headrace.storage.errors import DiskFull
 TRIES = 5
 
 
-def test_a_chore_that_finds_no_room_says_so_once_until_it_has_found_some(
-    caplog: pytest.LogCaptureFixture,
+def test_a_full_disk_is_logged_once_and_so_is_the_space_after_it(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.INFO)
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
@@ -29,15 +30,19 @@ def test_a_chore_that_finds_no_room_says_so_once_until_it_has_found_some(
             if tried == 2 * TRIES and not enough.done():
                 enough.set_result(None)
             if tried != TRIES:
-                raise DiskFull("no room")
+                raise DiskFull("no space left", str(tmp_path))
 
-        chores = TaskScheduler(loop, Timers(loop, SystemClock()))
-        chores.start([PeriodicTask("writing", 0.001, write)])
+        scheduler = TaskScheduler(loop, Timers(loop, SystemClock()))
+        scheduler.start([PeriodicTask("write the checkpoint", 0.001, write)])
         async with asyncio.timeout(20):
             await enough
-        await chores.stop()
+        await scheduler.stop()
 
     asyncio.run(run())
-    said = "disk full: cannot write writing; producers are being refused"
-    assert [record.message for record in caplog.records] == [said] * 2
-    assert not any(record.exc_info for record in caplog.records)
+    full = "disk full: cannot write the checkpoint; producers are refused until there is space"
+    again = "disk has space again: can write the checkpoint"
+    assert [record.message for record in caplog.records] == [full, again, full]
+    for record in caplog.records:
+        assert record.__dict__["dir"] == str(tmp_path)
+        assert record.__dict__["free"] > 0
+        assert not record.exc_info

@@ -120,7 +120,7 @@ def failures(caplog: pytest.LogCaptureFixture) -> list[str]:
 def test_an_election_that_is_lost_before_the_term_begins_is_not_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    # Found by the simulator, seed 81465: the session ended in the moment of the first decision.
+    # The session ends at the moment of the first decision.
     caplog.set_level(logging.INFO, "headrace")
 
     async def test() -> None:
@@ -131,13 +131,13 @@ def test_an_election_that_is_lost_before_the_term_begins_is_not_a_failure(
 
     asyncio.run(test())
     assert failures(caplog) == []
-    assert "the controller election was lost before the term began" in caplog.messages
+    assert any("lost the controller election" in each for each in caplog.messages)
 
 
 def test_a_member_that_fails_again_and_again_stands_for_election_more_and_more_slowly(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Every attempt is an election that all members hear of, and loads all metadata."""
+    """Every attempt is an election that notifies all members, and loads all metadata."""
 
     async def test() -> None:
         store = TroubledStore(a_cluster())
@@ -151,10 +151,13 @@ def test_a_member_that_fails_again_and_again_stands_for_election_more_and_more_s
                 assert pause_s >= RETRY_S * 2**count
 
     asyncio.run(test())
-    assert failures(caplog) == ["following the controller failed"] * 4
+    assert failures(caplog) == [
+        f"following the controller failed, retrying in {RETRY_S * 2**count:g} s"
+        for count in range(4)
+    ]
 
 
-def test_a_controller_that_cannot_look_who_is_there_makes_room_for_another(
+def test_a_controller_that_cannot_read_the_registrations_resigns(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:

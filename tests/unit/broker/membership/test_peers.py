@@ -62,10 +62,10 @@ def test_who_waits_for_an_earlier_life_is_told_when_the_next_one_is_known() -> N
             asked = peers.request(PEER, MetadataRequest(), MetadataResponse, timeout_s=LONG_S)
             waiting = asyncio.create_task(asked)
             before = await peers.connection(PEER, CONTROL)
-            peers.drop_earlier_lives()
+            peers.drop_earlier_incarnations()
             assert before.is_open, "it is the same life"
             peer.life = b"second"
-            peers.drop_earlier_lives()
+            peers.drop_earlier_incarnations()
             with pytest.raises(ClientError):
                 await waiting
             assert not before.is_open
