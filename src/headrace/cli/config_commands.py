@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.command import command
+from headrace.cli.config_options import DryRun, changes_of, suggest_settings
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
 from headrace.cli.output import Table
 from headrace.cli.session import Session, find_topics
-from headrace.cli.topic.topic_commands import DryRun, changes_of, suggest_settings
 from headrace.client.brokers import describe_cluster
 from headrace.client.client import ClusterClient
 from headrace.client.configs import (

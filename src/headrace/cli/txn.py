@@ -9,9 +9,9 @@ from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode, not_found, refused, usage
 from headrace.cli.output import Block, Fields, Table, remark
-from headrace.cli.records.format_string import iso
-from headrace.cli.records.positions import parse_duration_ms
+from headrace.cli.positions import parse_duration_ms
 from headrace.cli.session import Session, find_topics, partitions_of, values_of
+from headrace.cli.timestamps import iso_time
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.client.topics import list_topics
@@ -96,7 +96,7 @@ def describe(session: Session, transactional_id: Id) -> None:
         "producer_id": found.producer_id,
         "producer_epoch": found.producer_epoch,
         "timeout_ms": found.timeout_ms,
-        "started": None if started is None else iso(started),
+        "started": None if started is None else iso_time(started),
         "open_for_ms": age_ms,
         "partitions": [str(each) for each in found.partitions],
     }
@@ -285,7 +285,7 @@ def find_hanging(
                 "start_offset": producer.transaction_start,
                 "producer_id": producer.producer_id,
                 "producer_epoch": producer.producer_epoch,
-                "last_written": iso(producer.last_timestamp),
+                "last_written": iso_time(producer.last_timestamp),
             }
             for each, producer in suspects
             if (producer.producer_id, each) not in known

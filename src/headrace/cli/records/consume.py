@@ -12,13 +12,13 @@ import typer
 from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.offset_lookup import bounds_of, resolve, warn_of_clamping
 from headrace.cli.output import counted, progress, remark
+from headrace.cli.positions import FromBeginning, FromEnd, Start, UntilTime, parse_range
 from headrace.cli.records.consume_loop import Ends, record_of
 from headrace.cli.records.consumer_run import ReadPlan, read_records
 from headrace.cli.records.exec_dead_letters import ExecDeadLetters, run_command
 from headrace.cli.records.format_string import Codings
-from headrace.cli.records.offset_lookup import bounds_of, resolve, warn_of_clamping
-from headrace.cli.records.positions import FromBeginning, FromEnd, Start, UntilTime, parse_range
 from headrace.cli.records.record_output import Printer, printer_of
 from headrace.cli.records.value_encoding import ValueEncoding
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of

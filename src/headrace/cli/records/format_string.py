@@ -11,12 +11,12 @@ Backslash escapes: \\n \\t \\r \\0 \\\\ \\xNN. Nothing is added: end the format 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
+from headrace.cli.control_characters import escape_controls
 from headrace.cli.exits import usage
-from headrace.cli.records.control_characters import escape_controls
 from headrace.cli.records.value_encoding import ValueEncoding, shown
+from headrace.cli.timestamps import iso_time, utc_time
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
@@ -91,11 +91,6 @@ def _header(name: str, value: bytes | None, codings: Codings) -> bytes:
     return start + b"=" + shown(value, codings.header, for_terminal=codings.for_terminal)
 
 
-def iso(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds."""
-    return _moment(timestamp_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def _parse(text: str) -> list[Part]:
     parts: list[Part] = []
     at = 0
@@ -133,13 +128,8 @@ def _literal(text: str) -> Part:
 
 def _time(how: str) -> Part:
     if how in {"iso", ""}:
-        return lambda record, codings, count: iso(record.timestamp_ms).encode()
-    return lambda record, codings, count: _moment(record.timestamp_ms).strftime(how).encode()
-
-
-def _moment(timestamp_ms: int) -> datetime:
-    seconds, rest = divmod(timestamp_ms, 1000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
+        return lambda record, codings, count: iso_time(record.timestamp_ms).encode()
+    return lambda record, codings, count: utc_time(record.timestamp_ms).strftime(how).encode()
 
 
 def _length(data: bytes | None) -> bytes:

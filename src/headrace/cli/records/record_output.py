@@ -13,9 +13,9 @@ import json
 from collections.abc import Callable
 from typing import TypeAlias
 
+from headrace.cli.control_characters import escape_controls
 from headrace.cli.exits import CommandFailed, usage
 from headrace.cli.output import Format
-from headrace.cli.records.control_characters import escape_controls
 from headrace.cli.records.format_string import Codings, PrintableRecord, Template
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, decode, is_utf8
 from headrace.cli.yaml_text import to_yaml

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from headrace.cli.records.control_characters import escape_controls
+from headrace.cli.control_characters import escape_controls
 
 Readable: TypeAlias = object
 """Text, a number, or what JSON can hold."""

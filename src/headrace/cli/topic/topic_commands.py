@@ -1,7 +1,6 @@
 """`headrace topic`: create, list, describe, alter, add partitions."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
@@ -9,7 +8,8 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
-from headrace.cli.exits import ExitCode, missing, refused, usage
+from headrace.cli.config_options import DryRun, changes_of, suggest_settings
+from headrace.cli.exits import ExitCode, refused, usage
 from headrace.cli.output import Fields, Table, remark, report
 from headrace.cli.session import (
     Session,
@@ -21,10 +21,8 @@ from headrace.cli.session import (
 from headrace.cli.topic import topic_removal
 from headrace.client.client import ClusterClient
 from headrace.client.configs import (
-    ConfigChange,
     ConfigEntry,
     ConfigSource,
-    Operation,
     Resource,
     ResourceKind,
     alter_configs,
@@ -61,7 +59,6 @@ NamesOrPatterns = Annotated[
         show_default=False,
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the broker check it; change nothing.")]
 
 # A topic's own settings and what is in force only because the broker's configuration says so.
 _OWN: Final = frozenset({ConfigSource.TOPIC})
@@ -273,29 +270,6 @@ def alter(
     code = report(session.output, "topic", "would alter" if dry_run else "altered", outcomes)
     suggest_settings([change.name for change in changes], outcomes.values())
     return code
-
-
-def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -> None:
-    """Where the broker refused a setting of a topic: the setting that looks most like it."""
-    if not any(why is not None and why.code is ErrorCode.INVALID_CONFIG for why in outcomes):
-        return
-    from headrace.cluster.configs.catalog import TOPIC
-
-    for name in names:
-        if name not in TOPIC:
-            remark(missing("topic setting", name, TOPIC))
-
-
-def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
-    """--set and --unset as changes; saying nothing is a mistake."""
-    changes = [
-        ConfigChange(name, Operation.SET, value)
-        for name, value in parse_assignments(assigned, "--set").items()
-    ]
-    changes += [ConfigChange(name, Operation.DELETE) for name in unset]
-    if not changes:
-        raise usage("nothing to change: give NAME=VALUE to set, or --unset NAME")
-    return changes
 
 
 @command(app, "add-partitions")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headrace.cli.output import remark
-from headrace.cli.records.positions import (
+from headrace.cli.positions import (
     AtOffset,
     FromBeginning,
     FromEnd,

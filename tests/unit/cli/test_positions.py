@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.cli.exits import CommandFailed, ExitCode
-from headrace.cli.records.positions import (
+from headrace.cli.positions import (
     AtOffset,
     FromBeginning,
     FromEnd,
