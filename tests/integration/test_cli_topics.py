@@ -45,7 +45,7 @@ def test_some_that_fail_and_some_that_do_not_are_a_partial_success(
     assert "TOPIC_ALREADY_EXISTS" in ended.stderr
     again = cli("topic", "create", topic, "--if-not-exists")
     assert again.code == 0
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_a_dry_run_creates_nothing(cli: Cli, new_name: NewName) -> None:

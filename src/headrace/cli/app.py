@@ -1,4 +1,4 @@
-"""The full command line: help, completion, mistakes explained, and the commands beside `up`."""
+"""The full command line: every command, help, completion and error messages."""
 
 import sys
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def options(
 
 
 def run(words: Sequence[str]) -> int:
-    """Runs the command line and turns its end into an exit code."""
+    """Runs the command line and returns its exit code."""
     try:
         result = app(args=list(words), prog_name="headrace", standalone_mode=True)
     except SystemExit as end:

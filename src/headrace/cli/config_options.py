@@ -12,11 +12,13 @@ from headrace.client.configs import ConfigChange, Operation
 from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the broker check it; change nothing.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only let the broker check the request; change nothing.")
+]
 
 
 def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -> None:
-    """Where the broker refused a setting of a topic: the setting that looks most like it."""
+    """Suggests a similar setting for each unknown one, if the broker refused the settings."""
     if not any(why is not None and why.code is ErrorCode.INVALID_CONFIG for why in outcomes):
         return
     from headrace.cluster.configs.catalog import TOPIC
@@ -27,12 +29,12 @@ def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -
 
 
 def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
-    """--set and --unset as changes; saying nothing is a mistake."""
+    """The changes of --set and --unset; at least one is required."""
     changes = [
         ConfigChange(name, Operation.SET, value)
         for name, value in parse_assignments(assigned, "--set").items()
     ]
     changes += [ConfigChange(name, Operation.DELETE) for name in unset]
     if not changes:
-        raise usage("nothing to change: give NAME=VALUE to set, or --unset NAME")
+        raise usage("nothing to change: set NAME=VALUE, or reset with --unset NAME")
     return changes

@@ -18,9 +18,9 @@ from headrace.cli.broker.options import (
 
 
 def up_options(values: dict[str, object]) -> UpOptions:
-    """The options of `up` as they were given; raises `BadParameter` where they make no sense."""
+    """The options of `up` from Typer's values. Raises `BadParameter` if they are invalid."""
     if values["ephemeral"] and values["data"] is not None:
-        raise typer.BadParameter("--ephemeral keeps nothing, so it takes no --data")
+        raise typer.BadParameter("--ephemeral and --data exclude each other")
     for option in UP_OPTIONS:
         if values[option.name] == "":
             raise typer.BadParameter(f"{option.flag} is empty")
@@ -38,7 +38,7 @@ def up_options(values: dict[str, object]) -> UpOptions:
 
 
 def _start(**values: object) -> None:
-    """Start the broker that a server.properties file describes."""
+    """Start a broker with the settings of a server.properties file."""
     if values["config"] is None:
         raise typer.BadParameter("--config FILE is required")
     unsaid = UpOptions()._asdict() | {"set": []}
@@ -100,7 +100,7 @@ def register(app: typer.Typer) -> None:
     _up.__signature__ = Signature(UP_PARAMETERS)  # type: ignore[attr-defined]
     app.command("up")(_up)
     _start.__signature__ = Signature(_START_PARAMETERS)  # type: ignore[attr-defined]
-    broker = typer.Typer(help="One broker of a cluster.", no_args_is_help=True)
+    broker = typer.Typer(help="Start one broker of a cluster.", no_args_is_help=True)
     broker.command("start")(_start)
     # Without a callback, Typer replaces a group that has one command by that command.
     broker.callback()(lambda: None)

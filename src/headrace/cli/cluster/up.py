@@ -348,7 +348,7 @@ def shutdown(
 
     def work() -> ExitCode:
         wanted: dict[str, object] = {"execute": execute, "yes": yes}
-        command.take_old_yes(wanted)
+        command.apply_deprecated_yes(wanted)
         folder = (data or default_folder()).absolute()
         running = find_running(folder)
         if running is None:
