@@ -54,7 +54,8 @@ def test_nothing_ends_in_a_traceback(capsys: pytest.CaptureFixture[str]) -> None
 
     assert guard(fail) == ExitCode.ERROR
     assert capsys.readouterr().err == (
-        "headrace: this unexpected error: ZeroDivisionError: oops\n"
+        "headrace: unexpected error: ZeroDivisionError: oops; "
+        "HEADRACE_DEBUG=1 shows the traceback\n"
     )
 
 

@@ -293,9 +293,7 @@ def add(
     topic: Name,
     num: Annotated[
         int | None,
-        typer.Option(
-            "--num", "-n", min=1, metavar="N", help="Number of partitions to add."
-        ),
+        typer.Option("--num", "-n", min=1, metavar="N", help="Number of partitions to add."),
     ] = None,
     total: Annotated[
         int | None,
@@ -305,9 +303,7 @@ def add(
 ) -> ExitCode | None:
     """Add partitions to a topic. Keys may then map to other partitions than before."""
     if (num is None) == (total is None):
-        raise usage(
-            "give either --num N (partitions to add) or --total N (the new total)"
-        )
+        raise usage("give either --num N (partitions to add) or --total N (the new total)")
 
     async def work(client: ClusterClient) -> tuple[int, int, Refusal | None]:
         (found,) = await find_topics(client, [topic], timeout_s=session.timeout_s)
