@@ -37,7 +37,7 @@ def test_a_plan_with_a_broker_that_nobody_knows_is_refused_before_it_is_shown(
     plan.write_text(json.dumps({"version": 1, "partitions": [item]}))
     ended = cli("cluster", "reassign", "--plan", str(plan))
     assert ended.code == 4
-    assert "broker 9" in ended.stderr and "there are: 1, 2" in ended.stderr
+    assert "broker 9" in ended.stderr and "known: 1, 2" in ended.stderr
 
 
 @pytest.mark.parametrize("what", ["--status", "--cancel"])
