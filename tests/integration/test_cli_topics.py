@@ -54,7 +54,7 @@ def test_a_dry_run_creates_nothing(cli: Cli, new_name: NewName) -> None:
     assert name not in cli.ok("topic", "list")
 
 
-def test_a_topic_that_is_not_there_is_told_with_one_like_it(cli: Cli, topic: str) -> None:
+def test_an_unknown_topic_is_reported_with_a_similar_name(cli: Cli, topic: str) -> None:
     for words in (
         ("topic", "describe"),
         ("topic", "delete"),

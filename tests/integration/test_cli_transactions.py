@@ -52,7 +52,7 @@ def test_an_open_transaction_is_listed_described_and_aborted(
         producer.commit_transaction(DEADLINE_S)
 
 
-def test_an_id_that_is_not_there_is_told_with_one_like_it(
+def test_an_unknown_transactional_id_is_reported_with_a_similar_one(
     cli: Cli, bootstrap: str, new_name: NewName
 ) -> None:
     name = new_name()
