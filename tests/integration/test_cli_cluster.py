@@ -1,4 +1,4 @@
-"""`headrace cluster` told nonsense: it says what was wrong, and does nothing."""
+"""`headrace cluster` with invalid arguments: it says what is wrong and changes nothing."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def test_partitions_without_a_topic_are_not_taken_for_all(cli: Cli) -> None:
     assert "name the topic" in ended.stderr
 
 
-def test_a_plan_with_a_broker_that_nobody_knows_is_refused_before_it_is_shown(
+def test_a_plan_with_an_unknown_broker_is_refused_before_it_is_shown(
     cli: Cli, tmp_path: Path
 ) -> None:
     plan = tmp_path / "plan.json"
@@ -37,7 +37,7 @@ def test_a_plan_with_a_broker_that_nobody_knows_is_refused_before_it_is_shown(
     plan.write_text(json.dumps({"version": 1, "partitions": [item]}))
     ended = cli("cluster", "reassign", "--plan", str(plan))
     assert ended.code == 4
-    assert "broker 9" in ended.stderr and "there are: 1, 2" in ended.stderr
+    assert "broker 9" in ended.stderr and "known: 1, 2" in ended.stderr
 
 
 @pytest.mark.parametrize("what", ["--status", "--cancel"])
@@ -53,7 +53,7 @@ def test_a_range_of_brokers_that_goes_backwards_is_said_so(cli: Cli) -> None:
     assert "write 1-2" in ended.stderr
 
 
-def test_brokers_that_are_not_there_are_told_from_those_that_are_down(tmp_path: Path) -> None:
+def test_unknown_brokers_are_distinguished_from_brokers_that_are_down(tmp_path: Path) -> None:
     with Cluster(2) as cluster:
         cli = Cli(cluster.bootstrap_servers, tmp_path)
         cluster.headrace.create_topic("orders", partitions=2)

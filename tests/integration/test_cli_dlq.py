@@ -95,7 +95,7 @@ def test_replay_shows_what_it_would_do_and_does_it_with_execute(
     assert second["replayed"] == 1
 
 
-def test_a_letter_that_was_a_line_is_shown_with_its_file_and_goes_where_it_is_told(
+def test_a_letter_that_was_a_line_is_shown_with_its_file_and_sent_to_the_topic_of_to(
     helper: Headrace, cli: Cli, source: str
 ) -> None:
     at = Facts("", -1, -1, 5, "NotJson", "m", "orders", 3, -1, file="/in/a.json", line=7)
@@ -121,7 +121,7 @@ def test_what_a_fix_makes_is_shown_as_it_is_written(cli: Cli, topic: str, tmp_pa
         assert (sample["result"], sample["becomes"]) == (result, '{"id": 1}')
 
 
-def test_a_value_that_nobody_can_write_is_not_fixed(cli: Cli, topic: str, tmp_path: Path) -> None:
+def test_a_value_that_cannot_be_written_is_not_fixed(cli: Cli, topic: str, tmp_path: Path) -> None:
     fix = tmp_path / "fix.py"
     fix.write_text("def repair(record):\n    record.value = {1, 2}\n    return record\n")
     ended = cli("dlq", "replay", topic, "--python", f"{fix}:repair")

@@ -135,7 +135,7 @@ def test_an_offset_outside_the_partition_is_said_with_its_range(cli: Cli, filled
     assert f"offset 99999 is outside the range of {filled}-0 (0 to 10)" in read.stderr
 
 
-def test_a_setting_that_topics_do_not_have_is_told_with_one_like_it(cli: Cli, filled: str) -> None:
+def test_an_unknown_topic_setting_is_reported_with_a_similar_one(cli: Cli, filled: str) -> None:
     for words in (
         ("topic", "create", "fresh", "-c", "retenton.ms=5"),
         ("topic", "alter", filled, "--set", "retenton.ms=5"),

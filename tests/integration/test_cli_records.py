@@ -140,7 +140,7 @@ def test_a_partition_that_is_not_there_is_not_found(cli: Cli, topic: str) -> Non
     assert cli("produce", topic, "-p", "7", "-v", "x").code == 4
 
 
-def test_a_command_gets_each_record_and_failures_are_set_aside(
+def test_a_command_gets_each_record_and_failures_are_dead_lettered(
     cli: Cli, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
     topic, dead = make_topic(), make_topic()

@@ -45,7 +45,7 @@ def test_some_that_fail_and_some_that_do_not_are_a_partial_success(
     assert "TOPIC_ALREADY_EXISTS" in ended.stderr
     again = cli("topic", "create", topic, "--if-not-exists")
     assert again.code == 0
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
 
 
 def test_a_dry_run_creates_nothing(cli: Cli, new_name: NewName) -> None:
@@ -54,7 +54,7 @@ def test_a_dry_run_creates_nothing(cli: Cli, new_name: NewName) -> None:
     assert name not in cli.ok("topic", "list")
 
 
-def test_a_topic_that_is_not_there_is_told_with_one_like_it(cli: Cli, topic: str) -> None:
+def test_an_unknown_topic_is_reported_with_a_similar_name(cli: Cli, topic: str) -> None:
     for words in (
         ("topic", "describe"),
         ("topic", "delete"),

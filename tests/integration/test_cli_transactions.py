@@ -42,7 +42,7 @@ def test_an_open_transaction_is_listed_described_and_aborted(
     assert facts["partitions"] == [f"{topic}-0"]
     assert cli.ok("consume", topic, "-e") == ""
     assert cli.ok("consume", topic, "-e", "--uncommitted") == "never\n"
-    assert cli.ok("txn", "abort", name, "--execute") == f"aborted {name} (it was Ongoing)\n"
+    assert cli.ok("txn", "abort", name, "--execute") == f"aborted {name} (state before: Ongoing)\n"
     wait_for(
         lambda: facts_of(cli, "txn", "describe", name)["state"] in {"Empty", "CompleteAbort"},
         "the transaction has ended",
@@ -52,7 +52,7 @@ def test_an_open_transaction_is_listed_described_and_aborted(
         producer.commit_transaction(DEADLINE_S)
 
 
-def test_an_id_that_is_not_there_is_told_with_one_like_it(
+def test_an_unknown_transactional_id_is_reported_with_a_similar_one(
     cli: Cli, bootstrap: str, new_name: NewName
 ) -> None:
     name = new_name()

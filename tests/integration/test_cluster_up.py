@@ -189,7 +189,7 @@ def test_a_cluster_of_which_no_broker_comes_up_ends_and_says_why(folder: Path) -
     )
     assert ended.returncode == 1
     assert ended.stderr.startswith(
-        "headrace: no broker came up; broker 1: no answer from ZooKeeper"
+        "headrace: no broker started; broker 1: no answer from ZooKeeper"
     )
     assert str(folder / "broker-1") in ended.stderr
 

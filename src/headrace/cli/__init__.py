@@ -1,8 +1,8 @@
 """The `headrace` command.
 
-Starting a broker is on the clock: a command line library costs more to import than the whole
-broker takes to start, so a plain `up` or `broker start` is read here by hand and everything else
-(help, mistakes, other commands) goes to the full command line, which reads the same tables.
+A broker must start fast, and importing a command line library takes longer than starting the whole
+broker. This module therefore parses a plain `up` or `broker start` itself. Everything else (help,
+errors, other commands) goes to the full command line, which reads the same tables of options.
 """
 
 import gc
@@ -13,16 +13,16 @@ INTERRUPTED = 130  # the shell's exit code for a process that Ctrl-C ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command; the result is the exit code."""
+    """Runs one command and returns its exit code."""
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:  # before or after the time in which a command listens to it
+        return _run_command(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # outside of the command, which handles it itself
         return INTERRUPTED
 
 
-def _run(words: list[str]) -> int:
+def _run_command(words: list[str]) -> int:
     if words[:1] == ["up"] or words[:2] == ["broker", "start"]:
-        gc.disable()  # nothing dies while modules load; on again once the broker runs
+        gc.disable()  # imports create no garbage; enabled again when the broker runs
         from headrace.cli.broker.options import parse_start, parse_up
 
         options = parse_up(words[1:]) if words[0] == "up" else parse_start(words[2:])

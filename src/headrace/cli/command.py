@@ -1,7 +1,7 @@
-"""What every command has in common: the options of the connection, and a decent end.
+"""What all commands share: the connection options, error messages and exit codes.
 
-`@command(app, "name")` adds those options to a function whose first argument is the `Session`. All
-that goes wrong becomes one sentence on stderr and an exit code; nothing ends in a traceback.
+`@command(app, "name")` adds the connection options to a function whose first argument is the
+`Session`. Every error becomes one sentence on stderr and an exit code, never a traceback.
 """
 
 import os
@@ -21,9 +21,9 @@ from headrace.cli.session import DEFAULT_TIMEOUT_S, Session
 from headrace.cli.sigterm import Terminated
 
 Body: TypeAlias = Callable[..., ExitCode | None]
-"""A command: a session and its own options in, an exit code out; None is success."""
+"""A command: takes a session and its own options, returns an exit code; None means success."""
 
-DEBUG_VARIABLE: Final = "HEADRACE_DEBUG"  # set: errors that nobody expected come with a traceback
+DEBUG_VARIABLE: Final = "HEADRACE_DEBUG"  # if set, errors are raised with their traceback
 _CONNECTION: Final = "Connection"
 
 Servers = Annotated[
@@ -34,8 +34,8 @@ Servers = Annotated[
         "--bootstrap",
         "-b",
         metavar="HOST:PORT,...",
-        help="Brokers to ask first.",
-        show_default="the profile's, else 127.0.0.1:9092",
+        help="Addresses of one or more brokers.",
+        show_default="from the profile, else 127.0.0.1:9092",
         rich_help_panel=_CONNECTION,
     ),
 ]
@@ -53,7 +53,7 @@ Overrides = Annotated[
     typer.Option(
         "-X",
         metavar="NAME=VALUE",
-        help="Set a client setting, as -X security.protocol=SSL; may be repeated.",
+        help="Set a client setting, such as -X security.protocol=SSL; repeatable.",
         rich_help_panel=_CONNECTION,
     ),
 ]
@@ -63,13 +63,13 @@ Timeout = Annotated[
         "--timeout",
         metavar="SECONDS",
         min=0.1,
-        help="How long to wait for the cluster.",
+        help="Maximum time to wait for the cluster.",
         rich_help_panel=_CONNECTION,
     ),
 ]
 Form = Annotated[
     Format,
-    typer.Option("--format", help="How to print the answer.", rich_help_panel="Output"),
+    typer.Option("--format", help="Output format.", rich_help_panel="Output"),
 ]
 
 _SHARED: Final[tuple[tuple[str, object, object], ...]] = (
@@ -84,14 +84,17 @@ _OLD_YES: Final[tuple[tuple[str, object, object], ...]] = (("yes", OldYes, False
 
 @dataclass(frozen=True, slots=True)
 class Outer:
-    """Options that were given before the command's name, as `headrace --profile p topic list`."""
+    """Options before the command's name, as in `headrace --profile p topic list`."""
 
     bootstrap_server: str | None = None
     profile: str | None = None
 
 
 def command(app: typer.Typer, name: str, *, own_format: bool = False) -> Callable[[Body], Body]:
-    """Makes a function a command of `app`; with `own_format` it reads --format by itself."""
+    """Registers a function as a command of `app`.
+
+    With `own_format`, the function declares its own --format option.
+    """
 
     def register(body: Body) -> Body:
         own = [each for each in signature(body).parameters.values() if each.name != "session"]
@@ -102,10 +105,10 @@ def command(app: typer.Typer, name: str, *, own_format: bool = False) -> Callabl
             given = {each[0]: values.pop(each[0]) for each in shared}
             outer = ctx.find_root().obj or Outer()
             if acts:
-                take_old_yes(values)
+                apply_deprecated_yes(values)
 
             def work() -> ExitCode | None:
-                session = _session(outer, **given)  # type: ignore[arg-type]  # typer checked them
+                session = _open_session(outer, **given)  # type: ignore[arg-type]  # typer checked them
                 return body(session, **values)
 
             raise typer.Exit(guard(work))
@@ -126,14 +129,14 @@ def command(app: typer.Typer, name: str, *, own_format: bool = False) -> Callabl
     return register
 
 
-def take_old_yes(values: dict[str, object]) -> None:
-    """--yes does what --execute does."""
+def apply_deprecated_yes(values: dict[str, object]) -> None:
+    """Treats the deprecated --yes as --execute."""
     if values.pop("yes"):
         remark("--yes is deprecated; use --execute")
         values["execute"] = True
 
 
-def _session(
+def _open_session(
     outer: Outer,
     *,
     bootstrap_server: str | None,
@@ -152,22 +155,22 @@ def _session(
 
 
 def guard(work: Callable[[], ExitCode | None]) -> int:
-    """Runs a command's work; the result is its exit code."""
+    """Runs a command's work and returns its exit code."""
     try:
         code = work() or ExitCode.OK
         sys.stdout.flush()
     except BrokenPipeError:
-        _drop_stdout()
+        _discard_stdout()
         return ExitCode.BROKEN_PIPE
     except Terminated:
         return ExitCode.TERMINATED
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
-    except typer.Abort:  # Ctrl-C or Ctrl-D where a question was asked
+    except typer.Abort:  # Ctrl-C or Ctrl-D at a confirmation prompt
         return ExitCode.INTERRUPTED
     except (typer.Exit, typer.BadParameter):
         raise
-    except Exception as error:  # whatever it is, the person gets a sentence
+    except Exception as error:  # every other error becomes one sentence
         if os.environ.get(DEBUG_VARIABLE):
             raise
         failure = explain(error)
@@ -176,8 +179,11 @@ def guard(work: Callable[[], ExitCode | None]) -> int:
     return code
 
 
-def _drop_stdout() -> None:
-    """The reader has gone (`| head`): what is still buffered must not fail at exit once more."""
+def _discard_stdout() -> None:
+    """Redirects stdout to /dev/null, so that flushing at exit does not fail a second time.
+
+    The reader of the pipe (such as `| head`) has ended.
+    """
     try:
         descriptor = sys.stdout.fileno()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Shell completion of names that only the cluster knows; silent where it cannot be asked."""
+"""Shell completion of names in the cluster; completes nothing if no broker answers."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from headrace.client.groups import SHARE, list_groups
 from headrace.client.topics import list_topics
 from headrace.client.transactions import list_transactions
 
-# A shell that hangs at the Tab key is worse than one that completes nothing.
+# A shell that hangs after the Tab key is worse than one without completions.
 PATIENCE_S: Final = 1.5
 
 Ask = Callable[[ClusterClient], Awaitable[Iterable[str]]]
@@ -28,7 +28,7 @@ def topics(ctx: typer.Context, incomplete: str) -> list[str]:
         found = await list_topics(client, timeout_s=PATIENCE_S)
         return [topic.name for topic in found if not topic.is_internal]
 
-    return _names(ctx, incomplete, ask)
+    return _complete_names(ctx, incomplete, ask)
 
 
 def groups(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -38,7 +38,7 @@ def groups(ctx: typer.Context, incomplete: str) -> list[str]:
         found = await list_groups(client, timeout_s=PATIENCE_S)
         return [group.group_id for group in found if group.kind != SHARE]
 
-    return _names(ctx, incomplete, ask)
+    return _complete_names(ctx, incomplete, ask)
 
 
 def shares(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -48,7 +48,7 @@ def shares(ctx: typer.Context, incomplete: str) -> list[str]:
         found = await list_groups(client, timeout_s=PATIENCE_S)
         return [group.group_id for group in found if group.kind == SHARE]
 
-    return _names(ctx, incomplete, ask)
+    return _complete_names(ctx, incomplete, ask)
 
 
 def transactions(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -58,10 +58,10 @@ def transactions(ctx: typer.Context, incomplete: str) -> list[str]:
         found = await list_transactions(client, timeout_s=PATIENCE_S)
         return [each.transactional_id for each in found]
 
-    return _names(ctx, incomplete, ask)
+    return _complete_names(ctx, incomplete, ask)
 
 
-def _names(ctx: typer.Context, incomplete: str, ask: Ask) -> list[str]:
+def _complete_names(ctx: typer.Context, incomplete: str, ask: Ask) -> list[str]:
     given = ctx.params
     try:
         settings = client_settings(
@@ -76,6 +76,6 @@ def _names(ctx: typer.Context, incomplete: str, ask: Ask) -> list[str]:
             return await asyncio.wait_for(ask(client), PATIENCE_S)
 
         found = session.run(patiently)
-    except Exception:  # any failure means: nothing to offer
+    except Exception:  # after any failure there are no completions
         return []
     return [name for name in found if name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""`headrace config`: settings of topics, brokers and groups."""
+"""`headrace config`: the settings of topics, brokers and groups."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from headrace.cli.command import command
+from headrace.cli.config_options import DryRun, changes_of, suggest_settings
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, refused
 from headrace.cli.output import Table
 from headrace.cli.session import Session, find_topics
-from headrace.cli.topic.topic_commands import DryRun, changes_of, suggest_settings
 from headrace.client.brokers import describe_cluster
 from headrace.client.client import ClusterClient
 from headrace.client.configs import (
@@ -25,7 +25,7 @@ app = typer.Typer(help="Settings of topics, brokers and groups.", no_args_is_hel
 
 
 class ResourceKindOption(StrEnum):
-    """What has settings, as the command line calls it."""
+    """The kinds of resources that have settings."""
 
     TOPIC = "topic"
     BROKER = "broker"
@@ -33,16 +33,18 @@ class ResourceKindOption(StrEnum):
     CLIENT_METRICS = "client-metrics"
 
 
-# The default of all brokers has an empty name on the wire.
+# On the wire, the cluster-wide default of all brokers has an empty name.
 _ALL_BROKERS = "default"
 
 KindArgument = Annotated[
-    ResourceKindOption, typer.Argument(metavar="KIND", help="What it belongs to.")
+    ResourceKindOption, typer.Argument(metavar="KIND", help="The kind of resource.")
 ]
 NameArgument = Annotated[
     str,
     typer.Argument(
-        metavar="NAME", help="Topic, broker id (or 'default'), group.", show_default=False
+        metavar="NAME",
+        help="Name of the topic or group, or broker id ('default' for all brokers).",
+        show_default=False,
     ),
 ]
 
@@ -59,10 +61,10 @@ def get(
     name: NameArgument,
     keys: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SETTING", help="Only these.", show_default=False),
+        typer.Argument(metavar="SETTING", help="Show only these settings.", show_default=False),
     ] = None,
     changed: Annotated[
-        bool, typer.Option("--changed", help="Only what differs from the default.")
+        bool, typer.Option("--changed", help="Show only settings that differ from the default.")
     ] = False,
 ) -> None:
     """Show settings, their values and where each value comes from."""
@@ -103,15 +105,17 @@ def get(
 
 
 async def _find_broker(client: ClusterClient, name: str, session: Session) -> None:
-    """A broker is asked for its own settings; says what is wrong where it cannot be."""
+    """Raises `CommandFailed` if the broker is down or unknown: only it knows its settings."""
     if not name.isdecimal():
         return
-    # Metadata names those that have just died as well.
+    # Metadata also lists brokers that have just died.
     cluster = await describe_cluster(client, timeout_s=session.timeout_s)
     if any(broker.id == int(name) for broker in cluster.live):
         return
     if any(broker.id == int(name) for broker in cluster.brokers):
-        raise CommandFailed(f"broker {name} is down, and only it knows its settings: start it")
+        raise CommandFailed(
+            f"broker {name} is down, and only it knows its settings; start it first"
+        )
     raise not_found("broker", name, [str(broker.id) for broker in cluster.brokers])
 
 
@@ -122,15 +126,17 @@ def set_(
     name: NameArgument,
     assigned: Annotated[
         list[str] | None,
-        typer.Argument(metavar="SETTING=VALUE", show_default=False),
+        typer.Argument(
+            metavar="SETTING=VALUE", help="Settings and their new values.", show_default=False
+        ),
     ] = None,
     unset: Annotated[
         list[str],
-        typer.Option("--unset", "-u", metavar="SETTING", help="Back to the default; repeatable."),
+        typer.Option("--unset", "-u", metavar="SETTING", help="Reset to the default; repeatable."),
     ] = [],
     dry_run: DryRun = False,
 ) -> ExitCode | None:
-    """Change settings; all changes of one command happen, or none."""
+    """Change settings. Either all changes of one command are made, or none."""
     changes = changes_of(assigned or [], unset)
     resource = _resource(kind, name)
 

@@ -1,8 +1,8 @@
 """One rule for every command that deletes, moves or stops something.
 
-    --execute         the command acts
+    with --execute    the command acts at once
     on a terminal     the command shows its plan and asks
-    anywhere else     the command shows its plan, changes nothing and ends with exit code 0
+    in a script       the command shows its plan, changes nothing and exits with code 0
 
 A command takes `execute: Execute = False` and calls `is_approved` with its plan.
 """
@@ -21,25 +21,25 @@ Execute = Annotated[
     bool,
     typer.Option(
         "--execute",
-        help="Do it without a question. Without --execute the plan is shown; "
-        "only a terminal then asks whether to go on.",
+        help="Act at once. Without --execute, the command shows its plan: a terminal then asks "
+        "for confirmation, a script changes nothing.",
         rich_help_panel=EXECUTION_PANEL,
     ),
 ]
 OldYes = Annotated[bool, typer.Option("--yes", "-y", hidden=True)]
-"""The older name of --execute."""
+"""The deprecated name of --execute."""
 
 
 def is_approved(output: Output, execute: bool, action: str, facts: object, *blocks: Block) -> bool:
     """Whether to act. Shows the plan first, unless --execute was given.
 
-    `action` completes "Add --execute to ...", as "delete 2 topics". Raises `CommandFailed` where a
-    person says no.
+    `action` completes "Add --execute to ...", for example "delete 2 topics". Raises `CommandFailed`
+    if the user answers no.
     """
     if execute:
         return True
     output.show(facts, *blocks)
-    if not _can_ask(output):
+    if not _can_confirm(output):
         remark(f"Nothing was changed. Add --execute to {action}.")
         return False
     if typer.confirm(f"{action[:1].upper()}{action[1:]}?", err=True):
@@ -47,7 +47,7 @@ def is_approved(output: Output, execute: bool, action: str, facts: object, *bloc
     raise CommandFailed("Nothing was changed.")
 
 
-def _can_ask(output: Output) -> bool:
-    """A person reads the plan and can answer; JSON and YAML are for programs."""
+def _can_confirm(output: Output) -> bool:
+    """Whether a user sees the plan and can answer. JSON and YAML are for programs."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return output.form is Format.TEXT and all(stream.isatty() for stream in streams)

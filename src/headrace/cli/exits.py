@@ -1,6 +1,6 @@
-"""How a command ends: exit codes, and the one sentence that says what went wrong.
+"""How a command ends: its exit code and its error message, which is one sentence.
 
-0 ok, 1 error, 2 wrong usage, 3 some of it failed, 4 not found, 5 no broker can be reached.
+0 success, 1 error, 2 invalid usage, 3 partial success, 4 not found, 5 no broker reachable.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from headrace.protocol.errors import ErrorCode
 
 
 class ExitCode(IntEnum):
-    """What scripts can rely on."""
+    """The exit codes; scripts rely on them."""
 
     OK = 0
     ERROR = 1
@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
     NOT_FOUND = 4
     UNREACHABLE = 5
     INTERRUPTED = 130  # the shell's code for Ctrl-C
-    BROKEN_PIPE = 141  # the shell's code for a reader that has gone away
+    BROKEN_PIPE = 141  # the shell's code for a closed pipe
     TERMINATED = 143  # the shell's code for SIGTERM
 
 
@@ -47,18 +47,19 @@ NOT_FOUND_CODES = frozenset(
     }
 )
 
-_TRY_SERVERS = "is it running, and is -b/--bootstrap-server (or the profile) right?"
-_TRY_SECURITY = "does this listener want TLS or SASL? Set security.protocol in a profile or with -X"
-# What a listener does that expects TLS or SASL and is sent neither.
+_TRY_SERVERS = "is it running, and is -b/--bootstrap-server (or the profile) correct?"
+_TRY_SECURITY = (
+    "does this listener require TLS or SASL? Set security.protocol in a profile or with -X"
+)
+# In the errors of a listener that expects TLS or SASL and gets plain text.
 _SIGNS_OF_SECURITY = ("closed the connection", "without TLS")
 _TRY_CREDENTIALS = (
-    "set what is missing in a profile, in HEADRACE_SASL_USERNAME and HEADRACE_SASL_PASSWORD, "
-    "or with -X"
+    "set it in a profile, with -X, or in HEADRACE_SASL_USERNAME and HEADRACE_SASL_PASSWORD"
 )
 
 
 class CommandFailed(Exception):
-    """The command cannot go on; the message is what the person reads."""
+    """The command failed; the message goes to stderr."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.ERROR) -> None:
         super().__init__(message)
@@ -66,42 +67,42 @@ class CommandFailed(Exception):
 
 
 def usage(message: str) -> CommandFailed:
-    """What was asked for makes no sense as it stands."""
+    """An error in the command line."""
     return CommandFailed(message, ExitCode.USAGE)
 
 
 def not_found(kind: str, name: str, known: Iterable[str] = ()) -> CommandFailed:
-    """A name that nothing has; suggests the one that looks most like it."""
+    """A name that does not exist; suggests the most similar one."""
     return CommandFailed(missing(kind, name, known), ExitCode.NOT_FOUND)
 
 
 def no_partition(topic: str, index: int, last: int) -> CommandFailed:
-    """The topic has no such partition; says which is its last."""
+    """The topic does not have this partition; names its last one."""
     return CommandFailed(
         f"no partition {f'{topic}-{index}'!r}; the last one is {last}", ExitCode.NOT_FOUND
     )
 
 
 def missing(kind: str, name: str, known: Iterable[str] = ()) -> str:
-    """The sentence of `not_found`."""
+    """The message of `not_found`."""
     near = get_close_matches(name, list(known), n=1, cutoff=0.6)
     hint = f". Did you mean {near[0]!r}?" if near else ""
     return f"no {kind} {name!r}{hint}"
 
 
 def refused(what: str, refusal: Refusal) -> CommandFailed:
-    """The broker said no."""
+    """The broker refused the request."""
     code = ExitCode.NOT_FOUND if refusal.code in NOT_FOUND_CODES else ExitCode.ERROR
     return CommandFailed(f"{what}: {sentence(refusal)}", code)
 
 
 def sentence(refusal: Refusal) -> str:
-    """The broker's reason, with its code."""
+    """The broker's reason, with its error code."""
     return f"{refusal.message.rstrip('.')} ({refusal.code.name})"
 
 
 def explain(error: Exception) -> CommandFailed:
-    """The sentence and the exit code for an error of the layers below."""
+    """The message and the exit code for an error of the layers below."""
     if isinstance(error, DeadlineExceeded) and isinstance(error.last, ClientError):
         error = error.last
     match error:
@@ -132,4 +133,6 @@ def explain(error: Exception) -> CommandFailed:
             return CommandFailed(f"{name}{error.strerror or error}")
         case ClientError():
             return CommandFailed(str(error))
-    return CommandFailed(f"this should not happen: {type(error).__name__}: {error}")
+    return CommandFailed(
+        f"unexpected error: {type(error).__name__}: {error}; HEADRACE_DEBUG=1 shows the traceback"
+    )

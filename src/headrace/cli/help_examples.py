@@ -1,4 +1,4 @@
-"""Examples at the end of each command's --help. A test reads every one as a command line."""
+"""Examples at the end of each command's --help. A test parses every one."""
 
 from collections.abc import Mapping
 from typing import Final

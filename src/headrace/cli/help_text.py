@@ -1,4 +1,4 @@
-"""What --help looks like: no Python types, and examples at the end of each command."""
+"""The layout of --help: option panels, no Python types, examples at the end."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -53,15 +53,15 @@ PANELS: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys(("sql", "python", "to"), "What to send"),
     },
 }
-"""The options of larger commands by panel; a small command has one panel of its own options."""
+"""The panel of each option, for commands with many options."""
 
 
 class HelpCommand(TyperCommand):
-    """A command whose options are shown without the types of Python."""
+    """A command whose help shows its options in panels and without Python types."""
 
     def get_params(self, ctx: "Context") -> "list[Parameter]":
         panels = PANELS.get(self.name or "", {})
-        params = [_readable(each, ctx) for each in super().get_params(ctx)]
+        params = [_without_python_types(each, ctx) for each in super().get_params(ctx)]
         for param in params:
             if isinstance(param, TyperOption) and param.name in panels:
                 param.rich_help_panel = panels[param.name]
@@ -69,19 +69,19 @@ class HelpCommand(TyperCommand):
 
 
 class HelpGroup(TyperGroup):
-    """A group of commands, as above."""
+    """A group of commands whose help shows no Python types."""
 
     def get_params(self, ctx: "Context") -> "list[Parameter]":
-        return [_readable(each, ctx) for each in super().get_params(ctx)]
+        return [_without_python_types(each, ctx) for each in super().get_params(ctx)]
 
 
-def _readable(param: "Parameter", ctx: "Context") -> "Parameter":
-    """Flags take no value, so nothing is shown for them; choices lose their brackets."""
+def _without_python_types(param: "Parameter", ctx: "Context") -> "Parameter":
+    """Replaces Python types: nothing for flags, choices without brackets, else a placeholder."""
     if isinstance(param, TyperOption) and param.metavar is None:
         shown = "" if param.is_flag else str(param.display_type(ctx))
         param.metavar = _METAVARS.get(shown, shown.strip("<>"))
     elif isinstance(param, TyperArgument):
-        # An argument's name says what it is.
+        # The name of an argument is enough; no type is shown.
         param.display_type_rich = _no_type  # type: ignore[method-assign]
     return param
 
@@ -91,7 +91,7 @@ def _no_type(ctx: "Context") -> str:
 
 
 def add_help(app: typer.Typer, path: tuple[str, ...] = ()) -> None:
-    """Gives every command of the tree its examples and the help classes."""
+    """Sets the help classes and the examples of every command."""
     app.info.cls = HelpGroup
     for command in app.registered_commands:
         command.cls = HelpCommand

@@ -1,6 +1,6 @@
 """What commands print: the same facts as text for people, or as JSON or YAML for programs.
 
-Facts go to stdout, remarks to stderr. Tables use rich on a terminal; elsewhere they are plain
+Facts go to stdout, remarks to stderr. Tables use rich on a terminal. In a pipe they are plain
 columns of full width, so that `awk` and `grep` see every value.
 """
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
+from headrace.cli.control_characters import escape_controls
 from headrace.cli.exits import NOT_FOUND_CODES as _NOT_FOUND
 from headrace.cli.exits import ExitCode, missing, sentence
-from headrace.cli.records.control_characters import escape_controls
 from headrace.cli.yaml_text import to_yaml
 from headrace.client.results import Refusal
 
@@ -21,7 +21,7 @@ _GAP = "  "
 
 
 class Format(StrEnum):
-    """How facts are printed."""
+    """The output format."""
 
     TEXT = "text"
     JSON = "json"
@@ -30,7 +30,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under headers; numbers stand to the right."""
+    """Rows under headers; numbers are right-aligned."""
 
     headers: tuple[str, ...]
     rows: Sequence[Sequence[object]]
@@ -47,13 +47,13 @@ Block = Table | Fields | str
 
 
 class Output:
-    """Prints in the format that was asked for."""
+    """Prints facts in the requested format."""
 
     def __init__(self, form: Format) -> None:
         self.form = form
 
     def show(self, facts: object, *blocks: Block) -> None:
-        """Prints the facts; `blocks` are what they look like as text."""
+        """Prints the facts; `blocks` are the same facts as text."""
         match self.form:
             case Format.JSON:
                 write(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
@@ -67,7 +67,11 @@ class Output:
 
 
 def write(text: str) -> None:
-    """To stdout, whatever characters its encoding has; a terminal gets no control characters."""
+    """Writes to stdout.
+
+    A terminal gets control characters as escapes. So does every stream that cannot encode a
+    character.
+    """
     if sys.stdout.isatty():
         text = escape_controls(text)
     try:
@@ -78,7 +82,7 @@ def write(text: str) -> None:
 
 
 def remark(text: str) -> None:
-    """A sentence to the person, on stderr, so that it never mixes with the facts."""
+    """Writes a sentence for the user to stderr, apart from the facts on stdout."""
     sys.stdout.flush()
     if sys.stderr.isatty():
         text = escape_controls(text)
@@ -86,12 +90,12 @@ def remark(text: str) -> None:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 record`, `8,204 records`."""
+    """A number with its noun: `1 record`, `8,204 records`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def cell(value: object) -> str:
-    """A value as a column shows it."""
+    """A value as text for a table cell."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -115,8 +119,8 @@ def _print_block(block: Block) -> None:
 
 
 def plain(table: Table) -> str:
-    """Aligned columns, nothing cut off."""
-    numeric = _numeric(table)
+    """The table as aligned columns; no value is truncated."""
+    numeric = _numeric_columns(table)
     lines = [list(table.headers), *([cell(value) for value in row] for row in table.rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.headers))]
     text = ""
@@ -129,8 +133,8 @@ def plain(table: Table) -> str:
     return text
 
 
-def _numeric(table: Table) -> list[bool]:
-    """Columns of numbers; a missing one does not change that."""
+def _numeric_columns(table: Table) -> list[bool]:
+    """Whether each column contains only numbers; missing values do not count."""
     columns = [[row[index] for row in table.rows] for index in range(len(table.headers))]
     kinds = [{type(value) for value in column} - {type(None)} for column in columns]
     return [bool(kind) and kind <= {int, float} for kind in kinds]
@@ -142,7 +146,7 @@ def _print_rich(table: Table) -> None:
     from rich.text import Text
 
     shown = RichTable(box=None, header_style="bold", pad_edge=False)
-    for header, right in zip(table.headers, _numeric(table), strict=True):
+    for header, right in zip(table.headers, _numeric_columns(table), strict=True):
         shown.add_column(header, justify="right" if right else "left", overflow="fold")
     for row in table.rows:
         shown.add_row(*(Text(escape_controls(cell(value))) for value in row))
@@ -156,7 +160,7 @@ def report(
     outcomes: Mapping[str, Refusal | None],
     known: Sequence[str] = (),
 ) -> ExitCode:
-    """Says what became of each item, and gives the exit code for all of them together."""
+    """Prints the result of each item and returns the exit code for all of them."""
     failed = {name: why for name, why in outcomes.items() if why is not None}
     facts = [
         {"name": name, "status": done}
@@ -175,7 +179,7 @@ def report(
 
 
 def code_of(total: int, failures: Sequence[Refusal]) -> ExitCode:
-    """The exit code for many items of which these failed."""
+    """The exit code for `total` items, of which these failed."""
     if not failures:
         return ExitCode.OK
     if len(failures) < total:
@@ -185,15 +189,15 @@ def code_of(total: int, failures: Sequence[Refusal]) -> ExitCode:
 
 
 class Counter:
-    """Counts what was done so far."""
+    """Counts finished items."""
 
     def advance(self, count: int) -> None:
-        """This many more."""
+        """Adds `count` finished items."""
 
 
 @contextmanager
 def progress(what: str, *, shown: bool) -> Iterator[Counter]:
-    """A count on stderr while the block runs; on a terminal only, whatever `shown` says."""
+    """Shows a count on stderr while the block runs, if `shown` and stderr is a terminal."""
     if not shown or not sys.stderr.isatty():
         yield Counter()
         return

@@ -1,8 +1,8 @@
-"""Which cluster, and as whom: settings from a profile, the environment and the command line.
+"""Client settings from a profile, the environment and the command line.
 
-A profile is a table of client settings by Kafka's names in a TOML file:
+A profile is a table in a TOML file with client settings under Kafka's names:
 
-    profile = "local"                       # the one to use when none is named
+    profile = "local"                       # the default profile
 
     [profiles.local]
     bootstrap.servers = "127.0.0.1:9092"
@@ -13,7 +13,7 @@ A profile is a table of client settings by Kafka's names in a TOML file:
     sasl.mechanism = "SCRAM-SHA-512"
     sasl.username = "me"
 
-The command line wins over the environment, and the environment over the profile.
+The command line overrides the environment, and the environment overrides the profile.
 """
 
 import os
@@ -30,7 +30,7 @@ DEFAULT_SERVERS: Final = "127.0.0.1:9092"
 CONFIG_VARIABLE: Final = "HEADRACE_CONFIG"
 PROFILE_VARIABLE: Final = "HEADRACE_PROFILE"
 SERVERS_VARIABLE: Final = "HEADRACE_BOOTSTRAP"
-# Each may be set as HEADRACE_ and its name in capitals, with _ for the dots.
+# The variable of sasl.username is HEADRACE_SASL_USERNAME, and so on.
 FROM_ENVIRONMENT: Final = (
     "security.protocol",
     "sasl.mechanism",
@@ -48,7 +48,7 @@ SECRET: Final = frozenset({"sasl.password", "ssl.key.password"})
 
 @dataclass(frozen=True, slots=True)
 class Profiles:
-    """What the file says."""
+    """The contents of the configuration file."""
 
     path: Path
     chosen: str | None
@@ -56,7 +56,7 @@ class Profiles:
 
 
 def config_path(environment: Mapping[str, str]) -> Path:
-    """Where the file is: HEADRACE_CONFIG, or the user's configuration folder."""
+    """The path of the file: HEADRACE_CONFIG, else in the user's configuration directory."""
     named = environment.get(CONFIG_VARIABLE)
     if named:
         return Path(named)
@@ -66,13 +66,13 @@ def config_path(environment: Mapping[str, str]) -> Path:
 
 
 def read_profiles(environment: Mapping[str, str]) -> Profiles:
-    """The file's profiles; none if there is no file and none was named."""
+    """The profiles of the file; none if the default file does not exist."""
     path = config_path(environment)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if environment.get(CONFIG_VARIABLE):
-            raise usage(f"{CONFIG_VARIABLE} names {path}, which is not there") from None
+            raise usage(f"{CONFIG_VARIABLE} names {path}, which does not exist") from None
         return Profiles(path, None, {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise usage(f"{path} is not a TOML file: {error}") from error
@@ -86,16 +86,16 @@ def read_profiles(environment: Mapping[str, str]) -> Profiles:
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise usage(f"{path}: [profiles.{name}] is not a table of settings")
-        by_name[name] = _flat(table)
+        by_name[name] = _flatten(table)
     return Profiles(path, chosen, by_name)
 
 
-def _flat(table: Mapping[str, object], prefix: str = "") -> dict[str, str]:
-    """TOML reads `sasl.username` as a table in a table; settings have names with dots."""
+def _flatten(table: Mapping[str, object], prefix: str = "") -> dict[str, str]:
+    """The settings with dotted names: TOML reads `sasl.username` as a table in a table."""
     settings = {}
     for key, value in table.items():
         if isinstance(value, dict):
-            settings.update(_flat(value, f"{prefix}{key}."))
+            settings.update(_flatten(value, f"{prefix}{key}."))
         else:
             settings[prefix + key] = str(value).lower() if isinstance(value, bool) else str(value)
     return settings
@@ -108,7 +108,7 @@ def client_settings(
     overrides: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The settings that apply, with the servers always among them."""
+    """The effective settings; they always include the servers."""
     env = os.environ if environment is None else environment
     profiles = read_profiles(env)
     named = profile or env.get(PROFILE_VARIABLE) or profiles.chosen
@@ -130,7 +130,7 @@ def client_settings(
 
 
 def parse_overrides(words: list[str]) -> dict[str, str]:
-    """`-X name=value`, as kcat and rpk have it."""
+    """The pairs of `-X name=value`, the option of kcat and rpk."""
     overrides = {}
     for word in words:
         name, equals, value = word.partition("=")

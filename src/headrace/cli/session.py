@@ -1,4 +1,4 @@
-"""One command's dealings with the cluster: how to reach it, and how to print what it says."""
+"""A command's session: the client for the cluster, and the output."""
 
 import asyncio
 import logging
@@ -26,21 +26,21 @@ T = TypeVar("T")
 
 CLIENT_ID: Final = "headrace-cli"
 DEFAULT_TIMEOUT_S: Final = 15.0
-# A broker that has just been started may need a moment; a person does not wait for more.
+# A broker that has just started may need a moment before it accepts connections.
 REACH_ATTEMPTS: Final = 3
 REACH_PAUSE_S: Final = 0.15
-REACH_PATIENCE_S: Final = 2.0  # an address that swallows packets is not tried again
+REACH_PATIENCE_S: Final = 2.0  # an address that drops packets is not retried
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What every command is given."""
+    """What every command receives: client settings, output and timeout."""
 
     settings: Mapping[str, str]
     output: Output
     timeout_s: float = DEFAULT_TIMEOUT_S
     servers_named: bool = False
-    """Whether the command line itself names the servers."""
+    """Whether the command line names the servers."""
 
     @property
     def servers(self) -> str:
@@ -73,7 +73,7 @@ class Session:
             raise usage(f"bootstrap servers: {error}") from error
 
     async def _reach(self, client: ClusterClient) -> None:
-        """Fails soon where nobody listens, in place of trying until the timeout."""
+        """Fails early if no broker listens, instead of retrying until the timeout."""
         patience = Deadline(SystemClock(), REACH_PATIENCE_S)
         for attempt in range(1, REACH_ATTEMPTS + 1):
             try:
@@ -89,20 +89,20 @@ class Session:
                 return
 
     def rdkafka(self, **options: object) -> dict[str, object]:
-        """Settings for confluent-kafka; the person's own win over `options` (_ stands for .)."""
+        """Settings for confluent-kafka. The user's settings override `options` (_ for dots)."""
         quiet = logging.getLogger("headrace.rdkafka")
         quiet.propagate = False
         if not quiet.handlers:
             quiet.addHandler(logging.NullHandler())
         ours = {name.replace("_", "."): value for name, value in options.items()}
-        # librdkafka writes to stderr by itself; what matters comes back as errors.
+        # Without a logger, librdkafka writes to stderr. The command reports the errors.
         return {"client.id": CLIENT_ID, **ours, **self.settings, "logger": quiet}
 
 
 async def find_topics(
     client: ClusterClient, names: Sequence[str], *, timeout_s: float
 ) -> list[TopicInfo]:
-    """The topics of these names; the first that is missing ends the command, with a suggestion."""
+    """The topics with these names. Raises `CommandFailed` for the first that does not exist."""
     known = {topic.name: topic for topic in await list_topics(client, timeout_s=timeout_s)}
     for name in names:
         if name not in known:
@@ -113,9 +113,9 @@ async def find_topics(
 async def match_topics(
     client: ClusterClient, words: Sequence[str], *, timeout_s: float
 ) -> list[TopicInfo]:
-    """The topics of these names and patterns such as `orders*`, each once.
+    """The topics that match these names and patterns such as `orders*`, each once.
 
-    A pattern matches no internal topic. The first word without a topic ends the command.
+    Patterns never match internal topics. Raises `CommandFailed` for the first word without a match.
     """
     known = {topic.name: topic for topic in await list_topics(client, timeout_s=timeout_s)}
     found: dict[str, TopicInfo] = {}
@@ -129,12 +129,12 @@ async def match_topics(
 
 
 def is_pattern(word: str) -> bool:
-    """Whether a word stands for many topics: no name has these characters."""
+    """Whether a word is a pattern: topic names cannot contain these characters."""
     return any(each in word for each in "*?[")
 
 
 def topics_like(pattern: str, known: Mapping[str, TopicInfo]) -> list[str]:
-    """The names of topics that match, without internal ones."""
+    """The names of the matching topics, without internal topics."""
     return [
         name
         for name, topic in known.items()
@@ -143,7 +143,7 @@ def topics_like(pattern: str, known: Mapping[str, TopicInfo]) -> list[str]:
 
 
 def partitions_of(topic: TopicInfo, wanted: Sequence[int] | None = None) -> list[TopicPartition]:
-    """The wanted partitions of a topic, or all."""
+    """The wanted partitions of a topic; all if `wanted` is None."""
     chosen = sorted(topic.partitions) if wanted is None else list(wanted)
     for index in chosen:
         if index not in topic.partitions:
@@ -153,7 +153,7 @@ def partitions_of(topic: TopicInfo, wanted: Sequence[int] | None = None) -> list
 
 
 def values_of(answers: Mapping[TopicPartition, T | Refusal]) -> dict[TopicPartition, T]:
-    """The answers where every partition has one; the first refusal ends the command."""
+    """The answers of all partitions. Raises `CommandFailed` for the first refusal."""
     found: dict[TopicPartition, T] = {}
     for partition, answer in answers.items():
         if isinstance(answer, Refusal):
@@ -163,12 +163,12 @@ def values_of(answers: Mapping[TopicPartition, T | Refusal]) -> dict[TopicPartit
 
 
 def parse_partitions(text: str | None) -> list[int] | None:
-    """`0,2-4` as numbers; None where nothing was said."""
+    """`0,2-4` as numbers; None if the option was not given."""
     return parse_ids(text, "partitions")
 
 
 def parse_assignments(words: Sequence[str], flag: str) -> dict[str, str]:
-    """`name=value` pairs of an option or argument."""
+    """The `name=value` pairs of an option or argument."""
     pairs = {}
     for word in words:
         name, equals, value = word.partition("=")

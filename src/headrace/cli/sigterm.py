@@ -1,4 +1,4 @@
-"""SIGTERM ends a long command as Ctrl-C does: in order, with its own exit code."""
+"""SIGTERM stops a long command as Ctrl-C does: cleanly, with its own exit code."""
 
 import signal
 import threading
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 
 class Terminated(KeyboardInterrupt):
-    """Somebody asked the process to stop."""
+    """The process received SIGTERM."""
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Inside, SIGTERM raises `Terminated` where the program is; the blocks around it clean up."""
+    """Within the block, SIGTERM raises `Terminated`, so that `finally` blocks clean up."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""`headrace txn`: transactions: list, describe, abort, find hanging ones."""
+"""`headrace txn`: list, describe and abort transactions, find hanging ones."""
 
 from typing import Annotated, Final
 
@@ -9,9 +9,9 @@ from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode, not_found, refused, usage
 from headrace.cli.output import Block, Fields, Table, remark
-from headrace.cli.records.format_string import iso
-from headrace.cli.records.positions import parse_duration_ms
+from headrace.cli.positions import parse_duration_ms
 from headrace.cli.session import Session, find_topics, partitions_of, values_of
+from headrace.cli.timestamps import iso_time
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
 from headrace.client.topics import list_topics
@@ -37,7 +37,7 @@ Id = Annotated[
         metavar="TRANSACTIONAL_ID", autocompletion=completion.transactions, show_default=False
     ),
 ]
-# Kafka's transaction.max.timeout.ms: no coordinator keeps one open for longer by default.
+# Kafka's default of transaction.max.timeout.ms: coordinators abort transactions at this age.
 MAX_TIMEOUT: Final = "15m"
 _HANGING: Final = "A hanging transaction (see find-hanging)"
 
@@ -46,13 +46,24 @@ _HANGING: Final = "A hanging transaction (see find-hanging)"
 def list_(
     session: Session,
     state: Annotated[
-        list[str], typer.Option("--state", help="Only in these states, e.g. Ongoing; repeatable.")
+        list[str],
+        typer.Option(
+            "--state", help="List only transactions in this state, e.g. Ongoing; repeatable."
+        ),
     ] = [],
     producer_id: Annotated[
-        list[int], typer.Option("--producer-id", help="Only of these producers; repeatable.")
+        list[int],
+        typer.Option(
+            "--producer-id", help="List only transactions of this producer id; repeatable."
+        ),
     ] = [],
     longer_than: Annotated[
-        str | None, typer.Option("--longer-than", metavar="30s|5m", help="Open for longer.")
+        str | None,
+        typer.Option(
+            "--longer-than",
+            metavar="30s|5m",
+            help="List only transactions that have been open for longer.",
+        ),
     ] = None,
 ) -> None:
     """List transactional ids and the state of their transactions."""
@@ -82,10 +93,10 @@ def list_(
 
 @command(app, "describe")
 def describe(session: Session, transactional_id: Id) -> None:
-    """Show one transaction: its state, producer, age and partitions."""
+    """Show the state, producer, age and partitions of a transaction."""
 
     async def work(client: ClusterClient) -> TransactionDescription:
-        return await _existing(client, transactional_id, session.timeout_s)
+        return await _find_transaction(client, transactional_id, session.timeout_s)
 
     found = session.run(work)
     started = found.start_ms if found.start_ms >= 0 else None
@@ -96,7 +107,7 @@ def describe(session: Session, transactional_id: Id) -> None:
         "producer_id": found.producer_id,
         "producer_epoch": found.producer_epoch,
         "timeout_ms": found.timeout_ms,
-        "started": None if started is None else iso(started),
+        "started": None if started is None else iso_time(started),
         "open_for_ms": age_ms,
         "partitions": [str(each) for each in found.partitions],
     }
@@ -107,7 +118,7 @@ def describe(session: Session, transactional_id: Id) -> None:
     session.output.show(facts, *blocks)
 
 
-async def _existing(
+async def _find_transaction(
     client: ClusterClient, transactional_id: str, timeout_s: float
 ) -> TransactionDescription:
     found = await describe_transaction(client, transactional_id, timeout_s=timeout_s)
@@ -165,10 +176,11 @@ def abort(
     ] = None,
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Abort a transaction: by its id, or (a hanging one) by where it starts.
+    """Abort a transaction by its id, or a hanging one by its position.
 
-    By its id, the coordinator ends it and shuts out its producer. By topic, partition and start
-    offset, an abort marker is written past the coordinator: for what `find-hanging` shows.
+    With a transactional id, the coordinator aborts the transaction and fences its producer. With
+    topic, partition and start offset (see find-hanging), the partition leader writes an abort
+    marker without the coordinator.
     """
     place = (topic, partition, start_offset)
     if transactional_id is not None and place == (None, None, None):
@@ -181,10 +193,10 @@ def abort(
 
 
 def _abort_by_id(session: Session, transactional_id: str, execute: bool) -> ExitCode:
-    async def look(client: ClusterClient) -> TransactionDescription:
-        return await _existing(client, transactional_id, session.timeout_s)
+    async def inspect(client: ClusterClient) -> TransactionDescription:
+        return await _find_transaction(client, transactional_id, session.timeout_s)
 
-    found = session.run(look)
+    found = session.run(inspect)
     facts = {"transactional_id": transactional_id, "state_before": found.state}
     plan = Fields(
         [
@@ -202,7 +214,7 @@ def _abort_by_id(session: Session, transactional_id: str, execute: bool) -> Exit
         await fence(client, transactional_id, timeout_s=session.timeout_s)
 
     session.run(work)
-    text = f"aborted {transactional_id} (it was {found.state})"
+    text = f"aborted {transactional_id} (state before: {found.state})"
     session.output.show({**facts, "status": "aborted"}, text)
     return ExitCode.OK
 
@@ -210,7 +222,7 @@ def _abort_by_id(session: Session, transactional_id: str, execute: bool) -> Exit
 def _abort_hanging(
     session: Session, partition: TopicPartition, start: int, execute: bool
 ) -> ExitCode:
-    async def look(client: ClusterClient) -> ActiveProducer:
+    async def inspect(client: ClusterClient) -> ActiveProducer:
         (topic,) = await find_topics(client, [partition.topic], timeout_s=session.timeout_s)
         wanted = partitions_of(topic, [partition.partition])
         answers = await describe_producers(client, wanted, timeout_s=session.timeout_s)
@@ -219,7 +231,7 @@ def _abort_hanging(
                 return producer
         raise not_found("open transaction", f"{partition} at {start}")
 
-    producer = session.run(look)
+    producer = session.run(inspect)
     facts = {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -256,11 +268,12 @@ def find_hanging(
         typer.Option(
             "--older-than",
             metavar="15m",
-            help="Nothing written for so long; transaction.max.timeout.ms at least.",
+            help="Find only transactions without a write for this long; use at least "
+            "the brokers' transaction.max.timeout.ms.",
         ),
     ] = MAX_TIMEOUT,
 ) -> None:
-    """Find transactions that are open in a partition but known to no coordinator."""
+    """Find transactions that are open in a partition but unknown to the coordinators."""
     before_ms = SystemClock().wall_ms() - parse_duration_ms(older_than, "--older-than")
 
     async def work(client: ClusterClient) -> list[dict[str, object]]:
@@ -277,7 +290,9 @@ def find_hanging(
             for producer in producers
             if producer.transaction_start != NO_TRANSACTION and producer.last_timestamp < before_ms
         ]
-        known = await _open_partitions(client, {p.producer_id for _, p in suspects}, session)
+        known = await _partitions_known_to_coordinators(
+            client, {p.producer_id for _, p in suspects}, session
+        )
         return [
             {
                 "topic": each.topic,
@@ -285,7 +300,7 @@ def find_hanging(
                 "start_offset": producer.transaction_start,
                 "producer_id": producer.producer_id,
                 "producer_epoch": producer.producer_epoch,
-                "last_written": iso(producer.last_timestamp),
+                "last_written": iso_time(producer.last_timestamp),
             }
             for each, producer in suspects
             if (producer.producer_id, each) not in known
@@ -296,15 +311,15 @@ def find_hanging(
     session.output.show(facts, Table(headers, [tuple(each.values()) for each in facts]))
     if facts:
         remark(
-            "abort one with headrace txn abort --topic TOPIC --partition PARTITION "
+            "to abort one: headrace txn abort --topic TOPIC --partition PARTITION "
             "--start-offset START-OFFSET --execute"
         )
 
 
-async def _open_partitions(
+async def _partitions_known_to_coordinators(
     client: ClusterClient, producer_ids: set[int], session: Session
 ) -> set[tuple[int, TopicPartition]]:
-    """What coordinators know to be open of these producers."""
+    """The partitions of these producers' transactions, as the coordinators know them."""
     if not producer_ids:
         return set()
     listed = await list_transactions(

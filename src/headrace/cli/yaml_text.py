@@ -1,14 +1,14 @@
-"""Plain values as YAML: mappings, lists, text, numbers, yes and no. Pure.
+"""Writes plain values as YAML: mappings, lists, text, numbers, booleans and null. Pure.
 
-It writes the part of YAML that every reader agrees on: block style, and every text that could be
-taken for something else in double quotes, as JSON writes it.
+The output is the part of YAML that every parser reads alike: block style, with JSON's double
+quotes around any text that a parser could read as another type.
 """
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-# A text that no YAML reader takes for a number, a date, a boolean or syntax.
+# Text that no YAML parser reads as a number, a date, a boolean or syntax.
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n", "nan", "inf"})
 

@@ -37,7 +37,7 @@ from headrace.protocol.errors import ErrorCode
         (RequestRefused(ErrorCode.GROUP_ID_NOT_FOUND, "g"), ExitCode.NOT_FOUND, "GROUP_ID"),
         (RequestRefused(ErrorCode.NON_EMPTY_GROUP, "g"), ExitCode.ERROR, "NON_EMPTY_GROUP"),
         (FileNotFoundError(2, "No such file", "x.txt"), ExitCode.ERROR, "x.txt"),
-        (RuntimeError("bug"), ExitCode.ERROR, "should not happen"),
+        (RuntimeError("bug"), ExitCode.ERROR, "unexpected error"),
     ],
 )
 def test_each_error_has_a_code_and_says_what_to_do(
@@ -54,7 +54,8 @@ def test_nothing_ends_in_a_traceback(capsys: pytest.CaptureFixture[str]) -> None
 
     assert guard(fail) == ExitCode.ERROR
     assert capsys.readouterr().err == (
-        "headrace: this should not happen: ZeroDivisionError: oops\n"
+        "headrace: unexpected error: ZeroDivisionError: oops; "
+        "HEADRACE_DEBUG=1 shows the traceback\n"
     )
 
 

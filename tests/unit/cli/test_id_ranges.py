@@ -14,10 +14,10 @@ def test_ids_and_ranges_are_read_each_once() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "numbers as in 0,2-4"),
-        ("1,,2", "numbers as in 0,2-4"),
-        ("-1", "numbers as in 0,2-4"),
-        ("1-2-3", "numbers as in 0,2-4"),
+        ("", "numbers and ranges such as 0,2-4"),
+        ("1,,2", "numbers and ranges such as 0,2-4"),
+        ("-1", "numbers and ranges such as 0,2-4"),
+        ("1-2-3", "numbers and ranges such as 0,2-4"),
         ("4-2", "goes backwards; write 2-4"),
         ("0-99999999999999", "more than"),
     ],

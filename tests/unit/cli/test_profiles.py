@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_used_says_so(content: str, tmp_path: Path) -> Non
 
 
 def test_a_file_that_was_named_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="not there"):
+    with pytest.raises(CommandFailed, match="does not exist"):
         settings({"HEADRACE_CONFIG": str(tmp_path / "none.toml")})
 
 

@@ -1,4 +1,4 @@
-"""What `headrace up` prints when it serves: where, what to try, how to stop. One screen."""
+"""What `headrace up` prints when the broker is ready: the address, examples, how to stop."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ NOWHERE = "a temporary directory, removed when it stops (--ephemeral)"
 
 
 def welcome(bootstrap_servers: str, directories: Sequence[str] | None) -> str:
-    """The screen; `directories` is None for a broker that keeps nothing."""
+    """The text; `directories` is None for an ephemeral broker."""
     data = NOWHERE if directories is None else ", ".join(directories)
     return WELCOME.format(
         version=__version__, servers=bootstrap_servers, data=data, program=program_name()
@@ -40,12 +40,12 @@ def welcome(bootstrap_servers: str, directories: Sequence[str] | None) -> str:
 
 
 def serves(node_id: int, servers: str) -> str:
-    """The one line of a broker that is somebody's service."""
+    """The one line of `broker start`."""
     return f"Headrace {__version__}: broker {node_id} serves {servers}\n"
 
 
 def program_name() -> str:
-    """How this very command can be called from another terminal in the same directory."""
+    """The command that runs this program from another terminal in the same directory."""
     path = sys.argv[0]
     folder, name = os.path.split(path)
     if name != PROGRAM:

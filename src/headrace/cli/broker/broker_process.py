@@ -1,4 +1,4 @@
-"""A broker as a process of its own, for a command that needs one and keeps it."""
+"""A broker in a child process, for a command that needs one while it runs."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ STOP_S: Final = 60.0
 
 
 class BrokerEnded(Exception):
-    """It does not run; what it had to say is on stderr."""
+    """The broker process has ended; its error is on stderr."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"the broker has ended with exit code {code}")
@@ -21,7 +21,7 @@ class BrokerEnded(Exception):
 
 
 class ChildBroker:
-    """`headrace up` with these options, stopped in order at the end of the block."""
+    """`headrace up` with these options, stopped cleanly at the end of the block."""
 
     def __init__(self, options: Sequence[str]) -> None:
         self._options = options
@@ -29,7 +29,7 @@ class ChildBroker:
         self.servers = ""
 
     def __enter__(self) -> Self:
-        # A group of its own: Ctrl-C is for the command, which still needs its broker to end well.
+        # In its own process group: Ctrl-C must reach only the command, which then stops the broker.
         self._process = process = subprocess.Popen(  # noqa: S603
             [sys.executable, "-m", "headrace", "up", *self._options],
             stdin=subprocess.DEVNULL,
@@ -38,7 +38,7 @@ class ChildBroker:
             process_group=0,
         )
         try:
-            self.servers = self._address(process)
+            self.servers = self._read_address(process)
         except BaseException:
             self.stop()
             raise
@@ -53,7 +53,7 @@ class ChildBroker:
         self.stop()
 
     def wait(self) -> int:
-        """Until the broker ends by itself: its exit code."""
+        """Waits until the broker ends, and returns its exit code."""
         assert self._process is not None
         return self._process.wait()
 
@@ -71,8 +71,8 @@ class ChildBroker:
         if process.stdout is not None:
             process.stdout.close()
 
-    def _address(self, process: "subprocess.Popen[str]") -> str:
-        """Where it listens, from the screen that it shows once it does."""
+    def _read_address(self, process: "subprocess.Popen[str]") -> str:
+        """The address from the text that the broker prints when it is ready."""
         assert process.stdout is not None
         servers = ""
         for line in process.stdout:

@@ -1,8 +1,8 @@
-"""The options of `up` and `broker start`, declared once for both readers of the command line.
+"""The options of `up` and `broker start`, declared once for both command line parsers.
 
-`UP_OPTIONS` and `START_OPTIONS` are the tables. `parse_up` and `parse_start` read a plain command
-line at next to no cost and give up (`None`) on anything else, mistakes included: the full command
-line explains those. A test feeds both readers the same words.
+`UP_OPTIONS` and `START_OPTIONS` are the tables. `parse_up` and `parse_start` parse a plain command
+line fast. They return None for anything else, errors included, which the full command line then
+explains. A test gives both parsers the same arguments.
 """
 
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ Kind = Literal["path", "text", "port", "flag", "choice", "repeated"]
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
 MAX_PORT: Final = 65535
-CONTRADICTION: Final = frozenset(("data", "ephemeral"))
+EXCLUSIVE: Final = frozenset(("data", "ephemeral"))
 
 
-# Named tuples, not dataclasses: they take a fifth of the time to make, and this is on the clock.
+# Named tuples, because creating a dataclass takes five times as long and delays the start.
 class UpOptions(NamedTuple):
-    """What was asked for; `None` leaves the choice to the settings file, then to the default."""
+    """The values of the options; None means the settings file's value, else the default."""
 
     data: Path | None = None
     port: int | None = None
@@ -50,47 +50,47 @@ UP_OPTIONS: Final = (
     Option(
         "data",
         "path",
-        "Keep topics in this directory; it is made if it is missing.",
+        "Directory for topics; created if it does not exist.",
         metavar="DIR",
-        shown_default="your data folder",
+        shown_default="your data directory",
     ),
     Option(
         "port",
         "port",
-        "Listen on this port; 0 takes any free one.",
+        "Port to listen on; 0 selects a free port.",
         metavar="PORT",
         shown_default=str(DEFAULT_PORT),
     ),
     Option(
         "host",
         "text",
-        "Listen on this address, and tell clients to use it.",
+        "Address to listen on and to advertise to clients.",
         metavar="HOST",
         shown_default=DEFAULT_HOST,
     ),
-    Option("ephemeral", "flag", "Keep nothing: a temporary directory, removed when it stops."),
+    Option("ephemeral", "flag", "Use a temporary directory that is removed when the broker stops."),
     Option("config", "path", "Read settings from a server.properties file.", metavar="FILE"),
     Option(
         "set",
         "repeated",
-        "Set one broker setting, as --set log.retention.hours=1; may be repeated.",
+        "Set a broker setting, such as --set log.retention.hours=1; repeatable.",
         metavar="NAME=VALUE",
     ),
     Option(
         "log_format",
         "choice",
-        "How log lines on stderr look.",
+        "Format of the log on stderr.",
         shown_default="text",
         choices=("text", "json"),
     ),
-    Option("verbose", "flag", "Log what happens, not only what goes wrong."),
+    Option("verbose", "flag", "Log normal events as well as warnings and errors."),
 )
 
 assert tuple(option.name for option in UP_OPTIONS) == UpOptions._fields
 
 _AT_START: Final = ("config", "set", "log_format", "verbose")
 START_OPTIONS: Final = tuple(option for option in UP_OPTIONS if option.name in _AT_START)
-"""Of `headrace broker start`: whatever else there is to say stands in the file."""
+"""The options of `headrace broker start`; everything else is in the settings file."""
 
 
 def is_setting(text: str) -> bool:
@@ -99,17 +99,17 @@ def is_setting(text: str) -> bool:
 
 
 def parse_up(words: Sequence[str]) -> UpOptions | None:
-    """The options of `up`, or None where the full command line has to look."""
-    return _parse(words, UP_OPTIONS)
+    """The options of `up`; None if the full command line has to parse them."""
+    return _parse_options(words, UP_OPTIONS)
 
 
 def parse_start(words: Sequence[str]) -> UpOptions | None:
-    """The options of `broker start`, which needs a file, or None as above."""
-    options = _parse(words, START_OPTIONS)
+    """The options of `broker start`, which requires --config; None as in `parse_up`."""
+    options = _parse_options(words, START_OPTIONS)
     return None if options is None or options.config is None else options
 
 
-def _parse(words: Sequence[str], table: Sequence[Option]) -> UpOptions | None:
+def _parse_options(words: Sequence[str], table: Sequence[Option]) -> UpOptions | None:
     known = {option.flag: option for option in table}
     found: dict[str, object] = {}
     repeated: tuple[str, ...] = ()
@@ -127,20 +127,20 @@ def _parse(words: Sequence[str], table: Sequence[Option]) -> UpOptions | None:
         text = attached if equals else next(rest, None)
         if text is None or (not equals and text.startswith("-")):
             return None
-        value = _value(option, text)
+        value = _parse_value(option, text)
         if value is None:
             return None
         if option.kind == "repeated":
             repeated = (*repeated, text)
             value = repeated
         found[option.name] = value
-    if found.keys() >= CONTRADICTION:
+    if found.keys() >= EXCLUSIVE:
         return None
     return UpOptions(**found)  # type: ignore[arg-type]  # the table's kinds are the class's types
 
 
-def _value(option: Option, text: str) -> object | None:
-    if not text:  # more often an unset variable in a script than a wish
+def _parse_value(option: Option, text: str) -> object | None:
+    if not text:  # usually an unset variable in a script
         return None
     if option.kind == "path":
         return Path(text)

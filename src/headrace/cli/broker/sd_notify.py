@@ -1,4 +1,4 @@
-"""Tells systemd how far the process is (sd_notify), so that a unit may be `Type=notify`."""
+"""Notifies systemd of the process state (sd_notify), for units with `Type=notify`."""
 
 import os
 import socket
@@ -6,8 +6,8 @@ import socket
 VARIABLE = "NOTIFY_SOCKET"
 
 
-def tell_systemd(state: str) -> None:
-    """Sends `state`, e.g. READY=1, where somebody listens; whoever does not is no error."""
+def notify_systemd(state: str) -> None:
+    """Sends `state`, such as READY=1. Does nothing if systemd does not listen."""
     path = os.environ.get(VARIABLE, "")
     if not path.startswith(("/", "@")):
         return

@@ -1,9 +1,9 @@
-"""`headrace up` and `headrace broker start`: one broker in the foreground, to a clean stop.
+"""`headrace up` and `headrace broker start`: run one broker in the foreground.
 
-The first signal stops gracefully and the exit code is 0; a second one ends the process at once,
-with the shell's code for it. What goes wrong at the start is one sentence on stderr and exit
-code 1; from `broker start` it is 2 where only a change of the settings helps, so that a service
-manager does not try again. A broker that loses its last log directory ends with 1.
+The first signal stops the broker gracefully, with exit code 0. A second signal ends the process at
+once, with the shell's exit code for that signal. A failed start is one sentence on stderr and exit
+code 1. If only a change of the settings helps, `broker start` exits with code 2, so that a service
+manager does not restart it. A broker that loses its last log directory exits with code 1.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from headrace.broker.node import Broker
 from headrace.broker.runtime.errors import StartupError, StopTimedOut
 from headrace.cli.broker.banner import serves, welcome
 from headrace.cli.broker.options import DEFAULT_HOST, DEFAULT_PORT, UpOptions
-from headrace.cli.broker.sd_notify import tell_systemd
+from headrace.cli.broker.sd_notify import notify_systemd
 from headrace.cluster.java_properties import BadProperties, read_properties
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 from headrace.logs import configure
@@ -25,15 +25,15 @@ from headrace.runtime import collect_rarely, keep_freed_memory, loop_factory
 
 FAILED = 1
 WRONG_SETTINGS = 2
-SIGNALLED = 128  # the shell's exit code for a process that a signal ended, plus its number
+SIGNALLED = 128  # the shell's exit code for a process ended by a signal is 128 plus its number
 
 
 class BadCommand(Exception):
-    """What was asked for cannot be done; the message says what to change."""
+    """The options or the settings cannot be used; the message says what to change."""
 
 
 def up(options: UpOptions) -> int:
-    """Runs a broker until it is told to stop."""
+    """Runs a broker until a signal stops it."""
     configure(log_format=options.log_format, verbose=options.verbose)
     temporary = None
     try:
@@ -43,20 +43,22 @@ def up(options: UpOptions) -> int:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             keeps = None if temporary else settings.log_dirs
             return runner.run(
-                _serve(settings, temporary, lambda broker: welcome(broker.bootstrap_servers, keeps))
+                _serve_until_stopped(
+                    settings, temporary, lambda broker: welcome(broker.bootstrap_servers, keeps)
+                )
             )
     except (BadCommand, InvalidSetting, StartupError) as error:
         sys.stderr.write(f"headrace: {error}\n")
         return FAILED
     finally:
-        _remove(temporary)
+        _remove_directory(temporary)
 
 
 def start(options: UpOptions) -> int:
-    """Runs the broker that a file describes until it is told to stop."""
+    """Runs the broker of a settings file until a signal stops it."""
     configure(log_format=options.log_format, verbose=options.verbose)
     try:
-        written = _written(options)
+        written = _given_settings(options)
         settings = BrokerSettings.parse(written)
         _check_deployment(settings)
     except (BadCommand, InvalidSetting) as error:
@@ -66,7 +68,7 @@ def start(options: UpOptions) -> int:
         _make_directories(settings.log_dirs, "correct log.dirs")
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(
-                _serve(
+                _serve_until_stopped(
                     settings, None, lambda broker: serves(broker.node_id, broker.bootstrap_servers)
                 )
             )
@@ -76,9 +78,9 @@ def start(options: UpOptions) -> int:
 
 
 def _check_deployment(settings: BrokerSettings) -> None:
-    """What a file must say, because a default would hide a mistake."""
+    """Checks settings that have to be explicit, because a default would hide a mistake."""
     if not settings.log_dirs:
-        raise BadCommand("log.dirs is not set: name a directory for the broker's topics")
+        raise BadCommand("log.dirs is not set; set it to a directory for the broker's topics")
     if not settings.string("zookeeper.connect"):
         return
     from importlib.util import find_spec
@@ -94,8 +96,8 @@ def _check_deployment(settings: BrokerSettings) -> None:
 
 
 def settings_of(options: UpOptions, temporary: Path | None) -> BrokerSettings:
-    """The file's settings, then --set, then the options that have a name of their own."""
-    values = _written(options)
+    """The settings of the file, overridden by --set, overridden by the other options."""
+    values = _given_settings(options)
     if options.host is not None or options.port is not None or "listeners" not in values:
         host = DEFAULT_HOST if options.host is None else options.host
         port = DEFAULT_PORT if options.port is None else options.port
@@ -109,7 +111,7 @@ def settings_of(options: UpOptions, temporary: Path | None) -> BrokerSettings:
     return BrokerSettings.parse(values)
 
 
-def _written(options: UpOptions) -> dict[str, str]:
+def _given_settings(options: UpOptions) -> dict[str, str]:
     values = _read_file(options.config) if options.config is not None else {}
     for setting in options.set:
         name, _, value = setting.partition("=")
@@ -127,7 +129,7 @@ def _make_directories(paths: Sequence[str], remedy: str = "choose a directory wi
         except OSError as error:
             reason = error.strerror or str(error)
         if reason is not None:
-            msg = f"cannot keep topics in {path}: {reason}; {remedy}"
+            msg = f"cannot store topics in {path}: {reason}; {remedy}"
             raise BadCommand(msg)
 
 
@@ -143,7 +145,7 @@ def _read_file(path: Path) -> dict[str, str]:
 
 
 def data_folder() -> Path:
-    """Where a user's programs keep their data, by the custom of the system."""
+    """The default data directory of the operating system's conventions."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support" / "headrace"
     chosen = os.environ.get("XDG_DATA_HOME", "")
@@ -151,49 +153,49 @@ def data_folder() -> Path:
     return base / "headrace"
 
 
-async def _serve(
+async def _serve_until_stopped(
     settings: BrokerSettings, temporary: Path | None, greeting: Callable[[Broker], str]
 ) -> int:
     broker = Broker(settings, ephemeral=temporary is not None)
-    told_to_stop = asyncio.Event()
-    _listen_to_signals(told_to_stop, temporary)
+    stop_requested = asyncio.Event()
+    _handle_signals(stop_requested, temporary)
     await broker.start()
-    _write(greeting(broker))
-    tell_systemd("READY=1")
+    _print(greeting(broker))
+    notify_systemd("READY=1")
     keep_freed_memory()
     collect_rarely()
-    await broker.until(asyncio.create_task(told_to_stop.wait()))
-    tell_systemd("STOPPING=1")
-    if broker.ended.done():  # and has said why
-        # Not through the interpreter's own end: it would wait for threads that wait for the disk.
-        _remove(temporary)
+    await broker.until(asyncio.create_task(stop_requested.wait()))
+    notify_systemd("STOPPING=1")
+    if broker.ended.done():  # the broker has logged the reason
+        # A normal exit would wait for threads that are blocked on the disk.
+        _remove_directory(temporary)
         os._exit(FAILED)
     try:
         await broker.stop()
     except StopTimedOut as error:
         sys.stderr.write(f"headrace: {error}; the next start will recover them\n")
-        # Not through the interpreter's own end: it would wait for the threads.
-        _remove(temporary)
+        # A normal exit would wait for the threads.
+        _remove_directory(temporary)
         os._exit(FAILED)
     return FAILED if broker.ended.done() else 0
 
 
-def _listen_to_signals(told_to_stop: asyncio.Event, temporary: Path | None) -> None:
+def _handle_signals(stop_requested: asyncio.Event, temporary: Path | None) -> None:
     loop = asyncio.get_running_loop()
 
     def first() -> None:
         for number in signals:
             loop.remove_signal_handler(number)
             signal.signal(number, second)  # runs even while the loop is busy
-        told_to_stop.set()
-        _write("Stopping. Press Ctrl-C again to stop immediately.\n")
+        stop_requested.set()
+        _print("Stopping. Press Ctrl-C again to stop immediately.\n")
 
     def second(number: int, _: object) -> None:
-        # Not through the interpreter's own end: it would wait for the threads.
-        _remove(temporary)
+        # A normal exit would wait for the threads.
+        _remove_directory(temporary)
         os._exit(SIGNALLED + number)
 
-    # `nohup` asks for a process that outlives its terminal.
+    # `nohup` ignores SIGHUP, so that the process survives its terminal.
     outlives = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     signals = [signal.SIGINT, signal.SIGTERM] + [signal.SIGHUP] * (not outlives)
     for number in signals:
@@ -201,28 +203,28 @@ def _listen_to_signals(told_to_stop: asyncio.Event, temporary: Path | None) -> N
 
 
 def _temporary_directory() -> Path:
-    # By hand: `tempfile` and what it imports would take longer than the rest of this module.
+    # Without `tempfile`: importing it takes longer than importing the rest of this module.
     base = Path(os.environ.get("TMPDIR") or "/tmp")  # noqa: S108 - the name below is unguessable
     path = base / f"headrace-{os.urandom(8).hex()}"
     try:
         path.mkdir(mode=0o700)
     except OSError as error:
-        raise BadCommand(f"cannot make a directory in {base}: {error.strerror}") from error
+        raise BadCommand(f"cannot create a directory in {base}: {error.strerror}") from error
     return path
 
 
-def _remove(temporary: Path | None) -> None:
+def _remove_directory(temporary: Path | None) -> None:
     if temporary is not None:
         from shutil import rmtree
 
         rmtree(temporary, ignore_errors=True)
 
 
-def _write(text: str) -> None:
+def _print(text: str) -> None:
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError:
-        # Nobody reads; the broker serves all the same. What is buffered must go somewhere, or
-        # the interpreter complains at its end.
+        # Stdout is closed; the broker serves all the same. Without a replacement, flushing the
+        # buffer at exit would fail.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""`headrace cluster`: brokers, controller, leaders, replicas that lag; start and stop one."""
+"""`headrace cluster`: status, brokers, leaders, elections, and clusters on this machine."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -27,12 +27,12 @@ from headrace.clock import SystemClock
 from headrace.protocol.errors import ErrorCode
 
 app = typer.Typer(
-    help="The cluster: brokers, leaders, replicas; start one here.", no_args_is_help=True
+    help="Clusters: brokers, leaders, replicas; start a local cluster.", no_args_is_help=True
 )
 
 POLL_S: Final = 0.5
 MIN_ISR: Final = "min.insync.replicas"
-_NOT_NEEDED: Final = "there was nothing to elect"
+_NOT_NEEDED: Final = "no election was needed"
 _NONE_ELECTED: Final = "no leader was elected"
 
 TopicNames = Annotated[
@@ -41,13 +41,19 @@ TopicNames = Annotated[
 ]
 OnlyPartitions = Annotated[
     str | None,
-    typer.Option("--partitions", "-p", metavar="0,2-4", help="Only these.", show_default="all"),
+    typer.Option(
+        "--partitions",
+        "-p",
+        metavar="0,2-4",
+        help="Elect only in these partitions.",
+        show_default="all",
+    ),
 ]
 
 
 @command(app, "status")
 def status(session: Session) -> None:
-    """Show the cluster's id, its brokers, what they carry and whether all is well."""
+    """Show the cluster's id and health, and the load of its brokers."""
 
     async def work(client: ClusterClient) -> tuple[Overview, int | None]:
         overview = await take_overview(client, timeout_s=session.timeout_s)
@@ -78,7 +84,7 @@ def status(session: Session) -> None:
 
 
 def status_facts(overview: Overview, moving: int | None) -> dict[str, object]:
-    """The numbers of a cluster; `moving` partitions are being reassigned, if anybody knows."""
+    """The numbers of a cluster. `moving` partitions are being reassigned; None if unknown."""
     return {
         "cluster_id": overview.cluster.cluster_id,
         "controller": overview.controller,
@@ -94,7 +100,7 @@ def status_facts(overview: Overview, moving: int | None) -> dict[str, object]:
 
 
 def broker_facts(overview: Overview) -> list[dict[str, object]]:
-    """One row a broker, with those that are known only by the replicas they should hold."""
+    """One row per broker, including brokers that appear only as replicas."""
     known = {broker.id: broker for broker in overview.cluster.brokers}
     facts: list[dict[str, object]] = []
     for id_, load in overview.loads.items():
@@ -116,7 +122,7 @@ def broker_facts(overview: Overview) -> list[dict[str, object]]:
 
 
 def brokers_table(overview: Overview) -> Table:
-    """The brokers as people see them."""
+    """The table of brokers."""
     headers = ("BROKER", "STATE", "HOST", "PORT", "RACK", "CONTROLLER")
     rows = [tuple(each.values()) for each in broker_facts(overview)]
     return Table((*headers, "LEADS", "REPLICAS", "OUT-OF-SYNC"), rows)
@@ -124,7 +130,7 @@ def brokers_table(overview: Overview) -> Table:
 
 @command(app, "brokers")
 def brokers(session: Session) -> None:
-    """List the brokers: where they are and what they carry."""
+    """List the brokers with their addresses and load."""
 
     async def work(client: ClusterClient) -> Overview:
         return await take_overview(client, timeout_s=session.timeout_s)
@@ -135,7 +141,7 @@ def brokers(session: Session) -> None:
 
 @command(app, "controller")
 def controller(session: Session) -> None:
-    """Say which broker is the controller."""
+    """Show which broker is the controller."""
 
     async def work(client: ClusterClient) -> Overview:
         return await take_overview(client, timeout_s=session.timeout_s)
@@ -143,14 +149,16 @@ def controller(session: Session) -> None:
     overview = session.run(work)
     found = next((b for b in overview.cluster.brokers if b.id == overview.controller), None)
     if found is None:
-        raise CommandFailed("there is no controller now: one is being elected, or none can be")
+        raise CommandFailed(
+            "the cluster has no controller at the moment; is its metadata store reachable?"
+        )
     facts = {"controller": found.id, "host": found.host, "port": found.port, "rack": found.rack}
     session.output.show(facts, f"{found.id} at {found.host}:{found.port}")
 
 
 @command(app, "leaders")
 def leaders(session: Session, topics: TopicNames = None) -> None:
-    """Show who leads what, and who would by preference."""
+    """Show how many partitions each broker leads, and those not led by their preferred replica."""
 
     async def work(client: ClusterClient) -> Overview:
         return await _overview_of(client, session, topics)
@@ -178,7 +186,7 @@ def leaders(session: Session, topics: TopicNames = None) -> None:
     if elsewhere:
         headers = ("TOPIC", "PARTITION", "LEADER", "PREFERRED", "ISR")
         blocks.append(Table(headers, elsewhere))
-        blocks.append("headrace cluster elect gives them back to their preferred leaders.")
+        blocks.append("headrace cluster elect makes their preferred replicas lead again.")
     session.output.show(facts, *blocks)
 
 
@@ -213,7 +221,9 @@ def under_replicated(
     under_min_isr: Annotated[
         bool,
         typer.Option(
-            "--under-min-isr", help="Only those that refuse writes: fewer than min.insync.replicas."
+            "--under-min-isr",
+            help="List only partitions with fewer in-sync replicas than min.insync.replicas; "
+            "they refuse writes with acks=all.",
         ),
     ] = False,
     wait: Annotated[
@@ -222,12 +232,12 @@ def under_replicated(
             "--wait",
             metavar="SECONDS",
             min=0.0,
-            help="Wait until there are none; exit code 1 if there still are.",
+            help="Wait until all replicas are in sync; exit code 1 after this time.",
             show_default=False,
         ),
     ] = None,
 ) -> ExitCode | None:
-    """List the partitions of which a replica is not in sync."""
+    """List partitions with replicas that are not in sync."""
 
     async def find(client: ClusterClient) -> dict[TopicPartition, PartitionInfo]:
         overview = await _overview_of(client, session, topics)
@@ -282,16 +292,16 @@ def elect(
         bool,
         typer.Option(
             "--unclean",
-            help="Where no replica in sync is left, any live replica may lead: "
-            "records may be lost. Shows the plan, as --execute says.",
+            help="Let any live replica lead partitions without an in-sync replica. "
+            "Records may be lost.",
         ),
     ] = False,
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Let the preferred replicas lead again: the first of each partition, if it is in sync."""
+    """Elect the preferred (first) replica of each partition as leader, if it is in sync."""
     chosen = parse_partitions(partitions)
     if chosen is not None and not topics:
-        raise usage("--partitions says which ones of a topic: name the topic too")
+        raise usage("--partitions needs a topic: name the topic too")
     election = Election.UNCLEAN if unclean else Election.PREFERRED
     if unclean and not _approve_unclean(session, topics, chosen, execute):
         return None
@@ -309,14 +319,14 @@ def elect(
 def _approve_unclean(
     session: Session, topics: Sequence[str] | None, chosen: Sequence[int] | None, execute: bool
 ) -> bool:
-    """An unclean election may lose records: shows the partitions that have no leader."""
+    """Whether to hold an unclean election, which may lose records. Shows its partitions."""
 
-    async def look(client: ClusterClient) -> Overview:
+    async def inspect(client: ClusterClient) -> Overview:
         return await _overview_of(client, session, topics)
 
     without = {
         each: info
-        for each, info in session.run(look).without_leader.items()
+        for each, info in session.run(inspect).without_leader.items()
         if chosen is None or each.partition in chosen
     }
     facts = [
@@ -325,7 +335,7 @@ def _approve_unclean(
     rows = [(*each, info.replicas, info.isr) for each, info in without.items()]
     table = Table(("TOPIC", "PARTITION WITHOUT LEADER", "REPLICAS", "ISR"), rows)
     plan = table if rows else "no partition is without a leader"
-    action = "elect leaders that may lack records; records that only lost replicas have are lost"
+    action = "elect leaders that are not in sync, and lose the records that they lack"
     return is_approved(session.output, execute, action, facts, plan)
 
 
@@ -366,20 +376,22 @@ def _report_election(
 @command(app, "unregister")
 def unregister(
     session: Session,
-    broker: Annotated[int, typer.Argument(metavar="BROKER", min=0, show_default=False)],
+    broker: Annotated[
+        int, typer.Argument(metavar="BROKER", min=0, help="Broker id.", show_default=False)
+    ],
     execute: Execute = False,
 ) -> None:
-    """Remove the registration of a broker that will not come back."""
+    """Remove the registration of a broker that will not return."""
 
-    async def look(client: ClusterClient) -> Overview:
+    async def inspect(client: ClusterClient) -> Overview:
         return await take_overview(client, timeout_s=session.timeout_s)
 
-    found = next((e for e in broker_facts(session.run(look)) if e["id"] == broker), None)
+    found = next((e for e in broker_facts(session.run(inspect)) if e["id"] == broker), None)
     replicas = 0 if found is None else found["replicas"]
     if replicas:
         remark(
-            f"broker {broker} still has {counted(int(str(replicas)), 'replica')}: move them first "
-            "with headrace cluster reassign, or the partitions stay under-replicated"
+            f"broker {broker} still has {counted(int(str(replicas)), 'replica')}; move them first "
+            "with headrace cluster reassign, or their partitions stay under-replicated"
         )
     plan: dict[str, object] = {"broker": broker, "status": "would unregister", "replicas": replicas}
     fields = Fields(

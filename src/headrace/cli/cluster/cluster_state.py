@@ -1,4 +1,4 @@
-"""What `cluster up` knows at one moment, and what changed since the last. Pure."""
+"""The state that `cluster up` shows, and the changes between two states. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -14,14 +14,14 @@ DEAD = "dead"
 
 
 class BrokerView(NamedTuple):
-    """One broker: its process, and its place in the cluster."""
+    """One broker: its process, and its state in the cluster."""
 
     id: int
     address: str
     pid: int | None
     state: str
     ended: str = ""
-    """How its process ended, if it did."""
+    """How its process ended; empty while it runs."""
     log: str = ""
     last_lines: tuple[str, ...] = ()
     leads: int = 0
@@ -30,7 +30,7 @@ class BrokerView(NamedTuple):
 
 
 class ClusterView(NamedTuple):
-    """All brokers; `overview` is None while nobody answers."""
+    """All brokers; `overview` is None while no broker answers."""
 
     brokers: tuple[BrokerView, ...]
     overview: Overview | None = None
@@ -42,14 +42,14 @@ class ClusterView(NamedTuple):
 
     @property
     def is_up(self) -> bool:
-        """Whether every broker serves and somebody is controller."""
+        """Whether every broker is up and one is the controller."""
         return self.controller is not None and all(
             broker.state in (UP, ELSEWHERE) for broker in self.brokers
         )
 
 
 def state_of(*, runs: bool, exit_code: int | None, live: bool, known: bool) -> str:
-    """One word for a process and what the cluster says of it."""
+    """The state of a broker, from its process and from the cluster's metadata."""
     if runs:
         return UP if live else FENCED if known else STARTING
     if live:
@@ -63,7 +63,7 @@ Event = Mapping[str, object]
 
 
 def changes(before: ClusterView | None, now: ClusterView) -> Iterator[Event]:
-    """What a line of output is worth, each as its facts."""
+    """The changes between two states, each as an event for one line of output."""
     known = {broker.id: broker for broker in before.brokers} if before is not None else {}
     for broker in now.brokers:
         was = known.get(broker.id)

@@ -1,4 +1,4 @@
-"""How `cluster up` shows a cluster: a live table on a terminal, lines of JSON elsewhere."""
+"""How `cluster up` shows a cluster: a live table on a terminal, JSON lines in a pipe."""
 
 import json
 import os
@@ -24,21 +24,21 @@ REFRESHES_PER_SECOND: Final = 4
 COLORS: Final = {UP: "green", DEAD: "red", STARTING: "yellow"}
 FEWEST_PARTITIONS: Final = 3
 FIXED_LINES: Final = 12
-"""Of the screen, beside one line a broker, the lines of dead ones and the partitions."""
+"""Lines of the screen besides those of brokers, their errors and partitions."""
 
 
 class Screen(Protocol):
-    """Somebody looks on."""
+    """Shows the state of a cluster."""
 
     def show(self, view: ClusterView) -> None: ...
 
     def say(self, text: str, event: Mapping[str, object]) -> None:
-        """Something beside the state of the cluster: a sentence, or its facts."""
+        """Shows an event: `text` on a terminal, `event` as JSON."""
         ...
 
 
 class Lines:
-    """A line of JSON for each change."""
+    """Prints a line of JSON for each change."""
 
     def __init__(self) -> None:
         self._last: ClusterView | None = None
@@ -58,7 +58,7 @@ class Lines:
 
 
 class _Live:
-    """The screen that is drawn again and again; drawn by rich's own thread."""
+    """A screen that a thread of rich redraws."""
 
     def __init__(self, servers: str, zookeeper: Callable[[], str], folder: str) -> None:
         self._servers = servers
@@ -82,17 +82,19 @@ class _Live:
         yield Text(f"Headrace {__version__}, {len(view.brokers)} brokers", style="bold")
         yield from self._heading()
         yield Text()
-        yield _brokers(view)
+        yield _broker_table(view)
         for broker in view.brokers:
             if broker.state == DEAD:
-                yield Text(f"\nbroker {broker.id} {broker.ended}; {broker.log} ends with", "red")
-                for line in broker.last_lines[-3:] or ("nothing",):
+                yield Text(f"\nbroker {broker.id} {broker.ended}; end of {broker.log}:", "red")
+                for line in broker.last_lines[-3:] or ("(empty)",):
                     yield Text(f"  {line}", overflow="ellipsis", no_wrap=True)
         if not view.zookeeper_runs:
-            yield Text("\nZooKeeper is dead: leaders serve on, nothing can be changed", "red")
+            yield Text(
+                "\nZooKeeper is dead: leaders still serve, but metadata cannot change", "red"
+            )
         yield Text()
-        yield from _partitions(view, self._room(options.max_height))
-        yield Text(self._note or "Ctrl-C stops it.", style="yellow" if self._note else "")
+        yield from _partition_rows(view, self._partition_lines(options.max_height))
+        yield Text(self._note or "Ctrl-C stops the cluster.", style="yellow" if self._note else "")
 
     def _heading(self) -> "Iterator[RenderableType]":
         from rich.table import Table
@@ -100,19 +102,19 @@ class _Live:
         table = Table.grid(padding=(0, 2))
         table.add_row("clients connect to", self._servers)
         table.add_row("ZooKeeper", self._zookeeper())
-        table.add_row("kept in", self._folder)
+        table.add_row("data directory", self._folder)
         first = self._servers.partition(",")[0]
         table.add_row("try", f"{program_name()} cluster status -b {first}")
         yield table
 
-    def _room(self, height: int) -> int:
-        """For partitions."""
+    def _partition_lines(self, height: int) -> int:
+        """The number of lines for partitions."""
         dead = sum(broker.state == DEAD for broker in self._view.brokers)
         used = FIXED_LINES + len(self._view.brokers) + 5 * dead
         return max(FEWEST_PARTITIONS, height - used)
 
 
-def _brokers(view: ClusterView) -> "Table":
+def _broker_table(view: ClusterView) -> "Table":
     from rich.table import Table
     from rich.text import Text
 
@@ -124,7 +126,7 @@ def _brokers(view: ClusterView) -> "Table":
     for broker in view.brokers:
         table.add_row(
             str(broker.id),
-            Text(_words(broker, view.controller), COLORS.get(broker.state, "yellow")),
+            Text(_state_text(broker, view.controller), COLORS.get(broker.state, "yellow")),
             broker.address,
             cell(broker.pid),
             str(broker.leads),
@@ -134,20 +136,20 @@ def _brokers(view: ClusterView) -> "Table":
     return table
 
 
-def _words(broker: BrokerView, controller: int | None) -> str:
+def _state_text(broker: BrokerView, controller: int | None) -> str:
     if broker.id == controller:
         return f"{broker.state}, controller"
     return broker.state
 
 
-def _partitions(view: ClusterView, room: int) -> "Iterator[RenderableType]":
+def _partition_rows(view: ClusterView, room: int) -> "Iterator[RenderableType]":
     from rich.table import Table
     from rich.text import Text
 
     if view.overview is None:
         return
     lagging = view.overview.under_replicated
-    shown = _worth_showing(view.overview)
+    shown = _partitions_to_show(view.overview)
     total = sum(len(topic.partitions) for topic in view.overview.topics)
     without = len(view.overview.without_leader)
     words = f"{total} partitions, {len(lagging)} under-replicated, {without} without a leader"
@@ -170,8 +172,8 @@ def _partitions(view: ClusterView, room: int) -> "Iterator[RenderableType]":
         yield Text(f"... and {len(shown) - room} more")
 
 
-def _worth_showing(overview: Overview) -> dict[TopicPartition, PartitionInfo]:
-    """The topics of people first, and of the internal ones only what is not well."""
+def _partitions_to_show(overview: Overview) -> dict[TopicPartition, PartitionInfo]:
+    """The partitions of user topics, and under-replicated ones of internal topics."""
     internal = {topic.name for topic in overview.topics if topic.is_internal}
     lagging = overview.under_replicated
     own = {each: info for each, info in overview.partitions() if each.topic not in internal}
@@ -180,13 +182,13 @@ def _worth_showing(overview: Overview) -> dict[TopicPartition, PartitionInfo]:
 
 
 def is_live_terminal() -> bool:
-    """Whether a screen can be drawn and drawn again where output goes."""
+    """Whether stdout is a terminal that can redraw a screen."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 @contextmanager
 def open_screen(servers: str, zookeeper: Callable[[], str], folder: str) -> Iterator[Screen]:
-    """A live screen where there is a terminal, lines elsewhere."""
+    """A live screen on a terminal, JSON lines in a pipe."""
     if not is_live_terminal():
         yield Lines()
         return

@@ -1,4 +1,4 @@
-"""One broker of a local cluster: its directory, its settings file, its process, its log."""
+"""One broker of a local cluster: its directory, settings file, process and log."""
 
 import signal
 import subprocess
@@ -12,7 +12,7 @@ TAIL_BYTES: Final = 8192
 
 
 class LocalBroker:
-    """`headrace broker start` in a directory of its own."""
+    """`headrace broker start` in its own directory."""
 
     def __init__(self, broker_id: int, port: int, folder: Path) -> None:
         self.id = broker_id
@@ -24,13 +24,13 @@ class LocalBroker:
         self._log_start = 0
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Writes its server.properties, which starts it by hand as well."""
+        """Writes its server.properties, which `headrace broker start` can use as well."""
         self.folder.mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}\n" for name, value in settings.items()]
         self.config.write_text("".join(lines), encoding="utf-8")
 
     def start(self) -> int:
-        """Starts the process and returns its pid; it serves a little later."""
+        """Starts the process and returns its pid; the broker is ready a little later."""
         command = [
             sys.executable,
             "-m",
@@ -42,7 +42,7 @@ class LocalBroker:
         ]
         with self.log.open("ab") as log:
             self._log_start = log.tell()
-            # A group of its own: Ctrl-C is for the command that stops them in order.
+            # In its own process group: Ctrl-C must reach only the command, which stops the brokers.
             self._process = subprocess.Popen(  # noqa: S603
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
             )
@@ -50,12 +50,12 @@ class LocalBroker:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, also of one that has just ended; None before the first."""
+        """The pid of the last process; None before the first start."""
         return None if self._process is None else self._process.pid
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; minus the signal's number if that ended it."""
+        """The exit code; None while it runs, the negative signal number if a signal ended it."""
         return None if self._process is None else self._process.poll()
 
     @property
@@ -68,7 +68,7 @@ class LocalBroker:
             self._process.send_signal(signal.SIGCONT)
 
     def wait_or_kill(self, patience_s: float) -> None:
-        """Returns when the process has ended, killed where it takes too long."""
+        """Waits until the process has ended, and kills it after `patience_s`."""
         if self._process is not None:
             try:
                 self._process.wait(patience_s)
@@ -81,7 +81,7 @@ class LocalBroker:
             self._process.wait()
 
     def last_lines(self) -> list[str]:
-        """The end of what this life of the process has written."""
+        """The last lines in the log of the current process."""
         try:
             with self.log.open("rb") as log:
                 end = log.seek(0, 2)
@@ -93,7 +93,7 @@ class LocalBroker:
 
 
 def how_it_ended(code: int) -> str:
-    """An exit code as a sentence has it."""
+    """An exit code in words."""
     if code < 0:
         try:
             return f"killed by {signal.Signals(-code).name}"

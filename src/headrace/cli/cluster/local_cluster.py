@@ -1,8 +1,8 @@
-"""A cluster on this machine: a ZooKeeper if none is given, and some brokers, each a process.
+"""A cluster on this machine: a process for each broker, and ZooKeeper unless one is given.
 
 Everything is in one directory: `broker-N` with settings, log and topics, `zookeeper`, and
-`cluster.json`, which says what runs and lets other commands find it. Who is killed takes nothing
-down but itself; when the command is killed, its guardian ends the rest.
+`cluster.json`, which lets other commands find the processes. A process that is killed does not
+affect the others. If the command itself is killed, its `ProcessReaper` stops the rest.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ MIN_IN_SYNC: Final = 2
 
 
 class LocalClusterPlan(NamedTuple):
-    """What was asked for."""
+    """The options of `cluster up`."""
 
     folder: Path
     brokers: int
@@ -45,17 +45,17 @@ class LocalClusterPlan(NamedTuple):
 
 
 class LocalCluster:
-    """The processes; the caller watches them."""
+    """The processes of a local cluster; the caller watches them."""
 
     def __init__(self, plan: LocalClusterPlan) -> None:
         self.plan = plan
         self.folder = plan.folder
         self.brokers = [
             LocalBroker(number, port, plan.folder / f"broker-{number}")
-            for number, port in enumerate(_ports(plan), start=1)
+            for number, port in enumerate(_choose_ports(plan), start=1)
         ]
         self._zookeeper: ZooKeeperServer | None = None
-        self._guardian: ProcessReaper | None = None
+        self._reaper: ProcessReaper | None = None
         self._lock: IO[str] | None = None
 
     @property
@@ -64,11 +64,11 @@ class LocalCluster:
 
     @property
     def zookeeper(self) -> str:
-        """Where ZooKeeper is, with the chroot if there is one."""
+        """The address of ZooKeeper, with its chroot."""
         return self._zookeeper.address if self._zookeeper is not None else self.plan.zookeeper
 
     def check(self) -> None:
-        """Raises `CommandFailed` where something is missing, before anything is started."""
+        """Raises `CommandFailed` if a requirement is missing, before any process starts."""
         if find_spec("kazoo") is None:
             raise CommandFailed(
                 "a cluster needs kazoo, which is not installed: pip install 'headrace[cluster]'"
@@ -90,43 +90,43 @@ class LocalCluster:
                 ) from error
 
     def lock(self) -> None:
-        """Takes the directory; `CommandFailed` if another cluster runs in it."""
+        """Locks the directory. Raises `CommandFailed` if another cluster runs in it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = take_lock(self.folder)
         if self._lock is None:
             raise CommandFailed(
-                f"a cluster runs in {self.folder} already; stop it with headrace cluster shutdown "
+                f"a cluster already runs in {self.folder}; stop it with headrace cluster shutdown "
                 "--execute, or choose another directory with --data"
             )
 
     def start(self) -> None:
-        """Starts ZooKeeper, waits for it, and starts the brokers; blocks for some seconds."""
-        self._guardian = ProcessReaper()
+        """Starts ZooKeeper, waits until it serves, and starts the brokers. Blocks for seconds."""
+        self._reaper = ProcessReaper()
         if self.plan.ephemeral:
-            self._guardian.remove(str(self.folder))
+            self._reaper.remove(str(self.folder))
         if self.plan.zookeeper == EMBEDDED:
-            self._start_zookeeper(self._guardian)
+            self._start_zookeeper(self._reaper)
         for broker in self.brokers:
             broker.configure(self._settings_of(broker))
             self.start_broker(broker)
 
-    def _start_zookeeper(self, guardian: ProcessReaper) -> None:
+    def _start_zookeeper(self, reaper: ProcessReaper) -> None:
         server = ZooKeeperServer(self.folder / "zookeeper")
         try:
             server.launch()
             self._zookeeper = server
             if server.pid is not None:
-                guardian.last(server.pid)
+                reaper.last(server.pid)
             server.wait_until_serving()
         except ZooKeeperUnavailable as error:
             raise CommandFailed(str(error)) from error
 
     def start_broker(self, broker: LocalBroker) -> None:
-        assert self._guardian is not None
+        assert self._reaper is not None
         before = broker.pid
         if before is not None:
-            self._guardian.gone(before)
-        self._guardian.first(broker.start())
+            self._reaper.gone(before)
+        self._reaper.first(broker.start())
         self.write_state()
 
     def _settings_of(self, broker: LocalBroker) -> dict[str, str]:
@@ -148,7 +148,7 @@ class LocalCluster:
         return named | dict(self.plan.settings)
 
     def write_state(self) -> None:
-        """Who runs here, for commands from other terminals."""
+        """Writes the running processes to a file, for commands in other terminals."""
         state = {
             "pid": os.getpid(),
             "bootstrap_servers": self.bootstrap_servers,
@@ -164,7 +164,7 @@ class LocalCluster:
 
     @property
     def zookeeper_runs(self) -> bool:
-        """Whether our own ZooKeeper is alive; somebody else's is not ours to watch."""
+        """Whether the embedded ZooKeeper is alive; an external one is not watched."""
         return self._zookeeper is None or self._zookeeper.pid is not None
 
     def stop_zookeeper(self) -> None:
@@ -172,23 +172,23 @@ class LocalCluster:
             self._zookeeper.stop()
 
     def close(self) -> None:
-        """Ends whatever still runs, and leaves the directory to the next."""
+        """Kills the processes that still run, and unlocks the directory."""
         for broker in self.brokers:
             broker.kill()
         if self._zookeeper is not None:
             self._zookeeper.stop()
         if self._lock is not None:
             (self.folder / STATE_FILE).unlink(missing_ok=True)
-        if self._guardian is not None:
-            self._guardian.close()
+        if self._reaper is not None:
+            self._reaper.close()
         if self._lock is not None:
             self._lock.close()
 
 
-def _ports(plan: LocalClusterPlan) -> list[int]:
+def _choose_ports(plan: LocalClusterPlan) -> list[int]:
     if plan.port:
         return list(range(plan.port, plan.port + plan.brokers))
-    with ExitStack() as held:  # all at once, or the same port might come twice
+    with ExitStack() as held:  # all open at once, so that each port is different
         found = [
             held.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(plan.brokers)
         ]
@@ -196,7 +196,7 @@ def _ports(plan: LocalClusterPlan) -> list[int]:
 
 
 def take_lock(folder: Path) -> IO[str] | None:
-    """The lock of a cluster's directory, as long as the file is open; None if another has it."""
+    """Locks a cluster's directory while the file is open; None if it is locked already."""
     opened = (folder / LOCK_FILE).open("a", encoding="utf-8")
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -207,7 +207,7 @@ def take_lock(folder: Path) -> IO[str] | None:
 
 
 class RunningCluster(NamedTuple):
-    """What `cluster.json` says of a cluster that runs."""
+    """A running cluster, from `cluster.json`."""
 
     pid: int
     bootstrap_servers: str
@@ -215,7 +215,7 @@ class RunningCluster(NamedTuple):
 
 
 def find_running(folder: Path) -> RunningCluster | None:
-    """The cluster that runs in a directory; a file that a crash left behind is none."""
+    """The cluster that runs in a directory; None if `cluster.json` is left from a crash."""
     try:
         state = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))
         lock = take_lock(folder)

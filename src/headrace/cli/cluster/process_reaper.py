@@ -1,10 +1,10 @@
-"""Sees to it that the processes of a command end when the command itself is killed.
+"""Stops the child processes of a command if the command itself is killed.
 
-A process of its own, `python -m headrace.cli.cluster.process_reaper`. It reads lines from its
-stdin: `first PID`
-and `last PID` for processes to end, `gone PID` when one has ended, `remove PATH` for a directory
-that shall not outlive them. When stdin ends, so has the command: the `first` are asked to stop, and
-when they have (or their time is over) the `last` are; who does not listen is killed.
+`python -m headrace.cli.cluster.process_reaper` is a separate process. It reads lines from stdin:
+`first PID` and `last PID` for processes to stop, `gone PID` for one that has ended, `remove PATH`
+for a directory to remove at the end. When stdin is closed, the command has ended: the reaper sends
+SIGTERM to the `first` processes, waits for them, and then stops the `last` ones. It kills processes
+that do not end in time.
 """
 
 import os
@@ -22,10 +22,10 @@ PAUSE_S: Final = 0.05
 
 
 class ProcessReaper:
-    """The command's end of the pipe."""
+    """The reaper process, as the command sees it."""
 
     def __init__(self) -> None:
-        # A session of its own: neither Ctrl-C nor the end of the terminal is for it.
+        # In its own session: neither Ctrl-C nor the end of the terminal reaches it.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "headrace.cli.cluster.process_reaper"],
             stdin=subprocess.PIPE,
@@ -35,57 +35,57 @@ class ProcessReaper:
         )
 
     def first(self, pid: int) -> None:
-        self._say(f"first {pid}")
+        self._send_line(f"first {pid}")
 
     def last(self, pid: int) -> None:
-        self._say(f"last {pid}")
+        self._send_line(f"last {pid}")
 
     def gone(self, pid: int) -> None:
-        self._say(f"gone {pid}")
+        self._send_line(f"gone {pid}")
 
     def remove(self, path: str) -> None:
-        self._say(f"remove {path}")
+        self._send_line(f"remove {path}")
 
     def close(self) -> None:
-        """Ends it, which ends whoever it still knows."""
+        """Ends the reaper, which first stops all processes that it still watches."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process.wait()
 
-    def _say(self, line: str) -> None:
+    def _send_line(self, line: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
 
 def main(lines: TextIO) -> None:
-    wards: dict[str, dict[int, None]] = {"first": {}, "last": {}}
+    watched: dict[str, dict[int, None]] = {"first": {}, "last": {}}
     paths: list[str] = []
     for line in lines:
         word, _, rest = line.rstrip("\n").partition(" ")
-        if word in wards:
-            wards[word][int(rest)] = None
+        if word in watched:
+            watched[word][int(rest)] = None
         elif word == "gone":
-            for of in wards.values():
+            for of in watched.values():
                 of.pop(int(rest), None)
         elif word == "remove":
             paths.append(rest)
-    _end(list(wards["first"]), STOP_S)
-    _end(list(wards["last"]), LAST_STOP_S)
+    _stop_all(list(watched["first"]), STOP_S)
+    _stop_all(list(watched["last"]), LAST_STOP_S)
     for path in paths:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _end(pids: Sequence[int], patience_s: float) -> None:
-    _signal(pids, signal.SIGTERM)
-    _signal(pids, signal.SIGCONT)  # a process that stands still hears nothing else
+def _stop_all(pids: Sequence[int], patience_s: float) -> None:
+    _signal_all(pids, signal.SIGTERM)
+    _signal_all(pids, signal.SIGCONT)  # a stopped process does not handle SIGTERM
     give_up = time.monotonic() + patience_s
     while (left := [pid for pid in pids if lives(pid)]) and time.monotonic() < give_up:
         time.sleep(PAUSE_S)
-    _signal(left, signal.SIGKILL)
+    _signal_all(left, signal.SIGKILL)
 
 
-def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
     for pid in pids:
         try:
             os.kill(pid, number)
@@ -94,7 +94,7 @@ def _signal(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def lives(pid: int) -> bool:
-    """Whether there is such a process; one that has ended counts until its parent knows."""
+    """Whether the process exists; a dead process exists until its parent has waited for it."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""`headrace cluster reassign`: move partitions between brokers; plan, do, watch, cancel."""
+"""`headrace cluster reassign`: plan, execute, watch and cancel moves of partitions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ Topics = Annotated[
     typer.Option(
         "--topic",
         metavar="TOPIC",
-        help="Only this topic; may be repeated.",
+        help="Move only this topic; repeatable.",
         autocompletion=completion.topics,
         show_default="all",
     ),
@@ -55,7 +55,7 @@ def reassign(
         typer.Option(
             "--to",
             metavar="1,2,4-6",
-            help="Spread partitions evenly over these brokers.",
+            help="Brokers to spread partitions over.",
             show_default="all live brokers",
         ),
     ] = None,
@@ -63,7 +63,9 @@ def reassign(
     plan: Annotated[
         Path | None,
         typer.Option(
-            "--plan", metavar="FILE", help="Follow a plan in the form of kafka-reassign-partitions."
+            "--plan",
+            metavar="FILE",
+            help="Use the plan in this file, in the format of kafka-reassign-partitions.",
         ),
     ] = None,
     save: Annotated[
@@ -71,51 +73,56 @@ def reassign(
     ] = None,
     save_current: Annotated[
         Path | None,
-        typer.Option("--save-current", metavar="FILE", help="Write the way back to a file."),
+        typer.Option(
+            "--save-current", metavar="FILE", help="Write a plan that undoes the move to a file."
+        ),
     ] = None,
     execute: Execute = False,
     throttle: Annotated[
         str | None,
         typer.Option(
-            "--throttle", metavar="RATE", help="Copy at most this many bytes a second, as 50M."
+            "--throttle",
+            metavar="RATE",
+            help="Copy at most this many bytes per second on each broker, such as 50M.",
         ),
     ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Stay until all has been moved.")
+        bool, typer.Option("--wait/--no-wait", help="Wait until all partitions have moved.")
     ] = True,
-    status: Annotated[bool, typer.Option("--status", help="Show what is moving now.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show the progress of moves.")] = False,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Bring back what is moving now.")
+        bool,
+        typer.Option("--cancel", help="Cancel moves; partitions return to their former brokers."),
     ] = False,
     unthrottle: Annotated[
-        bool, typer.Option("--unthrottle", help="Take away limits that --throttle left behind.")
+        bool, typer.Option("--unthrottle", help="Remove limits that --throttle has set.")
     ] = False,
 ) -> ExitCode | None:
     """Move partitions to other brokers."""
     if sum((status, cancel, unthrottle)) > 1:
         raise usage("choose one of --status, --cancel and --unthrottle")
     if execute and (status or unthrottle):
-        raise usage("--status and --unthrottle take no --execute")
+        raise usage("--status and --unthrottle do not take --execute")
     if plan is not None and (to is not None or topic):
-        raise usage("a --plan says itself what goes where: leave out --to and --topic")
+        raise usage("--plan excludes --to and --topic: the plan selects brokers and topics")
     if status:
-        _status(session, topic)
+        _show_moves(session, topic)
         return None
     if unthrottle:
-        return _unthrottle(session)
+        return _remove_throttles(session)
     if cancel:
-        return _cancel(session, topic, execute)
+        return _cancel_moves(session, topic, execute)
     rate, brokers = parse_rate(throttle), parse_brokers(to)
     read = None if plan is None else read_plan(plan)
     job = ReassignJob(session, rate, wait)
 
-    async def look(client: ClusterClient) -> tuple[list[PlannedMove], PlanView]:
+    async def inspect(client: ClusterClient) -> tuple[list[PlannedMove], PlanView]:
         overview = await take_overview(client, timeout_s=session.timeout_s)
         under_way = await list_reassignments(client, timeout_s=session.timeout_s)
-        chosen = _of_topics(overview, topic)
+        chosen = _limit_to_topics(overview, topic)
         now = replicas_of(overview, under_way)
         if read is not None:
-            _refuse_strangers(read, overview)
+            _refuse_unknown_brokers(read, overview)
         wanted = read if read is not None else balanced(chosen, under_way, brokers)
         changes = changes_of(now, wanted)
         if save is not None:
@@ -126,7 +133,7 @@ def reassign(
             _refuse_overlap(changes, under_way)
         return changes, await job.describe(client, overview, now, changes)
 
-    changes, view = session.run(look)
+    changes, view = session.run(inspect)
     if execute or not changes:
         session.output.show(view.facts(executed=execute and bool(changes)), *view.blocks)
     elif not is_approved(
@@ -148,11 +155,11 @@ def reassign(
         return session.run(work)
     except KeyboardInterrupt:
         if job.begun:
-            job.say_that_it_goes_on()
+            job.remark_still_moving()
         raise
 
 
-def _of_topics(overview: Overview, names: Sequence[str]) -> Overview:
+def _limit_to_topics(overview: Overview, names: Sequence[str]) -> Overview:
     known = {topic.name: topic for topic in overview.topics}
     for name in names:
         if name not in known:
@@ -161,14 +168,14 @@ def _of_topics(overview: Overview, names: Sequence[str]) -> Overview:
     return Overview(overview.cluster, topics)
 
 
-def _refuse_strangers(plan: Plan, overview: Overview) -> None:
-    """A broker that nobody knows is a slip of the pen, and better said before anything is done."""
+def _refuse_unknown_brokers(plan: Plan, overview: Overview) -> None:
+    """Raises `CommandFailed` if the plan names a broker that the cluster does not know."""
     known = overview.loads
     for broker in dict.fromkeys(broker for replicas in plan.values() for broker in replicas):
         if broker not in known:
             there_are = ", ".join(map(str, known))
             raise CommandFailed(
-                f"the plan names broker {broker}, which the cluster does not know (there are: "
+                f"the plan names broker {broker}, which the cluster does not know (known: "
                 f"{there_are})",
                 ExitCode.NOT_FOUND,
             )
@@ -180,14 +187,14 @@ def _refuse_overlap(
     moving = [each.partition for each in changes if each.partition in under_way]
     if moving:
         raise CommandFailed(
-            f"{moving[0]} is moving already ({len(moving)} of these partitions are); wait for it "
-            "(--status) or bring it back (--cancel)"
+            f"{counted(len(moving), 'partition')} of the plan moving already, such as {moving[0]}; "
+            "wait for the move (--status) or cancel it (--cancel)"
         )
 
 
-def _status(session: Session, topics: Sequence[str]) -> None:
+def _show_moves(session: Session, topics: Sequence[str]) -> None:
     async def work(client: ClusterClient) -> list[dict[str, object]]:
-        moves = await _under_way(client, session, topics)
+        moves = await _moves_of_topics(client, session, topics)
         await client.refresh(sorted({each.topic for each in moves}), timeout_s=session.timeout_s)
         leaders = leaders_of(client, moves)
         adding = {each: move.adding for each, move in moves.items()}
@@ -212,7 +219,7 @@ def _status(session: Session, topics: Sequence[str]) -> None:
     session.output.show(facts, Table(headers, rows) if rows else "nothing is moving")
 
 
-async def _under_way(
+async def _moves_of_topics(
     client: ClusterClient, session: Session, topics: Sequence[str]
 ) -> dict[TopicPartition, Move]:
     await find_topics(client, topics, timeout_s=session.timeout_s)
@@ -220,16 +227,16 @@ async def _under_way(
     return {each: move for each, move in moves.items() if not topics or each.topic in topics}
 
 
-def _cancel(session: Session, topics: Sequence[str], execute: bool) -> ExitCode:
-    async def look(client: ClusterClient) -> dict[TopicPartition, Move]:
-        return await _under_way(client, session, topics)
+def _cancel_moves(session: Session, topics: Sequence[str], execute: bool) -> ExitCode:
+    async def inspect(client: ClusterClient) -> dict[TopicPartition, Move]:
+        return await _moves_of_topics(client, session, topics)
 
-    moves = session.run(look)
+    moves = session.run(inspect)
     plan = [
         {"topic": each.topic, "partition": each.partition, "status": "would cancel"}
         for each in sorted(moves)
     ]
-    table = Table(("TOPIC", "PARTITION TO BRING BACK"), sorted(moves))
+    table = Table(("TOPIC", "PARTITION TO RETURN"), sorted(moves))
     action = f"cancel the move of {counted(len(moves), 'partition')}"
     if moves and not is_approved(session.output, execute, action, plan, table):
         return ExitCode.OK
@@ -238,7 +245,7 @@ def _cancel(session: Session, topics: Sequence[str], execute: bool) -> ExitCode:
         done = await alter_reassignments(client, dict.fromkeys(moves), timeout_s=session.timeout_s)
         brokers = {broker for move in moves.values() for broker in move.replicas}
         names = {each.topic for each in moves}
-        # Those that have just died are among the brokers that clients are told of.
+        # Metadata also lists brokers that have just died.
         cluster = await describe_cluster(client, timeout_s=session.timeout_s)
         live = sorted(brokers & {broker.id for broker in cluster.live})
         await clear_throttle(client, live, sorted(names), timeout_s=session.timeout_s)
@@ -258,7 +265,7 @@ def _cancel(session: Session, topics: Sequence[str], execute: bool) -> ExitCode:
     return code_of(len(outcomes), list(failed.values()))
 
 
-def _unthrottle(session: Session) -> ExitCode:
+def _remove_throttles(session: Session) -> ExitCode:
     async def work(client: ClusterClient) -> dict[Resource, Refusal | None]:
         overview = await take_overview(client, timeout_s=session.timeout_s)
         brokers, topics = await find_throttled(
@@ -273,4 +280,4 @@ def _unthrottle(session: Session) -> ExitCode:
     if not done:
         session.output.show([], "no limit is set")
         return ExitCode.OK
-    return report(session.output, "the limit of", "took away", done)
+    return report(session.output, "the limit of", "removed", done)

@@ -1,4 +1,4 @@
-"""What `cluster reassign` plans, and how far a move is. Pure but for the questions it asks."""
+"""Plans of `cluster reassign`, and the progress of moves."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +19,7 @@ from headrace.cluster.replica_balancing import CannotBalance, PlacedPartition, b
 Replicas = tuple[int, ...]
 
 ANSWER_S: Final = 2.0
-"""How long a broker may take to say how much it has; progress is worth no more."""
+"""The time limit for one broker's answer about its progress."""
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -34,20 +34,20 @@ class PlannedMove:
 
     @property
     def copies(self) -> Replicas:
-        """Who has to copy the partition."""
+        """The brokers that have to copy the partition."""
         return tuple(broker for broker in self.after if broker not in self.before)
 
 
 def balanced(
     overview: Overview, under_way: Mapping[TopicPartition, Move], to: Sequence[int] | None
 ) -> dict[TopicPartition, Replicas]:
-    """A plan that spreads all partitions of the overview over these brokers, or all live ones."""
+    """A plan that spreads the overview's partitions over brokers; over all live ones if None."""
     live = {broker.id: broker.rack for broker in overview.cluster.live}
     for broker in to or ():
         if broker not in live:
             there_are = ", ".join(map(str, sorted(live))) or "none"
             raise CommandFailed(
-                f"there is no live broker {broker} (live: {there_are})", ExitCode.NOT_FOUND
+                f"broker {broker} is not live (live: {there_are})", ExitCode.NOT_FOUND
             )
     racks = {id_: rack for id_, rack in live.items() if to is None or id_ in to}
     placed = {
@@ -64,7 +64,7 @@ def balanced(
 def replicas_of(
     overview: Overview, under_way: Mapping[TopicPartition, Move]
 ) -> dict[TopicPartition, Replicas]:
-    """Where each partition is, or will be when its move has ended."""
+    """The replicas of each partition; the target replicas if it is moving."""
     return {
         each: under_way[each].target if each in under_way else info.replicas
         for each, info in overview.partitions()
@@ -74,7 +74,7 @@ def replicas_of(
 def changes_of(
     now: Mapping[TopicPartition, Replicas], plan: Mapping[TopicPartition, Replicas]
 ) -> list[PlannedMove]:
-    """What the plan changes; a partition that it names has to exist."""
+    """The changes of the plan. Raises `CommandFailed` for an unknown partition."""
     for each in plan:
         if each not in now:
             raise not_found("partition", str(each), map(str, now))
@@ -86,7 +86,7 @@ def changes_of(
 
 
 def broker_totals(placed: Mapping[TopicPartition, Replicas]) -> tuple[Counter[int], Counter[int]]:
-    """How many replicas each broker holds, and how many partitions it leads by preference."""
+    """For each broker, the number of its replicas and of its preferred leaders."""
     held = Counter(broker for replicas in placed.values() for broker in replicas)
     led = Counter(replicas[0] for replicas in placed.values() if replicas)
     return held, led
@@ -94,7 +94,7 @@ def broker_totals(placed: Mapping[TopicPartition, Replicas]) -> tuple[Counter[in
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """How much of a partition its new replicas have; the slowest of them counts."""
+    """The bytes of a partition that its slowest new replica has copied."""
 
     bytes: int
     of: int
@@ -111,10 +111,10 @@ async def copied(
     *,
     timeout_s: float,
 ) -> dict[TopicPartition, Copied]:
-    """For each partition how far those who copy it are, by the size of their logs.
+    """The progress of each partition, by the size of the new replicas' logs.
 
-    Who does not answer has copied nothing, as far as can be known: it may well be what holds up
-    the move, and whoever asks wants to see the others.
+    A broker that does not answer counts as having copied nothing. It may be the one that blocks the
+    move, so the progress of the others is still shown.
     """
     asked: dict[int, set[TopicPartition]] = {}
     for each, copying in moves.items():
@@ -123,7 +123,7 @@ async def copied(
                 asked.setdefault(broker, set()).add(each)
     answers = await asyncio.gather(
         *(
-            _sizes(client, broker, sorted(partitions), timeout_s=min(timeout_s, ANSWER_S))
+            _log_sizes(client, broker, sorted(partitions), timeout_s=min(timeout_s, ANSWER_S))
             for broker, partitions in sorted(asked.items())
         )
     )
@@ -140,7 +140,7 @@ async def copied(
     return progress
 
 
-async def _sizes(
+async def _log_sizes(
     client: ClusterClient, broker: int, partitions: Sequence[TopicPartition], *, timeout_s: float
 ) -> dict[TopicPartition, int]:
     try:
@@ -158,7 +158,7 @@ async def _sizes(
 def leaders_of(
     client: ClusterClient, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Who leads each, as the client's cache has it; without those that it does not know."""
+    """The leaders in the client's metadata cache; unknown partitions are left out."""
     leaders = {}
     for each in partitions:
         topic = client.metadata.topic(each.topic)
@@ -169,12 +169,12 @@ def leaders_of(
 
 
 def parse_brokers(text: str | None) -> list[int] | None:
-    """`1,2,4-6` as ids; None where nothing was said."""
+    """`1,2,4-6` as broker ids; None if the option was not given."""
     return parse_ids(text, "brokers")
 
 
 def parse_rate(text: str | None) -> int | None:
-    """`50M` as bytes a second; k, M and G, with i for powers of 1024."""
+    """`50M` as bytes per second; the units are k, M and G, and ki, Mi and Gi."""
     if text is None:
         return None
     lowered = text.strip().lower().removesuffix("/s").removesuffix("b")
@@ -185,12 +185,12 @@ def parse_rate(text: str | None) -> int | None:
     except (ValueError, KeyError, OverflowError):
         rate = 0
     if rate <= 0:
-        raise usage(f"--throttle takes bytes a second, as 50M or 800k, not {text!r}")
+        raise usage(f"--throttle takes bytes per second, such as 50M or 800k, not {text!r}")
     return rate
 
 
 def human(size: int) -> str:
-    """Bytes for people."""
+    """A number of bytes with a unit."""
     amount = float(size)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000:

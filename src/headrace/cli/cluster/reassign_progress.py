@@ -1,4 +1,4 @@
-"""One reassignment on its way: shown, begun, watched to its end."""
+"""Executes a reassignment: shows the plan, starts the moves and watches them."""
 
 import asyncio
 import sys
@@ -28,16 +28,16 @@ from headrace.client.throttles import clear_throttle, set_throttle
 from headrace.protocol.errors import ErrorCode
 
 POLL_S: Final = 0.5
-REMARK_S: Final = 10.0  # between two sentences on progress where there is no terminal
+REMARK_S: Final = 10.0  # between two progress remarks, without a terminal
 STILL_MOVING: Final = (
-    "the partitions go on moving; headrace cluster reassign --status shows how far they are, "
-    "--cancel brings them back"
+    "the partitions keep moving; headrace cluster reassign --status shows their progress, "
+    "--cancel cancels the moves"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """A plan as it is printed."""
+    """A plan in its printed form."""
 
     plan: Mapping[str, object]
     blocks: Sequence[Block]
@@ -47,7 +47,7 @@ class PlanView:
 
 
 class ReassignJob:
-    """One plan on its way: shown, begun, watched."""
+    """One plan: shown, started and watched."""
 
     def __init__(self, session: Session, rate: int | None, wait: bool) -> None:
         self._session = session
@@ -63,8 +63,8 @@ class ReassignJob:
         now: Mapping[TopicPartition, Replicas],
         changes: Sequence[PlannedMove],
     ) -> PlanView:
-        """What the plan changes, and how much is to be copied."""
-        sizes = await self._sizes(client, overview, changes)
+        """The changes of the plan, and the bytes to copy."""
+        sizes = await self._partition_sizes(client, overview, changes)
         to_copy = sum(len(each.copies) * sizes[each.partition] for each in changes)
         after = {**now, **{each.partition: each.after for each in changes}}
         brokers = _broker_facts(overview, now, after)
@@ -76,7 +76,7 @@ class ReassignJob:
         }
         return PlanView(plan, _plan_blocks(brokers, changes, to_copy))
 
-    async def _sizes(
+    async def _partition_sizes(
         self, client: ClusterClient, overview: Overview, changes: Sequence[PlannedMove]
     ) -> dict[TopicPartition, int]:
         moving = {each.partition: () for each in changes if each.copies}
@@ -86,7 +86,7 @@ class ReassignJob:
 
     async def carry_out(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> ExitCode:
         if self._rate is not None:
-            await self._throttle(client, changes)
+            await self._set_throttle(client, changes)
         self.begun = True
         outcomes = await alter_reassignments(
             client, {each.partition: each.after for each in changes}, timeout_s=self._timeout_s
@@ -96,55 +96,57 @@ class ReassignJob:
             remark(f"{each}: {sentence(why)}")
         started = [each for each in changes if each.partition not in failed]
         if self._wait and started:
-            await self._watch(client, started)
-            await self._finish(client, started)
+            await self._watch_moves(client, started)
+            await self._finish_moves(client, started)
         elif started:
-            self.say_that_it_goes_on()
+            self.remark_still_moving()
         return code_of(len(changes), list(failed.values()))
 
-    def say_that_it_goes_on(self) -> None:
-        limit = "; --unthrottle takes the limit away when they are there"
+    def remark_still_moving(self) -> None:
+        limit = "; when they have moved, --unthrottle removes the limit"
         remark(STILL_MOVING + (limit if self._rate is not None else ""))
 
-    async def _throttle(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
+    async def _set_throttle(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
         assert self._rate is not None
         moves = {each.partition: (each.before, each.after) for each in changes}
         done = await set_throttle(client, moves, self._rate, timeout_s=self._timeout_s)
         for resource, why in done.items():
             if why is not None:
                 raise CommandFailed(
-                    f"no limit could be set on {resource.name}: {sentence(why)}; nothing was moved"
+                    f"cannot set a limit on {resource.name}: {sentence(why)}; nothing was moved"
                 )
 
-    async def _watch(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
-        """Returns when none of them is under way any more."""
+    async def _watch_moves(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
+        """Returns when all partitions have moved."""
         total = len(changes)
         loop = asyncio.get_running_loop()
         said = loop.time()
         copying = {each.partition: each.copies for each in changes}
-        with _bar(total, shown=self._session.output.form is Format.TEXT) as tell:
+        with _progress_bar(total, shown=self._session.output.form is Format.TEXT) as show_progress:
             while True:
                 left = await list_reassignments(client, list(copying), timeout_s=self._timeout_s)
                 text = f"{total - len(left)} of {total} partitions moved"
                 if left:
                     await client.refresh(sorted({e.topic for e in left}), timeout_s=self._timeout_s)
-                    text += f", {await self._percent(client, left)} % copied"
-                if not tell(total - len(left), text) and loop.time() - said > REMARK_S:
+                    text += f", {await self._percent_copied(client, left)} % copied"
+                if not show_progress(total - len(left), text) and loop.time() - said > REMARK_S:
                     said = loop.time()
                     remark(text)
                 if not left:
                     return
                 await asyncio.sleep(POLL_S)
 
-    async def _percent(self, client: ClusterClient, left: Mapping[TopicPartition, Move]) -> int:
+    async def _percent_copied(
+        self, client: ClusterClient, left: Mapping[TopicPartition, Move]
+    ) -> int:
         moves = {each: move.adding for each, move in left.items()}
         leaders = leaders_of(client, left)
         progress = await copied(client, moves, leaders, timeout_s=self._timeout_s)
         whole = sum(each.of for each in progress.values())
         return 100 if not whole else sum(each.bytes for each in progress.values()) * 100 // whole
 
-    async def _finish(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
-        """The preferred replicas lead, as the plan has it; limits are for the time of the move."""
+    async def _finish_moves(self, client: ClusterClient, changes: Sequence[PlannedMove]) -> None:
+        """Removes the limits of the move, and elects the preferred replicas of the plan."""
         if self._rate is not None:
             brokers = {broker for each in changes for broker in (*each.before, *each.after)}
             topics = {each.partition.topic for each in changes}
@@ -191,7 +193,7 @@ def _plan_blocks(
     brokers: Sequence[Mapping[str, object]], changes: Sequence[PlannedMove], to_copy: int
 ) -> list[Block]:
     if not changes:
-        return ["nothing to move: the partitions are where they should be"]
+        return ["nothing to move: the partitions are already on the planned brokers"]
     copies = sum(len(each.copies) for each in changes)
     summary = (
         f"{counted(len(changes), 'partition')} to change, "
@@ -210,13 +212,13 @@ def _plan_blocks(
     ]
 
 
-Tell = Callable[[int, str], bool]
-"""Says how many are done; whether anybody saw it."""
+ShowProgress = Callable[[int, str], bool]
+"""Shows how many partitions have moved; returns whether there is a bar."""
 
 
 @contextmanager
-def _bar(total: int, *, shown: bool) -> Iterator[Tell]:
-    """A bar on stderr while the block runs, on a terminal."""
+def _progress_bar(total: int, *, shown: bool) -> Iterator[ShowProgress]:
+    """Shows a bar while the block runs, if stderr is a terminal."""
     if not shown or not sys.stderr.isatty():
         yield lambda done, text: False
         return
@@ -227,8 +229,8 @@ def _bar(total: int, *, shown: bool) -> Iterator[Tell]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
 
-        def tell(done: int, text: str) -> bool:
+        def show_progress(done: int, text: str) -> bool:
             bar.update(task, completed=done, description=text)
             return True
 
-        yield tell
+        yield show_progress

@@ -1,4 +1,4 @@
-"""Plans of reassignments as files, in the form of kafka-reassign-partitions. Pure but for paths.
+"""Reads and writes reassignment plans in the format of kafka-reassign-partitions.
 
 {"version": 1, "partitions": [
   {"topic": "orders", "partition": 0, "replicas": [1, 2, 3], "log_dirs": ["any", "any", "any"]}]}
@@ -19,7 +19,7 @@ Plan = Mapping[TopicPartition, tuple[int, ...]]
 
 
 def plan_facts(plan: Plan) -> dict[str, object]:
-    """The plan as kafka-reassign-partitions writes and reads it."""
+    """The plan in the format of kafka-reassign-partitions."""
     return {
         "version": VERSION,
         "partitions": [
@@ -39,27 +39,27 @@ def write_plan(path: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> dict[TopicPartition, tuple[int, ...]]:
-    """The plan in the file; a person's mistakes in it are named."""
+    """The plan in the file. Raises `CommandFailed` with the place of an error in it."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise usage(f"{path} is no JSON: {error}") from error
+        raise usage(f"{path} is not valid JSON: {error}") from error
     if not isinstance(content, dict) or not isinstance(content.get("partitions"), list):
         raise usage(f'{path}: expected {{"version": 1, "partitions": [...]}}')
     if content.get("version", VERSION) != VERSION:
-        raise usage(f"{path} has version {content['version']}; only {VERSION} is known")
+        raise usage(f"{path} has version {content['version']}; only version {VERSION} is supported")
     plan: dict[TopicPartition, tuple[int, ...]] = {}
     for number, item in enumerate(content["partitions"], start=1):
-        each, replicas = _entry(path, number, item)
+        each, replicas = _parse_entry(path, number, item)
         if each in plan:
-            raise usage(f"{path}: {each} is named twice")
+            raise usage(f"{path}: {each} is in the list twice")
         plan[each] = replicas
     if not plan:
-        raise usage(f"{path} names no partition")
+        raise usage(f"{path} contains no partitions")
     return plan
 
 
-def _entry(path: Path, number: int, item: object) -> tuple[TopicPartition, tuple[int, ...]]:
+def _parse_entry(path: Path, number: int, item: object) -> tuple[TopicPartition, tuple[int, ...]]:
     where = f"{path}, partition {number} of the list"
     match item:
         case {"topic": str(topic), "partition": int(index), "replicas": [*replicas], **rest}:
@@ -67,9 +67,9 @@ def _entry(path: Path, number: int, item: object) -> tuple[TopicPartition, tuple
         case _:
             raise usage(f"{where}: expected topic, partition and replicas, not {item!r}")
     if not replicas or not all(type(broker) is int for broker in replicas):
-        raise usage(f"{where}: replicas are broker ids as in [1, 2, 3], not {replicas!r}")
+        raise usage(f"{where}: replicas must be broker ids such as [1, 2, 3], not {replicas!r}")
     if len(set(replicas)) != len(replicas):
-        raise usage(f"{where}: a broker is named twice in {replicas!r}")
+        raise usage(f"{where}: a broker is in {replicas!r} twice")
     if not isinstance(directories, list) or any(
         directory != ANY_DIRECTORY for directory in directories
     ):

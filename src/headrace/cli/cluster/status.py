@@ -1,4 +1,4 @@
-"""What a cluster looks like at one moment, as numbers: for `cluster status` and the live table."""
+"""A snapshot of a cluster in numbers, for `cluster status` and the live table."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -14,18 +14,18 @@ from headrace.client.topics import list_topics
 
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What one broker carries."""
+    """The load of one broker."""
 
     leads: int
     preferred: int
-    """How many it leads when every first replica leads."""
+    """The partitions it leads if every preferred replica leads."""
     replicas: int
     out_of_sync: int
 
 
 @dataclass(frozen=True)
 class Overview:
-    """Brokers and partitions; everything else follows from them."""
+    """The brokers and partitions of a cluster, and the numbers computed from them."""
 
     cluster: ClusterInfo
     topics: tuple[TopicInfo, ...]
@@ -37,7 +37,7 @@ class Overview:
 
     @cached_property
     def loads(self) -> dict[int, BrokerLoad]:
-        """By broker id, of every broker that is known or holds a replica."""
+        """By broker id, for every broker that is registered or has a replica."""
         leads, preferred = Counter[int](), Counter[int]()
         replicas, out_of_sync = Counter[int](), Counter[int]()
         for _, info in self.partitions():
@@ -53,7 +53,7 @@ class Overview:
 
     @cached_property
     def under_replicated(self) -> dict[TopicPartition, PartitionInfo]:
-        """Partitions of which a replica is not in sync."""
+        """Partitions with a replica that is not in sync."""
         return {
             each: info for each, info in self.partitions() if len(info.isr) < len(info.replicas)
         }
@@ -64,7 +64,7 @@ class Overview:
 
     @cached_property
     def not_preferred(self) -> dict[TopicPartition, PartitionInfo]:
-        """Partitions that another than their first replica leads."""
+        """Partitions that are not led by their preferred (first) replica."""
         return {
             each: info
             for each, info in self.partitions()
@@ -78,7 +78,7 @@ class Overview:
 
 
 async def take_overview(client: ClusterClient, *, timeout_s: float) -> Overview:
-    """Two requests, whatever the size of the cluster."""
+    """A snapshot of the cluster, with two requests for a cluster of any size."""
     cluster = await describe_cluster(client, timeout_s=timeout_s)
     topics = await list_topics(client, timeout_s=timeout_s)
     return Overview(cluster, tuple(topics))

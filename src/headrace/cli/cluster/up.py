@@ -1,9 +1,9 @@
-"""`headrace cluster up`: a real local cluster in the foreground; `cluster shutdown` ends it.
+"""`headrace cluster up`: a local cluster in the foreground; `cluster shutdown` stops it.
 
-Ctrl-C or SIGTERM stops the brokers one after the other, the controller last, then ZooKeeper; the
-exit code is 0. A second signal kills them. A broker that dies stays dead and is shown so, or with
-`--restart` comes back, later each time it does not stay up. Where none comes up at all the command
-ends with exit code 1 and what the first of them said.
+Ctrl-C or SIGTERM stops the brokers one after the other, the controller last, and then ZooKeeper;
+the exit code is 0. A second signal kills them. A broker that dies stays dead; with `--restart` it
+is started again, after a longer pause each time. If no broker starts, the command exits with code
+1 and the error of the first broker.
 """
 
 import asyncio
@@ -42,17 +42,17 @@ from headrace.client.errors import ClientError
 from headrace.clock import SystemClock
 from headrace.cluster.settings import BrokerSettings, InvalidSetting
 
-LOOK_S: Final = 0.5
-LOOK_TIMEOUT_S: Final = 2.0
+REFRESH_S: Final = 0.5
+REFRESH_TIMEOUT_S: Final = 2.0
 STOP_S: Final = 30.0
 POLL_S: Final = 0.02
 MAX_BROKERS: Final = 64
 FIRST_RESTART_S: Final = 0.5
 MAX_RESTART_S: Final = 30.0
 NOTICED_S: Final = 5.0
-"""By then the cluster knows that a broker has ended; who is live there was started elsewhere."""
+"""The cluster notices a dead broker within this time. If it is live later, it runs elsewhere."""
 STAYED_UP_S: Final = 60.0
-"""A broker that ran for so long is restarted at once again."""
+"""After a run of this length, the pause before a restart is short again."""
 CLIENT_ID: Final = "headrace-cluster-up"
 FOLDER: Final = "cluster"
 
@@ -61,8 +61,8 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help="The cluster's directory; it is made if it is missing.",
-        show_default="your data folder",
+        help="Directory of the cluster; created if it does not exist.",
+        show_default="your data directory",
     ),
 ]
 
@@ -73,7 +73,10 @@ def default_folder() -> Path:
 
 def up(
     brokers: Annotated[
-        int, typer.Option("--brokers", "-n", metavar="N", min=1, max=MAX_BROKERS)
+        int,
+        typer.Option(
+            "--brokers", "-n", metavar="N", min=1, max=MAX_BROKERS, help="Number of brokers."
+        ),
     ] = 3,
     port: Annotated[
         int,
@@ -82,47 +85,48 @@ def up(
             metavar="PORT",
             min=0,
             max=MAX_PORT,
-            help="Of the first broker, the others take the next ones; 0 takes free ones.",
+            help="Port of the first broker; the others use the next ports. 0 selects free ports.",
         ),
     ] = DEFAULT_PORT,
     data: Data = None,
     ephemeral: Annotated[
-        bool, typer.Option("--ephemeral", help="Keep nothing: a temporary directory.")
+        bool,
+        typer.Option("--ephemeral", help="Use a temporary directory that is removed at the end."),
     ] = False,
     zookeeper: Annotated[
         str,
         typer.Option(
             "--zookeeper",
             metavar="embedded|HOST:PORT,...",
-            help="A ZooKeeper that runs, with a chroot if you like; embedded starts one here.",
+            help="A running ZooKeeper, optionally with a chroot; embedded starts one.",
         ),
     ] = EMBEDDED,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Start a broker again when it dies.")
-    ] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Restart brokers that die.")] = False,
     settings: Annotated[
         list[str],
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting of all brokers; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Set a setting of all brokers; repeatable."
+        ),
     ] = [],
 ) -> None:
-    """Start a cluster on this machine: some brokers, each a process, and a ZooKeeper."""
+    """Start a cluster on this machine: a process for each broker, and ZooKeeper."""
 
     def work() -> ExitCode:
         if ephemeral and data is not None:
-            raise usage("--ephemeral keeps nothing, so it takes no --data")
+            raise usage("--ephemeral and --data exclude each other")
         if port and port + brokers - 1 > MAX_PORT:
             raise usage(f"{brokers} brokers from port {port} on need ports above {MAX_PORT}")
         given = parse_assignments(settings, "--set")
-        _check(given)
+        _check_settings(given)
         kept = data or default_folder()
         folder = Path(tempfile.mkdtemp(prefix="headrace-")) if ephemeral else kept
         plan = LocalClusterPlan(folder.absolute(), brokers, port, zookeeper, given, ephemeral)
-        return _run(LocalCluster(plan), restart=restart)
+        return _run_cluster(LocalCluster(plan), restart=restart)
 
     raise typer.Exit(command.guard(work))
 
 
-def _check(settings: Mapping[str, str]) -> None:
+def _check_settings(settings: Mapping[str, str]) -> None:
     for name in ("node.id", "broker.id", "listeners", "log.dirs", "log.dir", "zookeeper.connect"):
         if name in settings:
             raise usage(f"--set {name}: `cluster up` chooses it for each broker")
@@ -132,7 +136,7 @@ def _check(settings: Mapping[str, str]) -> None:
         raise usage(str(error)) from error
 
 
-def _run(cluster: LocalCluster, *, restart: bool) -> ExitCode:
+def _run_cluster(cluster: LocalCluster, *, restart: bool) -> ExitCode:
     cluster.check()
     cluster.lock()
     try:
@@ -143,7 +147,7 @@ def _run(cluster: LocalCluster, *, restart: bool) -> ExitCode:
 
 
 class _Supervisor:
-    """Watches the processes and shows what it sees until it is told to stop."""
+    """Watches the processes and shows the cluster until a signal stops it."""
 
     def __init__(self, cluster: LocalCluster, *, restart: bool) -> None:
         self._cluster = cluster
@@ -154,55 +158,55 @@ class _Supervisor:
 
     async def run(self) -> ExitCode:
         stopping = asyncio.Event()
-        self._listen(stopping)
+        self._handle_signals(stopping)
         cluster = self._cluster
-        folder = "nowhere (--ephemeral)" if cluster.plan.ephemeral else str(cluster.folder)
+        folder = (
+            "a temporary directory (--ephemeral)" if cluster.plan.ephemeral else str(cluster.folder)
+        )
         with open_screen(cluster.bootstrap_servers, lambda: cluster.zookeeper, folder) as screen:
             servers = cluster.bootstrap_servers
             screen.say(
                 "starting",
                 {"event": "starting", "bootstrap_servers": servers, "folder": str(cluster.folder)},
             )
-            await self._start(screen)
-            looking = asyncio.create_task(self._look())
+            await self._start_cluster(screen)
+            polling = asyncio.create_task(self._poll_cluster())
             try:
                 while not stopping.is_set():
-                    self._revive()
-                    screen.show(self._view())
-                    if self._came_to_nothing():
+                    self._restart_dead_brokers()
+                    screen.show(self._cluster_view())
+                    if self._has_failed_to_start():
                         break
-                    await _wait(stopping, LOOK_S)
-                await self._stop(screen)
+                    await _wait_for(stopping, REFRESH_S)
+                await self._stop_cluster(screen)
             finally:
-                looking.cancel()
+                polling.cancel()
         if not stopping.is_set():
-            raise self._failure()
+            raise self._startup_failure()
         return ExitCode.OK
 
-    def _came_to_nothing(self) -> bool:
-        """Whether every broker has failed, and the cluster has never answered."""
+    def _has_failed_to_start(self) -> bool:
+        """Whether every broker has failed before the cluster ever answered."""
         return (
             not self._was_up
             and not self._restarts
             and all(broker.exit_code for broker in self._cluster.brokers)
         )
 
-    def _failure(self) -> CommandFailed:
+    def _startup_failure(self) -> CommandFailed:
         first = self._cluster.brokers[0]
-        words = (first.last_lines() or ["it said nothing"])[-1].removeprefix("headrace: ")
-        return CommandFailed(
-            f"no broker came up; broker {first.id}: {words} (its log: {first.log})"
-        )
+        words = (first.last_lines() or ["it wrote no log"])[-1].removeprefix("headrace: ")
+        return CommandFailed(f"no broker started; broker {first.id}: {words} (log: {first.log})")
 
-    async def _start(self, screen: Screen) -> None:
-        # A signal waits for this: what was half started could not be told from what was not.
+    async def _start_cluster(self, screen: Screen) -> None:
+        # A signal takes effect only after this, when it is known which processes run.
         starting = asyncio.create_task(asyncio.to_thread(self._cluster.start))
         while not starting.done():
-            screen.show(self._view())
-            await asyncio.wait([starting], timeout=LOOK_S)
+            screen.show(self._cluster_view())
+            await asyncio.wait([starting], timeout=REFRESH_S)
         await starting
 
-    def _listen(self, stopping: asyncio.Event) -> None:
+    def _handle_signals(self, stopping: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
 
         def first() -> None:
@@ -219,33 +223,33 @@ class _Supervisor:
         for number in signals:
             loop.add_signal_handler(number, first)
 
-    async def _look(self) -> None:
-        """Asks the cluster again and again; while nobody answers, nothing is known."""
+    async def _poll_cluster(self) -> None:
+        """Polls the state of the cluster; it is unknown while no broker answers."""
         client = ClusterClient(
             self._cluster.bootstrap_servers,
             client_id=CLIENT_ID,
             clock=SystemClock(),
             random=SystemRandom(),
-            request_timeout_s=LOOK_TIMEOUT_S,
-            connect_timeout_s=LOOK_TIMEOUT_S,
+            request_timeout_s=REFRESH_TIMEOUT_S,
+            connect_timeout_s=REFRESH_TIMEOUT_S,
         )
         async with client:
             while True:
                 try:
-                    self._overview = await take_overview(client, timeout_s=LOOK_TIMEOUT_S)
+                    self._overview = await take_overview(client, timeout_s=REFRESH_TIMEOUT_S)
                     self._was_up = True
                 except ClientError:
                     self._overview = None
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(REFRESH_S)
 
-    def _revive(self) -> None:
+    def _restart_dead_brokers(self) -> None:
         for broker in self._cluster.brokers:
             restarts = self._restarts.get(broker.id)
             if restarts is not None and broker.exit_code not in (None, 0) and restarts.is_due():
                 restarts.started()
                 self._cluster.start_broker(broker)
 
-    def _view(self) -> ClusterView:
+    def _cluster_view(self) -> ClusterView:
         self._cluster.write_state()
         return ClusterView(
             tuple(self._broker_view(broker) for broker in self._cluster.brokers),
@@ -278,15 +282,18 @@ class _Supervisor:
         )
 
     def _has_just_ended(self, broker: LocalBroker) -> bool:
-        """Whether the cluster may not have noticed yet."""
+        """Whether the broker ended so recently that the cluster may still list it as live."""
         if broker.runs:
             self._ended.pop(broker.id, None)
             return False
         now = time.monotonic()
         return now - self._ended.setdefault(broker.id, now) < NOTICED_S
 
-    async def _stop(self, screen: Screen) -> None:
-        """One after the other, so that each can hand over what it leads; the controller last."""
+    async def _stop_cluster(self, screen: Screen) -> None:
+        """Stops one broker after the other, so that each can hand over its leaders.
+
+        The controller is the last.
+        """
         last = self._overview.controller if self._overview is not None else None
         order = sorted(self._cluster.brokers, key=lambda broker: (broker.id == last, broker.id))
         for broker in order:
@@ -296,13 +303,13 @@ class _Supervisor:
             screen.say(note, {"event": "stopping", "broker": broker.id})
             broker.ask_to_stop()
             await asyncio.to_thread(broker.wait_or_kill, STOP_S)
-            screen.show(self._view())
+            screen.show(self._cluster_view())
         screen.say("stopping ZooKeeper", {"event": "stopping", "zookeeper": True})
         await asyncio.to_thread(self._cluster.stop_zookeeper)
         screen.say("stopped", {"event": "stopped"})
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> None:
+async def _wait_for(event: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
             await event.wait()
@@ -311,7 +318,7 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
 
 
 class _Restarts:
-    """When a broker may be started again."""
+    """When to restart a broker that has died."""
 
     def __init__(self) -> None:
         self._pause_s = FIRST_RESTART_S
@@ -336,10 +343,10 @@ def shutdown(
     data: Data = None,
     broker: Annotated[
         int | None,
-        typer.Option("--broker", metavar="ID", help="Only this one; the others take over."),
+        typer.Option("--broker", metavar="ID", help="Stop only this broker."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait.")
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Maximum time to wait.")
     ] = 60.0,
     execute: Execute = False,
     yes: OldYes = False,
@@ -348,7 +355,7 @@ def shutdown(
 
     def work() -> ExitCode:
         wanted: dict[str, object] = {"execute": execute, "yes": yes}
-        command.take_old_yes(wanted)
+        command.apply_deprecated_yes(wanted)
         folder = (data or default_folder()).absolute()
         running = find_running(folder)
         if running is None:
@@ -359,11 +366,11 @@ def shutdown(
         if not _approve_shutdown(running, broker, execute=bool(wanted["execute"])):
             return ExitCode.OK
         if broker is None:
-            # By its lock: a process that its parent has not waited for yet looks alive.
-            _end(pid, lambda: find_running(folder) is None, timeout)
+            # Checks the lock: a process looks alive until its parent has waited for it.
+            _terminate(pid, lambda: find_running(folder) is None, timeout)
             remark("stopped the cluster")
             return ExitCode.OK
-        _end(pid, lambda: not lives(pid), timeout)
+        _terminate(pid, lambda: not lives(pid), timeout)
         remark(f"stopped broker {broker}")
         return ExitCode.OK
 
@@ -387,7 +394,7 @@ def _approve_shutdown(running: RunningCluster, broker: int | None, *, execute: b
     return is_approved(Output(Format.TEXT), execute, action, facts, table)
 
 
-def _end(pid: int, has_ended: Callable[[], bool], timeout_s: float) -> None:
+def _terminate(pid: int, has_ended: Callable[[], bool], timeout_s: float) -> None:
     give_up = time.monotonic() + timeout_s
     os.kill(pid, signal.SIGTERM)
     while not has_ended():

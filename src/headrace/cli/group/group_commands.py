@@ -1,4 +1,4 @@
-"""`headrace group`: consumer groups, their lag, and moving them."""
+"""`headrace group`: list, describe, move and delete consumer groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,14 +51,18 @@ Topics = Annotated[
         "--topic",
         "-t",
         metavar="TOPIC[:0,2]",
-        help="Only these; repeatable.",
-        show_default="all that the group has offsets for",
+        help="Move only this topic or these partitions; repeatable.",
+        show_default="all with committed offsets",
         autocompletion=completion.topics,
     ),
 ]
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="PLACE", help="beginning, end, OFFSET, -N or s@TIME."),
+    typer.Option(
+        "--to",
+        metavar="POSITION",
+        help="Move to beginning, end, OFFSET, -N (the last N records) or s@TIME.",
+    ),
 ]
 Shift = Annotated[
     int | None,
@@ -66,7 +70,11 @@ Shift = Annotated[
 ]
 ToFile = Annotated[
     Path | None,
-    typer.Option("--to-file", metavar="FILE", help="Lines of TOPIC,PARTITION,OFFSET."),
+    typer.Option(
+        "--to-file",
+        metavar="FILE",
+        help="Move to the offsets in a file of TOPIC,PARTITION,OFFSET lines.",
+    ),
 ]
 OnlyTopics = Annotated[
     list[str],
@@ -74,23 +82,24 @@ OnlyTopics = Annotated[
         "--topic",
         "-t",
         metavar="TOPIC",
-        help="Delete only the offsets in these; repeatable.",
+        help="Delete only the offsets of this topic; repeatable.",
         autocompletion=completion.topics,
     ),
 ]
 States = Annotated[
-    list[str], typer.Option("--state", help="Only in these states, e.g. Stable; repeatable.")
+    list[str],
+    typer.Option("--state", help="List only groups in this state, e.g. Stable; repeatable."),
 ]
 
 
 @command(app, "list")
 def list_(session: Session, state: States = []) -> None:
-    """List groups."""
-    show_groups(session, _is_here, state)
+    """List consumer groups."""
+    show_groups(session, _is_consumer_group, state)
 
 
 def show_groups(session: Session, wanted: Filter, states: Sequence[str]) -> None:
-    """The groups that are wanted, as a table."""
+    """Prints a table of the `wanted` groups in these states."""
     chosen = {state.lower() for state in states}
 
     async def work(client: ClusterClient) -> list[ListedGroup]:
@@ -116,7 +125,7 @@ def show_groups(session: Session, wanted: Filter, states: Sequence[str]) -> None
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a group is in one partition; None where it has committed nothing."""
+    """A group's position in one partition; None if the group has not committed an offset."""
 
     partition: TopicPartition
     committed: int | None
@@ -132,24 +141,24 @@ class Lag:
 
 @command(app, "describe")
 def describe(session: Session, groups: Names) -> ExitCode | None:
-    """Show state, members and lag of groups."""
+    """Show the state, members and lag of groups."""
 
     async def work(client: ClusterClient) -> list[tuple[GroupDescription, list[Lag]]]:
-        return [await _describe(client, group, session.timeout_s) for group in groups]
+        return [await _describe_lag(client, group, session.timeout_s) for group in groups]
 
     found = session.run(work)
-    facts = [_facts(group, lags) for group, lags in found]
+    facts = [_group_facts(group, lags) for group, lags in found]
     blocks: list[Block] = []
     for (group, lags), fact in zip(found, facts, strict=True):
-        blocks.extend(_blocks(group, lags, fact["total_lag"]))
+        blocks.extend(_group_blocks(group, lags, fact["total_lag"]))
     session.output.show(facts, *blocks)
     return None
 
 
-async def _describe(
+async def _describe_lag(
     client: ClusterClient, name: str, timeout_s: float
 ) -> tuple[GroupDescription, list[Lag]]:
-    group = await existing(client, name, timeout_s)
+    group = await find_group(client, name, timeout_s)
     committed = await committed_offsets(client, name, timeout_s=timeout_s)
     owners = {each: member for member in group.members for each in member.partitions}
     partitions = sorted({*committed, *owners})
@@ -169,16 +178,16 @@ async def _describe(
     return group, lags
 
 
-async def existing(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
-    """The group, or the end of the command with a suggestion."""
+async def find_group(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
+    """The group. Raises `CommandFailed`, with a similar name, if it does not exist."""
     group = await describe_group(client, name, timeout_s=timeout_s)
     if isinstance(group, Refusal):
         elsewhere = "is a share group; use headrace share"
-        raise await no_group(client, name, group, "group", _is_here, elsewhere, timeout_s)
+        raise await no_group(client, name, group, "group", _is_consumer_group, elsewhere, timeout_s)
     return group
 
 
-def _is_here(group: ListedGroup) -> bool:
+def _is_consumer_group(group: ListedGroup) -> bool:
     return group.kind != SHARE
 
 
@@ -191,7 +200,7 @@ async def no_group(
     elsewhere: str,
     timeout_s: float,
 ) -> CommandFailed:
-    """Why the command ends: the broker says no, the group is of another kind, or there is none."""
+    """The error for a group that the broker refuses, is of another kind or does not exist."""
     if why.code is not ErrorCode.GROUP_ID_NOT_FOUND:
         return refused(f"{noun} {name!r}", why)
     listed = await list_groups(client, timeout_s=timeout_s)
@@ -200,7 +209,7 @@ async def no_group(
     return not_found(noun, name, [each.group_id for each in listed if wanted(each)])
 
 
-def _facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, object]:
+def _group_facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, object]:
     known = [lag.lag for lag in lags if lag.lag is not None]
     return {
         "group": group.group_id,
@@ -235,7 +244,7 @@ def _facts(group: GroupDescription, lags: Sequence[Lag]) -> dict[str, object]:
     }
 
 
-def _blocks(group: GroupDescription, lags: Sequence[Lag], total: object) -> list[Block]:
+def _group_blocks(group: GroupDescription, lags: Sequence[Lag], total: object) -> list[Block]:
     fields = [
         ("GROUP", group.group_id),
         ("TYPE", group.kind),
@@ -278,7 +287,7 @@ def seek(
         typer.Option(
             "--to-group",
             metavar="GROUP",
-            help="Where this group is.",
+            help="Move to the position of another group.",
             autocompletion=completion.groups,
         ),
     ] = None,
@@ -288,21 +297,21 @@ def seek(
 ) -> ExitCode | None:
     """Move a group to other offsets.
 
-    An offset outside a partition becomes the nearest one that the partition has.
+    An offset outside a partition becomes the nearest one; the command says so.
     """
     goal = goal_of(to, shift, to_group, to_file)
     timeout_s = session.timeout_s
 
-    async def look(client: ClusterClient) -> tuple[int, Positions, Targets]:
-        members = await _members(client, group, timeout_s)
-        before = await _positions(client, group, timeout_s)
+    async def inspect(client: ClusterClient) -> tuple[int, Positions, Targets]:
+        members = await _member_count(client, group, timeout_s)
+        before = await _committed_positions(client, group, timeout_s)
         others: Positions = {}
         if to_group is not None:
-            await existing(client, to_group, timeout_s)
-            others = await _positions(client, to_group, timeout_s)
+            await find_group(client, to_group, timeout_s)
+            others = await _committed_positions(client, to_group, timeout_s)
         return members, before, await plan_move(client, session, goal, topic, before, others)
 
-    members, before, targets = session.run(look)
+    members, before, targets = session.run(inspect)
     if not approve_move(session, group, members, before, targets, execute=execute):
         return None
 
@@ -313,8 +322,8 @@ def seek(
     return report_move(session, group, before, targets, session.run(work))
 
 
-async def _members(client: ClusterClient, group: str, timeout_s: float) -> int:
-    """How many members the group has; a group that does not exist yet has none."""
+async def _member_count(client: ClusterClient, group: str, timeout_s: float) -> int:
+    """The number of members; 0 for a group that does not exist yet."""
     found = await describe_group(client, group, timeout_s=timeout_s)
     if isinstance(found, Refusal):
         if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -323,7 +332,7 @@ async def _members(client: ClusterClient, group: str, timeout_s: float) -> int:
     return len(found.members)
 
 
-async def _positions(client: ClusterClient, group: str, timeout_s: float) -> Positions:
+async def _committed_positions(client: ClusterClient, group: str, timeout_s: float) -> Positions:
     found = await committed_offsets(client, group, timeout_s=timeout_s)
     return {each: position.offset for each, position in found.items()}
 
@@ -335,21 +344,21 @@ def delete(
     topic: OnlyTopics = [],
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Delete groups without members, or with --topic only their offsets in these topics."""
+    """Delete groups without members, or with --topic only the offsets of these topics."""
     if not topic:
-        return delete_named(session, groups, "group", execute, _is_here)
+        return delete_named(session, groups, "group", execute, _is_consumer_group)
     group = only_one(groups)
 
-    async def look(client: ClusterClient) -> dict[TopicPartition, int]:
-        await existing(client, group, session.timeout_s)
+    async def inspect(client: ClusterClient) -> dict[TopicPartition, int]:
+        await find_group(client, group, session.timeout_s)
         partitions = await partitions_named(client, session, topic)
-        held = await _positions(client, group, session.timeout_s)
+        held = await _committed_positions(client, group, session.timeout_s)
         wanted = {each: held[each] for each in partitions if each in held}
         if not wanted:
             raise not_found("offset of the group in", ", ".join(topic))
         return wanted
 
-    held = session.run(look)
+    held = session.run(inspect)
     facts = [
         {"name": str(each), "status": "would delete", "offset": at} for each, at in held.items()
     ]

@@ -1,4 +1,4 @@
-"""Deleting groups, the same for consumer groups and share groups."""
+"""Deletes groups: consumer groups and share groups alike."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -13,26 +13,26 @@ from headrace.client.results import Refusal
 from headrace.protocol.errors import ErrorCode
 
 Filter: TypeAlias = Callable[[ListedGroup], bool]
-"""Whether a group is of the kind that a command is about."""
+"""Whether a group is of the kind that a command works on."""
 
 
 def only_one(groups: Sequence[str]) -> str:
-    """--topic is about one group."""
+    """The group of a command with --topic, which takes exactly one."""
     if len(groups) != 1:
-        raise usage("with --topic, name one group")
+        raise usage("with --topic, give exactly one group")
     return groups[0]
 
 
 def delete_named(
     session: Session, groups: Sequence[str], kind: str, execute: bool, wanted: Filter
 ) -> ExitCode:
-    """Deletes groups of either kind."""
+    """Deletes groups of the `wanted` kind, which `kind` names."""
     names = list(dict.fromkeys(groups))
 
-    async def look(client: ClusterClient) -> list[ListedGroup]:
+    async def inspect(client: ClusterClient) -> list[ListedGroup]:
         return await list_groups(client, timeout_s=session.timeout_s)
 
-    listed = session.run(look)
+    listed = session.run(inspect)
     known = [each.group_id for each in listed if wanted(each)]
     found = [each for each in listed if each.group_id in names]
     facts = [

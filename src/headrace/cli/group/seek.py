@@ -1,6 +1,6 @@
-"""Where to move a group: from the command line's words to an offset for each partition.
+"""Moves groups: from the options of `seek` to a new offset for each partition.
 
-The same for consumer groups and share groups; each asks and moves its own kind.
+Consumer groups and share groups share this module.
 """
 
 import csv
@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from headrace.cli.execution import is_approved
 from headrace.cli.exits import CommandFailed, ExitCode, sentence, usage
+from headrace.cli.offset_lookup import bounds_of, resolve
 from headrace.cli.output import Table, code_of, counted, remark
-from headrace.cli.records.offset_lookup import bounds_of, resolve
-from headrace.cli.records.positions import AtOffset, Start, parse_start
+from headrace.cli.positions import AtOffset, Start, parse_start
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
 from headrace.client.client import ClusterClient
 from headrace.client.results import Refusal, TopicPartition
@@ -27,7 +27,7 @@ Positions: TypeAlias = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a partition goes: the offset that was asked for, kept within what the log holds."""
+    """The new offset in a partition: the requested one, limited to the range of the log."""
 
     requested: int
     start: int
@@ -47,7 +47,7 @@ Targets: TypeAlias = Mapping[TopicPartition, Target]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Exactly one of the four is set."""
+    """The target of a move; exactly one of the four fields is set."""
 
     place: Start | None = None
     shift: int | None = None
@@ -56,14 +56,14 @@ class Goal:
 
     @property
     def names_partitions(self) -> bool:
-        """Whether the goal itself says which partitions move."""
+        """Whether the goal itself selects the partitions to move."""
         return self.group is not None or self.offsets is not None
 
 
 def goal_of(to: str | None, shift: int | None, group: str | None, file: Path | None) -> Goal:
-    """What the options ask for; more or less than one of them is a mistake."""
+    """The goal of the options, of which exactly one must be given."""
     if sum(each is not None for each in (to, shift, group, file)) != 1:
-        raise usage("say where to with one of --to, --shift, --to-group and --to-file")
+        raise usage("give exactly one of --to, --shift, --to-group and --to-file")
     if to is not None:
         return Goal(place=parse_start(to, SystemClock().wall_ms(), flag="--to"))
     if file is not None:
@@ -72,7 +72,10 @@ def goal_of(to: str | None, shift: int | None, group: str | None, file: Path | N
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """`topic,partition,offset` or the same with blanks, one a line; # starts a comment."""
+    """The offsets of a file with a line `topic,partition,offset` for each partition.
+
+    Spaces may separate the fields; # starts a comment.
+    """
     offsets: dict[TopicPartition, int] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -89,7 +92,7 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
         except ValueError:
             raise usage(f"{path}:{number}: expected TOPIC,PARTITION,OFFSET, not {text!r}") from None
     if not offsets:
-        raise usage(f"{path} names no offsets")
+        raise usage(f"{path} contains no offsets")
     return offsets
 
 
@@ -103,8 +106,8 @@ async def plan_move(
 ) -> dict[TopicPartition, Target]:
     """The new offset of each partition.
 
-    `current` is where the group is, `others` where the group of the goal is. `topics` are the words
-    of --topic: TOPIC or TOPIC:0,2.
+    `current` is the position of the group, `others` that of the group in `--to-group`. `topics` are
+    the values of --topic: TOPIC or TOPIC:0,2.
     """
     named = goal.offsets if goal.offsets is not None else others
     chosen = await partitions_named(client, session, topics) if topics else None
@@ -113,7 +116,7 @@ async def plan_move(
     else:
         partitions = sorted(current) if chosen is None else chosen
     if not partitions:
-        raise usage("there are no offsets to go by; name the topics with --topic")
+        raise usage("the group has no committed offsets; select partitions with --topic")
     bounds = await bounds_of(client, partitions, timeout_s=session.timeout_s)
     if isinstance(goal.place, AtOffset):
         requested: Positions = dict.fromkeys(partitions, goal.place.offset)
@@ -129,7 +132,7 @@ async def plan_move(
 async def partitions_named(
     client: ClusterClient, session: Session, words: Sequence[str]
 ) -> list[TopicPartition]:
-    """The partitions of words such as `orders` and `orders:0,2`."""
+    """The partitions that words such as `orders` and `orders:0,2` select."""
     wanted: list[TopicPartition] = []
     for word in words:
         name, colon, indexes = word.partition(":")
@@ -147,9 +150,9 @@ def approve_move(
     *,
     execute: bool,
 ) -> bool:
-    """Whether to move the group. Shows the plan; says what stands in the way and what is clamped.
+    """Whether to move the group. Shows the plan, and warns of members and of clamped offsets.
 
-    A group with members goes on from where they are: they have to stop first.
+    Members commit their own positions, so a group with members cannot be moved.
     """
     busy = f"{group!r} has {counted(members, 'active member')}"
     if members and execute:
@@ -173,7 +176,7 @@ def report_move(
     targets: Targets,
     done: Mapping[TopicPartition, Refusal | None],
 ) -> ExitCode:
-    """Shows where the group is now, and what did not move."""
+    """Shows the new position of the group, and the partitions that did not move."""
     failed = {each: why for each, why in done.items() if why is not None}
     for each, why in failed.items():
         remark(f"{each} did not move: {sentence(why)}")

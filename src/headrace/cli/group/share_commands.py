@@ -1,4 +1,4 @@
-"""`headrace share`: share groups (queues), what they have left to deliver, and moving them."""
+"""`headrace share`: list, describe, move and delete share groups (queues)."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -49,17 +49,17 @@ Positions = Mapping[TopicPartition, SharePosition]
 @command(app, "list")
 def list_(session: Session, state: States = []) -> None:
     """List share groups."""
-    show_groups(session, _is_here, state)
+    show_groups(session, _is_share_group, state)
 
 
 @command(app, "describe")
 def describe(session: Session, groups: Names) -> None:
-    """Show state, members, and from where share groups deliver."""
+    """Show the state, members, start offsets and lag of share groups."""
 
     async def work(client: ClusterClient) -> list[tuple[GroupDescription, Positions]]:
         found: list[tuple[GroupDescription, Positions]] = []
         for name in groups:
-            group = await _existing(client, name, session.timeout_s)
+            group = await _find_share_group(client, name, session.timeout_s)
             found.append((group, await share_offsets(client, name, timeout_s=session.timeout_s)))
         return found
 
@@ -83,8 +83,8 @@ def describe(session: Session, groups: Names) -> None:
                 {
                     "topic": each.topic,
                     "partition": each.partition,
-                    "start_offset": _known(position.start_offset),
-                    "lag": _known(position.lag),
+                    "start_offset": _known_or_none(position.start_offset),
+                    "lag": _known_or_none(position.lag),
                 }
                 for each, position in sorted(positions.items())
             ],
@@ -93,15 +93,15 @@ def describe(session: Session, groups: Names) -> None:
     ]
     blocks: list[Block] = []
     for group, positions in found:
-        blocks.extend(_blocks(group, positions))
+        blocks.extend(_share_group_blocks(group, positions))
     session.output.show(facts, *blocks)
 
 
-def _known(number: int) -> int | None:
+def _known_or_none(number: int) -> int | None:
     return None if number < 0 else number
 
 
-def _blocks(group: GroupDescription, positions: Positions) -> list[Block]:
+def _share_group_blocks(group: GroupDescription, positions: Positions) -> list[Block]:
     blocks: list[Block] = [
         Fields(
             [
@@ -113,7 +113,7 @@ def _blocks(group: GroupDescription, positions: Positions) -> list[Block]:
         )
     ]
     rows = [
-        (*each, _known(position.start_offset), _known(position.lag))
+        (*each, _known_or_none(position.start_offset), _known_or_none(position.lag))
         for each, position in sorted(positions.items())
     ]
     if rows:
@@ -127,15 +127,17 @@ def _blocks(group: GroupDescription, positions: Positions) -> list[Block]:
     return blocks
 
 
-async def _existing(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
+async def _find_share_group(client: ClusterClient, name: str, timeout_s: float) -> GroupDescription:
     group = await describe_share_group(client, name, timeout_s=timeout_s)
     if isinstance(group, Refusal):
         elsewhere = "is not a share group; use headrace group"
-        raise await no_group(client, name, group, "share group", _is_here, elsewhere, timeout_s)
+        raise await no_group(
+            client, name, group, "share group", _is_share_group, elsewhere, timeout_s
+        )
     return group
 
 
-def _is_here(group: ListedGroup) -> bool:
+def _is_share_group(group: ListedGroup) -> bool:
     return group.kind == SHARE
 
 
@@ -149,22 +151,22 @@ def seek(
     topic: Topics = [],
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Deliver from other offsets.
+    """Move a share group: deliver from other offsets.
 
-    An offset outside a partition becomes the nearest one that the partition has.
+    An offset outside a partition becomes the nearest one; the command says so.
     """
     goal = goal_of(to, shift, None, to_file)
     timeout_s = session.timeout_s
 
-    async def look(client: ClusterClient) -> tuple[int, dict[TopicPartition, int], Targets]:
-        found = await _existing(client, group, timeout_s)
+    async def inspect(client: ClusterClient) -> tuple[int, dict[TopicPartition, int], Targets]:
+        found = await _find_share_group(client, group, timeout_s)
         positions = await share_offsets(client, group, timeout_s=timeout_s)
         current = {each: max(0, position.start_offset) for each, position in positions.items()}
         before = {each: current[each] for each in positions if positions[each].start_offset >= 0}
         targets = await plan_move(client, session, goal, topic, current, {})
         return len(found.members), before, targets
 
-    members, before, targets = session.run(look)
+    members, before, targets = session.run(inspect)
     if not approve_move(session, group, members, before, targets, execute=execute):
         return None
 
@@ -182,16 +184,16 @@ def delete(
     topic: OnlyTopics = [],
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Delete share groups without members, or with --topic only their state in these topics."""
+    """Delete share groups without members, or with --topic only the state of these topics."""
     if not topic:
-        return delete_named(session, groups, "share group", execute, _is_here)
+        return delete_named(session, groups, "share group", execute, _is_share_group)
     group = only_one(groups)
 
-    async def look(client: ClusterClient) -> Positions:
-        await _existing(client, group, session.timeout_s)
+    async def inspect(client: ClusterClient) -> Positions:
+        await _find_share_group(client, group, session.timeout_s)
         return await share_offsets(client, group, timeout_s=session.timeout_s)
 
-    held = {each: at for each, at in session.run(look).items() if each.topic in topic}
+    held = {each: at for each, at in session.run(inspect).items() if each.topic in topic}
     facts = [
         {
             "name": name,
@@ -200,7 +202,7 @@ def delete(
         }
         for name in topic
     ]
-    rows = [(*each, _known(at.start_offset)) for each, at in sorted(held.items())]
+    rows = [(*each, _known_or_none(at.start_offset)) for each, at in sorted(held.items())]
     table = Table(("TOPIC", "PARTITION", "START TO DELETE"), rows)
     action = f"delete the state of share group {group!r} in {', '.join(topic)}"
     if not is_approved(session.output, execute, action, facts, table):

@@ -21,6 +21,7 @@ import typer
 
 from headrace.cli import command
 from headrace.cli.broker.banner import NOWHERE
+from headrace.cli.broker.broker_commands import up_options
 from headrace.cli.broker.broker_process import BrokerEnded, ChildBroker
 from headrace.cli.broker.options import UP_OPTIONS, UpOptions
 from headrace.cli.exits import NOT_FOUND_CODES, CommandFailed, ExitCode, refused
@@ -53,8 +54,6 @@ def register(app: typer.Typer, up_parameters: Sequence[Parameter]) -> None:
     def demo(**values: object) -> None:
         orders, leave = values.pop("orders"), values.pop("exit")
         assert isinstance(orders, int)
-        from headrace.cli.app import up_options
-
         options = up_options(values)
         raise typer.Exit(command.guard(lambda: run(options, orders, stays=not leave)))
 

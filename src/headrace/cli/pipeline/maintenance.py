@@ -9,6 +9,7 @@ import typer
 from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode, usage
+from headrace.cli.offset_lookup import resolve, warn_of_clamping
 from headrace.cli.output import Table, counted, remark
 from headrace.cli.pipeline.flows import (
     FlowName,
@@ -25,8 +26,7 @@ from headrace.cli.pipeline.flows import (
     running,
 )
 from headrace.cli.pipeline.run import run_flows
-from headrace.cli.records.offset_lookup import resolve, warn_of_clamping
-from headrace.cli.records.positions import (
+from headrace.cli.positions import (
     AtOffset,
     FromBeginning,
     FromEnd,

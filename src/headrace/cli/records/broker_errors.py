@@ -1,7 +1,7 @@
-"""The last error that a broker answered to librdkafka.
+"""The last broker error that librdkafka received.
 
-librdkafka retries most errors by itself and reports only that time ran out. Its debug lines name
-the error, so this handler keeps the last one.
+librdkafka retries most errors and finally reports only a timeout. Its debug lines contain the
+broker's error code, so a logging handler keeps the last one.
 """
 
 import logging
@@ -17,28 +17,28 @@ from headrace.client.log_dirs import describe_log_dirs
 from headrace.protocol.errors import ErrorCode
 
 GROUP: Final = "cgrp"
-"""librdkafka's debug context of consumer groups: a few lines for each request to a coordinator."""
+"""librdkafka's debug context for consumer groups: a few lines per request to a coordinator."""
 PRODUCE: Final = "msg"
-"""librdkafka's debug context of produce requests: a few lines for each batch."""
+"""librdkafka's debug context for produce requests: a few lines per batch."""
 
 RECENT_S: Final = 5.0
-"""librdkafka retries more often than that."""
+"""An older error is out of date: librdkafka retries more often than this."""
 ANSWERED_S: Final = 1.0
-"""A broker refuses sooner; a request to join that waits for longer waits for other members."""
+"""A broker refuses a JoinGroup request sooner; a longer wait is for other members."""
 FULL_BYTES: Final = 1024 * 1024
-"""A disk with less space takes no further segment."""
+"""A disk with less free space counts as full: it has no space for a segment."""
 
 _JOINING: Final = "Joining group"
 _ERROR: Final = re.compile(r"Broker: ([^(\n]+?)\s*(?:\(|$)")
 
 
 class BrokerErrors(logging.Handler):
-    """Reads librdkafka's debug lines; `settings` are what the client needs for it."""
+    """Reads librdkafka's debug lines; a client must use `settings` to send them here."""
 
     def __init__(self, context: str) -> None:
         super().__init__(logging.DEBUG)
         self.last: str | None = None
-        """As Kafka names it: NOT_COORDINATOR (Not coordinator)."""
+        """With Kafka's name, such as NOT_COORDINATOR (Not coordinator)."""
         self._last_at = 0.0
         self._joining_at = 0.0
         logger = logging.getLogger(f"headrace.rdkafka.{context}")
@@ -53,17 +53,17 @@ class BrokerErrors(logging.Handler):
             self._joining_at = time.monotonic()
         found = _ERROR.search(message)
         if found is not None:
-            self.last = _named(found[1])
+            self.last = _with_kafka_name(found[1])
             self._last_at = time.monotonic()
 
     def recent(self) -> str | None:
-        """The last error, unless it is old or a request to join waits for its answer since."""
+        """The last error; None if it is old, or if a later JoinGroup request is still pending."""
         now = time.monotonic()
         is_waiting = self._joining_at > self._last_at and now - self._joining_at > ANSWERED_S
         return None if is_waiting or now - self._last_at > RECENT_S else self.last
 
 
-def _named(text: str) -> str:
+def _with_kafka_name(text: str) -> str:
     from confluent_kafka import KafkaError
 
     for code in ErrorCode:
@@ -73,7 +73,7 @@ def _named(text: str) -> str:
 
 
 def full_disks(session: Session) -> str:
-    """`disk full on broker 1: /var/lib/headrace`, or nothing where no broker says so."""
+    """The full disks, as `disk full on broker 1: /var/lib/headrace has 0 bytes free`."""
 
     async def work(client: ClusterClient) -> list[str]:
         cluster = await describe_cluster(client, timeout_s=session.timeout_s)
@@ -88,5 +88,5 @@ def full_disks(session: Session) -> str:
 
     try:
         return "; ".join(session.run(work))
-    except ClientError:  # a hint is not worth a second failure
+    except ClientError:  # the hint is optional; the first error matters
         return ""

@@ -1,4 +1,4 @@
-"""`headrace consume`: records of topics to stdout or to a command."""
+"""`headrace consume`: prints the records of topics, or runs a command for each record."""
 
 import os
 import re
@@ -12,13 +12,13 @@ import typer
 from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.exits import CommandFailed, ExitCode, not_found, usage
+from headrace.cli.offset_lookup import bounds_of, resolve, warn_of_clamping
 from headrace.cli.output import counted, progress, remark
+from headrace.cli.positions import FromBeginning, FromEnd, Start, UntilTime, parse_range
 from headrace.cli.records.consume_loop import Ends, record_of
 from headrace.cli.records.consumer_run import ReadPlan, read_records
 from headrace.cli.records.exec_dead_letters import ExecDeadLetters, run_command
 from headrace.cli.records.format_string import Codings
-from headrace.cli.records.offset_lookup import bounds_of, resolve, warn_of_clamping
-from headrace.cli.records.positions import FromBeginning, FromEnd, Start, UntilTime, parse_range
 from headrace.cli.records.record_output import Printer, printer_of
 from headrace.cli.records.value_encoding import ValueEncoding
 from headrace.cli.session import Session, find_topics, parse_partitions, partitions_of
@@ -30,9 +30,11 @@ from headrace.clock import SystemClock
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
-# A command may take its time with a record without being taken for dead.
+# A slow command must not make the group evict this member.
 EXEC_MAX_POLL_MS: Final = 24 * 3600 * 1000
-HASTY_FETCH_MS: Final = 50  # the end of a partition shows when a fetch comes back empty
+EARLY_FETCH_MS: Final = (
+    50  # an empty fetch response marks the end of a partition, so ask for an early one
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +48,7 @@ def consume(
         list[str],
         typer.Argument(
             metavar="TOPIC",
-            help="Topics; ^PATTERN takes all that match.",
+            help="Topic names, or regular expressions that start with ^.",
             autocompletion=completion.topics,
             show_default=False,
         ),
@@ -57,22 +59,28 @@ def consume(
             "--group",
             "-g",
             metavar="GROUP",
-            help="Read as a member of this group, and commit.",
+            help="Read as a member of this group, and commit offsets.",
             autocompletion=completion.groups,
         ),
     ] = None,
     partitions: Annotated[
         str | None,
-        typer.Option("--partitions", "-p", metavar="0,2-4", help="Only these.", show_default="all"),
+        typer.Option(
+            "--partitions",
+            "-p",
+            metavar="0,2-4",
+            help="Read only these partitions.",
+            show_default="all",
+        ),
     ] = None,
     offset: Annotated[
         list[str],
         typer.Option(
             "--offset",
             "-o",
-            metavar="PLACE",
-            help="Where to start: beginning, end, OFFSET, -N (the last N of each partition), "
-            "s@TIME; e@TIME is where to stop. TIME: 2026-01-31T12:00Z, -2h, or milliseconds.",
+            metavar="POSITION",
+            help="Start at beginning, end, OFFSET, -N (the last N records of each partition) or "
+            "s@TIME; stop at e@TIME. TIME is 2026-01-31T12:00Z, -2h, or milliseconds; repeatable.",
             show_default="beginning",
         ),
     ] = [],
@@ -83,7 +91,10 @@ def consume(
         ),
     ] = None,
     exit_at_end: Annotated[
-        bool, typer.Option("--exit", "-e", help="Stop at the end, in place of waiting for more.")
+        bool,
+        typer.Option(
+            "--exit", "-e", help="Stop at the end of the topic instead of waiting for more."
+        ),
     ] = False,
     format: Annotated[  # noqa: A002
         str,
@@ -93,42 +104,49 @@ def consume(
             metavar="FORMAT",
             help="text, json, yaml, or a format string: %t topic, %p partition, %o offset, %k key, "
             r"%v value, %h headers, %d timestamp, as in '%o %k=%v\n'. In JSON, bytes that are not "
-            'UTF-8 are base64 beside "value_encoding": "base64"; produce --input json reads them.',
+            'UTF-8 are base64, with "value_encoding": "base64" beside them; produce --input json '
+            "reads them back.",
         ),
     ] = "text",
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-K", metavar="SEP", help="Show KEY SEP VALUE."),
+        typer.Option(
+            "--key-separator", "-K", metavar="SEP", help="Print keys and SEP before values."
+        ),
     ] = None,
-    headers: Annotated[bool, typer.Option("--headers", help="Show headers before values.")] = False,
+    headers: Annotated[
+        bool, typer.Option("--headers", help="Print headers before values.")
+    ] = False,
     key_decoder: Annotated[
-        ValueEncoding, typer.Option("--key-decoder", metavar="CODING", help="How to read keys.")
+        ValueEncoding, typer.Option("--key-decoder", metavar="ENCODING", help="Encoding of keys.")
     ] = ValueEncoding.TEXT,
     value_decoder: Annotated[
         ValueEncoding,
         typer.Option(
             "--value-decoder",
-            metavar="CODING",
-            help="How to read values: " + ", ".join(each.value for each in ValueEncoding) + ".",
+            metavar="ENCODING",
+            help="Encoding of values: " + ", ".join(each.value for each in ValueEncoding) + ".",
         ),
     ] = ValueEncoding.TEXT,
     header_decoder: Annotated[
         ValueEncoding,
-        typer.Option("--header-decoder", metavar="CODING", help="How to read headers."),
+        typer.Option("--header-decoder", metavar="ENCODING", help="Encoding of header values."),
     ] = ValueEncoding.TEXT,
     uncommitted: Annotated[
-        bool, typer.Option("--uncommitted", help="Records of open and aborted transactions too.")
+        bool,
+        typer.Option("--uncommitted", help="Also read records of open and aborted transactions."),
     ] = False,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Print control characters as they are, on a terminal too.")
+        bool, typer.Option("--raw", help="Print control characters unescaped on a terminal.")
     ] = False,
     exec_: Annotated[
         str | None,
         typer.Option(
             "--exec",
             metavar="COMMAND",
-            help="Run this for each record: the value on stdin, HEADRACE_TOPIC, _PARTITION, "
-            "_OFFSET, _KEY, _TIMESTAMP, _HEADER_NAME in the environment.",
+            help="Run this shell command for each record, with the value on stdin, and with "
+            "HEADRACE_TOPIC, HEADRACE_PARTITION, HEADRACE_OFFSET, HEADRACE_KEY, "
+            "HEADRACE_TIMESTAMP and HEADRACE_HEADER_NAME in its environment.",
         ),
     ] = None,
     dead_letter: Annotated[
@@ -136,11 +154,11 @@ def consume(
         typer.Option(
             "--dead-letter",
             metavar="TOPIC",
-            help="With --exec: records whose command fails go there, and reading goes on.",
+            help="Write records whose --exec command fails to this topic, and continue.",
         ),
     ] = None,
 ) -> ExitCode | None:
-    """Read records. Without -e and -c it waits for more until Ctrl-C."""
+    """Read records. Without -e or -c, the command waits for more until Ctrl-C."""
     for_terminal = sys.stdout.isatty() and not raw
     codings = Codings(key_decoder, value_decoder, header_decoder, for_terminal)
     printer = printer_of(format, codings, key_separator=key_separator, headers=headers)
@@ -151,34 +169,34 @@ def consume(
         chosen is not None or until or not isinstance(start, FromBeginning | FromEnd)
     ):
         raise usage(
-            "with -g the group says what to read and from where; -o beginning or -o end is for "
-            "partitions without a committed offset (to move a group: headrace group seek)"
+            "-g reads from the committed offsets of the group: it does not take -p, and -o only "
+            "as beginning or end, for partitions without one; headrace group seek moves a group"
         )
     if dead_letter is not None and exec_ is None:
-        raise usage("--dead-letter is for records whose --exec COMMAND fails")
+        raise usage("--dead-letter needs --exec: it takes the records whose command fails")
     options: dict[str, object] = {
         "isolation_level": "read_uncommitted" if uncommitted else "read_committed",
         "enable_partition_eof": True,
     }
     if exit_at_end:
-        options["fetch_wait_max_ms"] = HASTY_FETCH_MS
+        options["fetch_wait_max_ms"] = EARLY_FETCH_MS
     plan = session.run(
-        lambda client: _plan(
+        lambda client: _plan_read(
             client, session, topics, chosen, start, until, exit_at_end, now_ms, group
         )
     )
     if dead_letter is not None:
         session.run(lambda client: find_topics(client, [dead_letter], timeout_s=session.timeout_s))
     if group is None and not plan.starts:
-        return None  # no record is in the range of times
+        return None  # the time range contains no records
     with stoppable():
         if exec_ is not None:
-            return _hand_over(session, plan, count, options, exec_, dead_letter)
-        _print(session, plan, count, options, printer)
+            return _run_command_for_each(session, plan, count, options, exec_, dead_letter)
+        _print_records(session, plan, count, options, printer)
     return None
 
 
-async def _plan(
+async def _plan_read(
     client: ClusterClient,
     session: Session,
     topics: Sequence[str],
@@ -191,7 +209,7 @@ async def _plan(
 ) -> ReadPlan:
     timeout_s = session.timeout_s
     reset = "latest" if isinstance(start, FromEnd) else "earliest"
-    names = await _expand(client, topics, timeout_s)
+    names = await _expand_patterns(client, topics, timeout_s)
     found = await find_topics(client, names, timeout_s=timeout_s)
     ids = {topic.name: topic.topic_id for topic in found}
     if group is not None:
@@ -209,8 +227,10 @@ async def _plan(
     return ReadPlan(names, ids, starts, ends, reset, chosen=chosen)
 
 
-async def _expand(client: ClusterClient, topics: Sequence[str], timeout_s: float) -> list[str]:
-    """Patterns as the topics that match them now."""
+async def _expand_patterns(
+    client: ClusterClient, topics: Sequence[str], timeout_s: float
+) -> list[str]:
+    """Replaces each pattern by the topics that match it now."""
     names: list[str] = []
     known = await list_topics(client, timeout_s=timeout_s)
     for topic in topics:
@@ -228,7 +248,7 @@ async def _expand(client: ClusterClient, topics: Sequence[str], timeout_s: float
     return list(dict.fromkeys(names))
 
 
-def _print(
+def _print_records(
     session: Session,
     plan: ReadPlan,
     count: int | None,
@@ -243,8 +263,8 @@ def _print(
         for message in messages:
             shown += 1
             out.write(printer(record_of(message), shown))
-        out.flush()  # before the offsets count as read: what is lost here is read again
-        for message in _last_of_each(messages):
+        out.flush()  # before the offsets are stored: records lost here are read again
+        for message in _last_of_each_partition(messages):
             store(message)
         counter.advance(len(messages))
 
@@ -253,8 +273,10 @@ def _print(
 
 
 def _is_file(stream: TextIO) -> bool:
-    """Whether the output goes to a file: a reader at the end of a pipe may write to the terminal
-    that would show the count."""
+    """Whether the output goes to a file.
+
+    Only then is the record count shown: the reader of a pipe may write to the same terminal.
+    """
     try:
         mode = os.fstat(stream.fileno()).st_mode
     except (OSError, ValueError):
@@ -262,11 +284,11 @@ def _is_file(stream: TextIO) -> bool:
     return not (stream.isatty() or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode))
 
 
-def _last_of_each(messages: Iterable["Message"]) -> Iterable["Message"]:
+def _last_of_each_partition(messages: Iterable["Message"]) -> Iterable["Message"]:
     return {(each.topic(), each.partition()): each for each in messages}.values()
 
 
-def _hand_over(
+def _run_command_for_each(
     session: Session,
     plan: ReadPlan,
     count: int | None,
@@ -288,8 +310,9 @@ def _hand_over(
             if failure is not None and letters is None:
                 where = f"{record.topic}-{record.partition} offset {record.offset}"
                 raise CommandFailed(
-                    f"the command failed at {where} ({failure.reason}); nothing from there on is "
-                    "committed; --dead-letter TOPIC writes such records there and goes on"
+                    f"the command failed at {where} ({failure.reason}); this record and later "
+                    "ones are not committed; with --dead-letter TOPIC, such records go to a topic "
+                    "and the run continues"
                 )
             if failure is not None and letters is not None:
                 letters.put(record, failure, plan.group)

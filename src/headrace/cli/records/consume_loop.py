@@ -1,9 +1,8 @@
-"""The loop of `headrace consume`: batches of records from partitions or as a member of a group.
+"""The loop of `headrace consume`: reads batches from partitions, or as a member of a group.
 
-`Ends` decides when there is nothing left to wait for; it knows nothing of Kafka clients.
-`ConsumeLoop`
-moves records from a consumer to it. With `exit at end`, the run ends when every partition of the
-*current* assignment has reported its end, and never hangs: silence has a limit.
+`Ends` decides when the run is complete; it does not use a Kafka client. `ConsumeLoop` feeds it the
+records of a consumer. With `exit_at_end`, the run ends when every partition of the current
+assignment has reached its end. It never hangs: without any event it fails after a time limit.
 """
 
 import time
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from confluent_kafka import TopicPartition as Assigned
 
 BATCH: Final = 500
-POLL_S: Final = 0.2  # how soon Ctrl-C is noticed, and records of a slow topic are shown
-# With -e: how long nothing at all may come before the run asks the broker, and then gives up.
+POLL_S: Final = 0.2  # delay until Ctrl-C takes effect, and until records of a slow topic appear
+# With -e: the time without any event before the run asks the broker, and before it fails.
 ASK_AFTER_S: Final = 20.0
 GIVE_UP_AFTER_S: Final = 60.0
 # A member without partitions may get some in the next step of a cooperative rebalance.
@@ -30,28 +29,28 @@ EMPTY_GRACE_S: Final = 3.0
 
 @dataclass(slots=True)
 class Ends:
-    """Which partitions are being read, and which of them are done."""
+    """The partitions that are being read, and those that are done."""
 
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Partitions that are done before this offset."""
+    """By partition: the offset to stop before."""
     until_ms: int | None = None
-    """Records at or after this time end their partition."""
+    """A record at or after this time ends its partition."""
     exit_at_end: bool = False
     assigned: set[TopicPartition] | None = None
     done: set[TopicPartition] = field(default_factory=set)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are read from now on, beside what was read before."""
+        """Adds partitions to those that are being read."""
         self.assigned = (self.assigned or set()) | set(partitions)
 
     def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are somebody else's now."""
+        """Removes partitions that now belong to another member."""
         gone = set(partitions)
         self.assigned = (self.assigned or set()) - gone
         self.done -= gone
 
     def accept(self, partition: TopicPartition, offset: int, timestamp_ms: int) -> bool:
-        """Whether a record belongs to what was asked for."""
+        """Whether a record is in the requested range; marks its partition as done at the end."""
         stop = self.stops.get(partition)
         late = self.until_ms is not None and timestamp_ms >= self.until_ms
         if late or (stop is not None and offset >= stop):
@@ -64,30 +63,30 @@ class Ends:
         return True
 
     def reopen(self, topic: str, partitions: Iterable[int]) -> None:
-        """The topic was created again with these partitions, and is read from its beginning."""
+        """Restarts a topic that was created again with these partitions."""
         self.done = {each for each in self.done if each.topic != topic}
         if self.assigned is not None:
             kept = {each for each in self.assigned if each.topic != topic}
             self.assigned = kept | {TopicPartition(topic, index) for index in partitions}
 
     def at_end(self, partition: TopicPartition) -> None:
-        """The partition has no more records now."""
+        """The partition has no more records at the moment."""
         if self.exit_at_end or partition in self.stops:
             self.done.add(partition)
 
     @property
     def bounded(self) -> bool:
-        """Whether the run is meant to end by itself."""
+        """Whether the run has an end."""
         return self.exit_at_end or bool(self.stops)
 
     @property
     def complete(self) -> bool:
-        """Whether every partition that is being read is done."""
+        """Whether all assigned partitions are done."""
         return bool(self.assigned) and self.done >= (self.assigned or set())
 
 
 class ConsumeLoop:
-    """Yields batches until `ends` is complete or `limit` records were seen; else without end."""
+    """Yields batches until `ends` is complete or `limit` records were read."""
 
     def __init__(
         self,
@@ -101,48 +100,48 @@ class ConsumeLoop:
         self._consumer = consumer
         self._ends = ends
         self._limit = limit
-        self._heard_at = time.monotonic()
+        self._last_event_at = time.monotonic()
         self._empty_since: float | None = None
-        self._asked = False
+        self._has_asked_broker = False
 
     def on_assign(self, consumer: "Consumer", partitions: "list[Assigned]") -> None:
-        """The group has given partitions to this member; perhaps none."""
-        self._heard()
-        self._ends.assign(_names(partitions))
+        """The group assigned partitions to this member, possibly none."""
+        self._note_event()
+        self._ends.assign(_partitions_of(partitions))
         if not self._ends.assigned:
             self._empty_since = time.monotonic()
 
     def on_revoke(self, consumer: "Consumer", partitions: "list[Assigned]") -> None:
-        """The group has taken partitions away."""
-        self._heard()
-        self._ends.revoke(_names(partitions))
+        """The group revoked partitions from this member."""
+        self._note_event()
+        self._ends.revoke(_partitions_of(partitions))
 
     def batches(self, size: int = BATCH) -> Iterator[list["Message"]]:
-        """Records, in the order in which they came; at least one in each batch."""
+        """Batches of at least one record, in the order of arrival."""
         left = self._limit
-        while not self._finished() and left != 0:
+        while not self._check_finished() and left != 0:
             self._on_poll()
             wanted = size if left is None else min(size, left)
-            batch = self._take(self._consumer.consume(wanted, timeout=POLL_S))
+            batch = self._accept_messages(self._consumer.consume(wanted, timeout=POLL_S))
             if batch:
                 yield batch
             if left is not None:
                 left -= len(batch)
 
-    def _take(self, messages: list["Message"]) -> list["Message"]:
+    def _accept_messages(self, messages: list["Message"]) -> list["Message"]:
         batch = []
         for message in messages:
-            self._heard()
+            self._note_event()
             error = message.error()
             if error is not None:
-                self._failed(error, message)
+                self._handle_error(error, message)
                 continue
             partition = TopicPartition(message.topic() or "", message.partition() or 0)
             if self._ends.accept(partition, message.offset() or 0, message.timestamp()[1]):
                 batch.append(message)
         return batch
 
-    def _failed(self, error: "KafkaError", message: "Message") -> None:
+    def _handle_error(self, error: "KafkaError", message: "Message") -> None:
         from confluent_kafka import KafkaError
 
         if error.code() == KafkaError._PARTITION_EOF:
@@ -154,15 +153,15 @@ class ConsumeLoop:
             KafkaError._RESOLVE,
             KafkaError._MAX_POLL_EXCEEDED,
         }:
-            return  # the consumer goes on by itself when the broker is back
+            return  # the consumer reconnects when the broker is back
         raise CommandFailed(f"reading failed: {error.str()} ({error.name()})")
 
-    def _heard(self) -> None:
-        self._heard_at = time.monotonic()
+    def _note_event(self) -> None:
+        self._last_event_at = time.monotonic()
         self._empty_since = None
-        self._asked = False
+        self._has_asked_broker = False
 
-    def _finished(self) -> bool:
+    def _check_finished(self) -> bool:
         if self._ends.complete:
             return True
         if not self._ends.bounded:
@@ -170,18 +169,16 @@ class ConsumeLoop:
         now = time.monotonic()
         if self._empty_since is not None and not self._ends.assigned:
             return now - self._empty_since > EMPTY_GRACE_S
-        silence_s = now - self._heard_at
+        silence_s = now - self._last_event_at
         if silence_s > GIVE_UP_AFTER_S:
-            raise CommandFailed(
-                f"neither a record nor the end of a partition came for {GIVE_UP_AFTER_S:g} s"
-            )
-        if silence_s > ASK_AFTER_S and not self._asked:
-            self._asked = True
-            return self._at_ends()
+            raise CommandFailed(f"no record and no end of a partition within {GIVE_UP_AFTER_S:g} s")
+        if silence_s > ASK_AFTER_S and not self._has_asked_broker:
+            self._has_asked_broker = True
+            return self._is_at_ends()
         return False
 
-    def _at_ends(self) -> bool:
-        """Asks the broker, where the consumer has been silent for long."""
+    def _is_at_ends(self) -> bool:
+        """Asks the broker whether the consumer has read every partition to its end."""
         from confluent_kafka import KafkaException
 
         assignment = self._consumer.assignment()
@@ -197,7 +194,7 @@ class ConsumeLoop:
         return True
 
 
-def _names(partitions: "list[Assigned]") -> list[TopicPartition]:
+def _partitions_of(partitions: "list[Assigned]") -> list[TopicPartition]:
     return [TopicPartition(each.topic, each.partition) for each in partitions]
 
 

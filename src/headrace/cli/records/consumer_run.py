@@ -1,7 +1,7 @@
 """One run of `headrace consume`: a librdkafka consumer from its first poll to its last commit.
 
-A group that assigns no partitions because the broker refuses to join ends the run after --timeout.
-A topic that is deleted and created again is read from its beginning, and the run says so.
+If the broker refuses the member, the run fails after --timeout. If a topic is deleted and created
+again, the run continues at the beginning of the new topic, and says so.
 """
 
 import threading
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 Store: TypeAlias = Callable[["Message"], None]
 Handle: TypeAlias = Callable[["list[Message]", Store], None]
-"""Gets each batch, and calls back for what may be committed."""
+"""Handles a batch, and calls `Store` for each message whose offset may be committed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What to read, from where, and when to stop."""
+    """The partitions to read, their start offsets, and when to stop."""
 
     topics: Sequence[str]
     ids: Mapping[str, bytes]
-    """The id of each topic that exists now."""
+    """The current id of each topic."""
     starts: Mapping[TopicPartition, int]
     ends: Ends
     reset: str
     group: str | None = None
     chosen: Sequence[int] | None = None
-    """Only these partitions."""
+    """The partitions of --partitions; None means all."""
 
 
 def read_records(
@@ -54,7 +54,7 @@ def read_records(
     *,
     batch: int = BATCH,
 ) -> None:
-    """Reads as planned; commits what `handle` lets it, as a member of the plan's group."""
+    """Reads records; in a group, commits the offsets that `handle` stored."""
     from confluent_kafka import Consumer, KafkaException
 
     errors = BrokerErrors(GROUP)
@@ -76,11 +76,11 @@ def read_records(
     except KafkaException as error:
         raise CommandFailed(f"reading failed: {error.args[0].str()}") from error
     finally:
-        _close(session, consumer, errors, plan.group)
+        _close_consumer(session, consumer, errors, plan.group)
 
 
 class _ConsumerRun:
-    """The consumer, and what is checked between its polls."""
+    """The consumer, and the checks between its polls."""
 
     def __init__(
         self, session: Session, plan: ReadPlan, consumer: "Consumer", errors: BrokerErrors
@@ -93,22 +93,22 @@ class _ConsumerRun:
             self._join = GroupJoin(session, plan.group, errors)
 
     def read(self, count: int | None, handle: Handle, batch: int) -> None:
-        reader = ConsumeLoop(self._consumer, self._plan.ends, count, self._check)
+        reader = ConsumeLoop(self._consumer, self._plan.ends, count, self._check_group_and_topics)
         if self._join is None:
-            self._assign()
+            self._assign_partitions()
         else:
-            self._subscribe(reader, self._join)
+            self._subscribe_to_topics(reader, self._join)
         for messages in reader.batches(batch):
-            handle(messages, self._store)
+            handle(messages, self._store_offset)
 
-    def _assign(self) -> None:
+    def _assign_partitions(self) -> None:
         from confluent_kafka import TopicPartition as Assigned
 
         starts = self._plan.starts
         self._consumer.assign([Assigned(*each, offset) for each, offset in starts.items()])
         self._plan.ends.assign(starts)
 
-    def _subscribe(self, reader: ConsumeLoop, join: "GroupJoin") -> None:
+    def _subscribe_to_topics(self, reader: ConsumeLoop, join: "GroupJoin") -> None:
         def on_assign(consumer: "Consumer", partitions: "list[Assigned]") -> None:
             join.has_joined = True
             reader.on_assign(consumer, partitions)
@@ -120,7 +120,7 @@ class _ConsumerRun:
             on_lost=reader.on_revoke,
         )
 
-    def _store(self, message: "Message") -> None:
+    def _store_offset(self, message: "Message") -> None:
         from confluent_kafka import KafkaException
 
         if self._plan.group is None:
@@ -128,35 +128,35 @@ class _ConsumerRun:
         try:
             self._consumer.store_offsets(message=message)
         except KafkaException:
-            return  # the partition went to another member, which will read the record again
+            return  # the partition moved to another member, which reads the record again
 
-    def _check(self) -> None:
+    def _check_group_and_topics(self) -> None:
         if self._join is not None:
             self._join.check()
         changes = self._watch.changes()
         for name in changes.deleted:
             if self._plan.ends.bounded:
-                raise CommandFailed(f"topic {name!r} was deleted while it was read")
+                raise CommandFailed(f"topic {name!r} was deleted during the run")
             remark(f"topic {name!r} was deleted; waiting until it is created again")
         for topic in changes.recreated:
-            self._start_again(topic)
+            self._restart_topic(topic)
 
-    def _start_again(self, topic: TopicInfo) -> None:
+    def _restart_topic(self, topic: TopicInfo) -> None:
         if self._plan.ends.stops:
             raise CommandFailed(f"topic {topic.name!r} was deleted and created again")
         remark(
             f"topic {topic.name!r} was deleted and created again; "
-            "reading goes on at the beginning of the new topic"
+            "reading continues at the beginning of the new topic"
         )
         chosen = self._plan.chosen
         partitions = [each for each in topic.partitions if chosen is None or each in chosen]
         if self._plan.group is None:
-            self._assign_again(topic.name, partitions)
+            self._assign_from_beginning(topic.name, partitions)
             self._plan.ends.reopen(topic.name, partitions)
         else:
             self._seek_to_beginning(topic.name)
 
-    def _assign_again(self, topic: str, partitions: Sequence[int]) -> None:
+    def _assign_from_beginning(self, topic: str, partitions: Sequence[int]) -> None:
         from confluent_kafka import OFFSET_BEGINNING
         from confluent_kafka import TopicPartition as Assigned
 
@@ -174,25 +174,25 @@ class _ConsumerRun:
                 try:
                     self._consumer.seek(Assigned(topic, each.partition, OFFSET_BEGINNING))
                 except KafkaException:
-                    continue  # the partition is being revoked; its next owner starts anew
+                    continue  # the partition is being revoked; its next owner starts again
 
 
 class GroupJoin:
-    """Waits for the group's first assignment."""
+    """Limits the wait for the group's first assignment."""
 
     def __init__(self, session: Session, group: str, errors: BrokerErrors) -> None:
         self._session = session
         self._group = group
         self._errors = errors
         self._due = time.monotonic() + session.timeout_s
-        self._has_said = False
+        self._has_warned = False
         self.has_joined = False
 
     def check(self) -> None:
-        """Raises `CommandFailed` if the time is over and the broker refuses.
+        """Raises `CommandFailed` if --timeout has passed and the broker refuses the member.
 
-        Without an error the group may be waiting for another member, up to that member's session
-        timeout: the run says so and waits on.
+        Without a broker error, the group may be waiting for another member, up to that member's
+        session timeout. The run then says so and keeps waiting.
         """
         if self.has_joined or time.monotonic() < self._due:
             return
@@ -205,21 +205,25 @@ class GroupJoin:
             raise CommandFailed(
                 f"{waited}; last broker error: {error}" + (f"; {disks}" if disks else "")
             )
-        found = self._session.run(self._describe)
-        if not self._has_said:
+        found = self._session.run(self._describe_group)
+        if not self._has_warned:
             members = "" if isinstance(found, Refusal) else counted(len(found.members), "member")
             state = "" if isinstance(found, Refusal) else f" (state {found.state}, {members})"
             remark(f"{waited}{state}; still waiting")
-        self._has_said = True
+        self._has_warned = True
         self._due = time.monotonic() + self._session.timeout_s
 
-    async def _describe(self, client: ClusterClient) -> GroupDescription | Refusal:
+    async def _describe_group(self, client: ClusterClient) -> GroupDescription | Refusal:
         return await describe_group(client, self._group, timeout_s=self._session.timeout_s)
 
 
-def _close(session: Session, consumer: "Consumer", errors: BrokerErrors, group: str | None) -> None:
-    """Commits and leaves the group. librdkafka retries a refused commit for minutes: not longer
-    than --timeout here."""
+def _close_consumer(
+    session: Session, consumer: "Consumer", errors: BrokerErrors, group: str | None
+) -> None:
+    """Commits the offsets and leaves the group.
+
+    librdkafka retries a refused commit for minutes; this waits no longer than --timeout.
+    """
     if group is None:
         consumer.close()
         return

@@ -1,4 +1,4 @@
-"""What became of the records that `headrace produce` sent."""
+"""The delivery results of the records that `headrace produce` sent."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 MAX_NAMED_FAILURES: Final = 3
 BATCH_OVERHEAD_BYTES: Final = 61
-"""The header of a record batch counts as well."""
+"""The size of a record batch header, which the limit includes."""
 
 
 @dataclass(slots=True)
 class Deliveries:
-    """What became of the records so far."""
+    """The delivery results so far."""
 
     topic: str
     max_bytes: int | None
-    """The topic's max.message.bytes, if the broker says so."""
+    """The topic's max.message.bytes, if known."""
     counter: Counter
     errors: BrokerErrors
     delivered: int = 0
@@ -31,14 +31,14 @@ class Deliveries:
     more_reasons: bool = False
     hint: str = ""
     offsets: dict[int, tuple[int, int, int]] = field(default_factory=dict)
-    """By partition: how many, the first offset, the last."""
+    """By partition: number of records, first offset, last offset."""
 
     def note_of(self, size: int) -> "Callable[[KafkaError | None, Message], None]":
-        """The delivery callback of a record with this many bytes."""
+        """The delivery callback for a record of `size` bytes."""
         return lambda error, message: self.note(error, message, size)
 
     def note(self, error: "KafkaError | None", message: "Message", size: int) -> None:
-        """One record has arrived, or has failed."""
+        """Counts a record that was written, or that failed."""
         self.counter.advance(1)
         if error is not None:
             self.refuse(error, size)
@@ -49,7 +49,7 @@ class Deliveries:
         self.offsets[partition] = (count + 1, min(first, offset), max(last, offset))
 
     def refuse(self, error: "KafkaError", size: int) -> None:
-        """One record that will not arrive."""
+        """Counts a record that failed."""
         self.failed += 1
         reason = self._reason(error, size)
         if reason in self.reasons:

@@ -1,4 +1,4 @@
-"""`headrace dlq`: what pipelines could not use, why, and sending it again."""
+"""`headrace dlq`: list, show and replay the dead letters of pipelines."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from headrace.pipeline.dead_letters.python_fix import DraftRecord, Fix, NotFixed
     from headrace.pipeline.dead_letters.replay import ReplayResult
 
-app = typer.Typer(help="Dead letters of pipelines.", no_args_is_help=True)
+app = typer.Typer(help="Dead letters of pipelines: list, show, replay.", no_args_is_help=True)
 
-INSTALL: Final = "dead letters need more libraries: pip install 'headrace[pipeline]'"
+INSTALL: Final = "dead letters need more packages: pip install 'headrace[pipeline]'"
 MAX_SHOWN: Final = 200
-"""Characters of a value in a table."""
+"""The maximum length of a value in a table, in characters."""
 PEEKED: Final = 100
-"""Records of a topic without one dead letter among them: the topic is an ordinary one."""
+"""If none of this many first records is a dead letter, the topic is not a dead-letter topic."""
 
 _NONE: Final = "no dead letter in {}"
 _NO_MATCH: Final = " matches --where"
@@ -36,7 +36,7 @@ _NO_MATCH: Final = " matches --where"
 Topic = Annotated[
     str,
     typer.Argument(
-        metavar="TOPIC", help="The dead-letter topic.", autocompletion=completion.topics
+        metavar="TOPIC", help="Name of the dead-letter topic.", autocompletion=completion.topics
     ),
 ]
 Where = Annotated[
@@ -44,20 +44,20 @@ Where = Annotated[
     typer.Option(
         "--where",
         metavar="CONDITION",
-        help='Only these, e.g. "error = NotJson and source.offset >= 100"; fields: error, '
+        help='Select dead letters, e.g. "error = NotJson and source.offset >= 100". Fields: error, '
         "message, pipeline, source.topic, source.partition, source.offset, source.time, "
         "source.file, source.line, source.row, source.version, time, partition, offset, batch, "
-        "schema, attempts; ~ searches a pattern. May be repeated.",
+        "schema, attempts. The operator ~ matches a regular expression; repeatable.",
     ),
 ]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=1, metavar="N", help="At most this many.")
+    int | None, typer.Option("--limit", min=1, metavar="N", help="Maximum number of dead letters.")
 ]
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Errors of the pipeline's parts as sentences."""
+def _pipeline_errors() -> Iterator[None]:
+    """Turns errors of the pipeline modules into `CommandFailed`."""
     try:
         from headrace.pipeline.batch.transform import TransformError
         from headrace.pipeline.dead_letters.filter import BadFilter
@@ -82,14 +82,14 @@ def list_(
     topic: Topic,
     where: Where = [],
     samples: Annotated[
-        int, typer.Option("--samples", metavar="N", min=0, help="Samples of each error.")
+        int, typer.Option("--samples", metavar="N", min=0, help="Number of samples for each error.")
     ] = 1,
 ) -> None:
-    """List dead letters by error: how many, since when, how many were sent again."""
-    with _explained():
+    """List dead letters by error, with their number, how many were replayed, and the last time."""
+    with _pipeline_errors():
         from headrace.pipeline.dead_letters.error_groups import grouped
 
-        letters, is_replayed = _letters(session, topic, where)
+        letters, is_replayed = _select_letters(session, topic, where)
         groups = grouped(letters, is_replayed, samples)
     rows = [
         (
@@ -99,14 +99,14 @@ def list_(
             group.pattern,
             group.source,
             group.pipeline,
-            _time(group.last_ms),
+            _utc_text(group.last_ms),
         )
         for group in groups
     ]
     blocks: list[Block] = [
         Table(("COUNT", "REPLAYED", "ERROR", "MESSAGE", "SOURCE", "PIPELINE", "LAST"), rows)
     ]
-    blocks.extend(_sample(group) for group in groups if group.samples)
+    blocks.extend(_sample_text(group) for group in groups if group.samples)
     session.output.show([_group_facts(group) for group in groups], *blocks)
     if not groups:
         remark(_NONE.format(topic) + (_NO_MATCH if where else ""))
@@ -114,9 +114,9 @@ def list_(
 
 @command(app, "show")
 def show(session: Session, topic: Topic, where: Where = [], limit: Limit = 10) -> None:
-    """Show dead letters in full: the record, where it came from, what is wrong with it."""
-    with _explained():
-        letters, is_replayed = _letters(session, topic, where)
+    """Show dead letters in full: the record, its origin and its error."""
+    with _pipeline_errors():
+        letters, is_replayed = _select_letters(session, topic, where)
         chosen = [
             (letter, _letter_facts(letter, replayed=is_replayed(letter)))
             for letter in islice(letters, limit)
@@ -140,15 +140,17 @@ def replay(
     limit: Limit = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="TOPIC", help="Another topic than the record's own."),
+        typer.Option(
+            "--to", metavar="TOPIC", help="Send to this topic instead of the original one."
+        ),
     ] = None,
     sql: Annotated[
         str | None,
         typer.Option(
             "--sql",
             metavar="SELECT",
-            help='A fix: a SELECT over `source`, the fields of the JSON value, e.g. "SELECT * '
-            'EXCEPT (amount), CAST(amount AS double) AS amount FROM source". Runs on Spark.',
+            help="Fix records with a SELECT on Spark, from `source` with the fields of the JSON "
+            'value, e.g. "SELECT * EXCEPT (amount), CAST(amount AS double) AS amount FROM source".',
         ),
     ] = None,
     python: Annotated[
@@ -156,26 +158,26 @@ def replay(
         typer.Option(
             "--python",
             metavar="FILE.py:FUNCTION",
-            help="A fix: a function that gets the record and returns it, or None to leave it.",
+            help="Fix records with a Python function that returns the record, or None to skip it.",
         ),
     ] = None,
     execute: Execute = False,
 ) -> ExitCode | None:
-    """Send dead letters to their topics again, each once."""
+    """Send dead letters to their original topics again, each one once."""
     if sql is not None and python is not None:
-        raise usage("--sql and --python are two fixes: give one")
-    with _explained():
+        raise usage("--sql and --python exclude each other; give one")
+    with _pipeline_errors():
         from headrace.pipeline.dead_letters.filter import parse_filter
         from headrace.pipeline.dead_letters.replay import Replay, Request
         from headrace.pipeline.producer import producer_settings
 
         chosen = parse_filter(*where)
         _check_topic(session, topic)
-        request = Request(topic, chosen, limit, to, _fix(sql, python))
+        request = Request(topic, chosen, limit, to, _choose_fix(sql, python))
         settings = producer_settings(session.settings)
         if not execute:
             planned = Replay(request, settings).dry_run()
-            facts, blocks = _report(planned, execute=False)
+            facts, blocks = _replay_report(planned, execute=False)
             code = ExitCode.PARTIAL if planned.not_fixed else None
             action = f"send {counted(planned.total, 'record')} again"
             if not planned.total:
@@ -185,13 +187,13 @@ def replay(
                 return code
         with progress("records sent", shown=True) as counter:
             outcome = Replay(request, settings).execute(_advance_with(counter))
-    facts, blocks = _report(outcome, execute=True)
+    facts, blocks = _replay_report(outcome, execute=True)
     session.output.show(facts, *blocks)
     return ExitCode.PARTIAL if outcome.not_fixed else None
 
 
 def _advance_with(counter: Counter) -> "Callable[[ReplayResult], None]":
-    """Advances the counter by what was sent since the last call."""
+    """Advances the counter by the records sent since the last call."""
     before = 0
 
     def advance(outcome: "ReplayResult") -> None:
@@ -202,7 +204,7 @@ def _advance_with(counter: Counter) -> "Callable[[ReplayResult], None]":
     return advance
 
 
-def _fix(sql: str | None, python: str | None) -> "Fix":
+def _choose_fix(sql: str | None, python: str | None) -> "Fix":
     from headrace.pipeline.dead_letters.python_fix import PythonFix, unchanged
 
     if python is not None:
@@ -214,10 +216,10 @@ def _fix(sql: str | None, python: str | None) -> "Fix":
     return unchanged
 
 
-def _letters(
+def _select_letters(
     session: Session, topic: str, where: Sequence[str]
 ) -> "tuple[Iterator[Letter], Callable[[Letter], bool]]":
-    """The letters that are meant, and whether one was sent again."""
+    """The selected dead letters, and a function that says whether one was replayed."""
     from headrace.pipeline.dead_letters.dead_letter_reader import letter_ranges, read_letters
     from headrace.pipeline.dead_letters.filter import parse_filter
     from headrace.pipeline.dead_letters.replay_ledger import read_ledger
@@ -243,7 +245,7 @@ def _is_dead_letter(facts: "LetterFacts") -> bool:
 
 
 def _check_topic(session: Session, topic: str) -> None:
-    """Raises `CommandFailed` if the topic does not exist, or is not one of dead letters."""
+    """Raises `CommandFailed` if the topic does not exist or is not a dead-letter topic."""
     from headrace.pipeline.dead_letters.dead_letter_reader import letter_ranges, read_letters
     from headrace.pipeline.dead_letters.headers import PREFIX
     from headrace.pipeline.producer import producer_settings
@@ -256,15 +258,17 @@ def _check_topic(session: Session, topic: str) -> None:
     if first and not any(_is_dead_letter(letter.facts) for letter in first):
         raise CommandFailed(
             f"topic {topic!r} is not a dead-letter topic: its records have no {PREFIX}* headers; "
-            "read it with headrace consume, or name the topic that the pipeline's spec names"
+            "read it with headrace consume, or give the dead-letter topic of the pipeline's spec"
         )
 
 
-# --- what is printed --------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------
 
 
-def _report(outcome: "ReplayResult", *, execute: bool) -> tuple[dict[str, object], list[Block]]:
-    """What was, or would be, sent: as facts and as text."""
+def _replay_report(
+    outcome: "ReplayResult", *, execute: bool
+) -> tuple[dict[str, object], list[Block]]:
+    """The result or the plan of a replay, as facts and as text."""
     done = "sent" if execute else "to send"
     goes = "sent" if execute else "goes"
     facts: dict[str, object] = {
@@ -273,7 +277,7 @@ def _report(outcome: "ReplayResult", *, execute: bool) -> tuple[dict[str, object
         "replayed_before": outcome.done_before,
         "sent": dict(outcome.sent),
         "not_fixed": outcome.not_fixed,
-        "samples": [_change_facts(letter, made, goes) for letter, made in outcome.samples],
+        "samples": [_replay_result_facts(letter, made, goes) for letter, made in outcome.samples],
     }
     fields: list[tuple[str, object]] = [
         ("MATCHED", outcome.matched),
@@ -282,7 +286,7 @@ def _report(outcome: "ReplayResult", *, execute: bool) -> tuple[dict[str, object
         ("NOT FIXED", outcome.not_fixed),
     ]
     rows = [
-        (str(letter.at), letter.offset, letter.facts.error, *_change(made, goes))
+        (str(letter.at), letter.offset, letter.facts.error, *_replay_result(made, goes))
         for letter, made in outcome.samples
     ]
     blocks: list[Block] = [Fields(fields)]
@@ -294,24 +298,26 @@ def _report(outcome: "ReplayResult", *, execute: bool) -> tuple[dict[str, object
     return facts, blocks
 
 
-def _change(made: "DraftRecord | NotFixed", goes: str) -> tuple[str, str]:
+def _replay_result(made: "DraftRecord | NotFixed", goes: str) -> tuple[str, str]:
     from headrace.pipeline.dead_letters.python_fix import as_bytes
 
     if isinstance(made, Exception):
-        return "stays", _short(str(made))
-    return goes, _short(_text(as_bytes(made.value, "value")))
+        return "stays", _shorten(str(made))
+    return goes, _shorten(_text(as_bytes(made.value, "value")))
 
 
-def _change_facts(letter: "Letter", made: "DraftRecord | NotFixed", goes: str) -> dict[str, object]:
-    result, value = _change(made, goes)
+def _replay_result_facts(
+    letter: "Letter", made: "DraftRecord | NotFixed", goes: str
+) -> dict[str, object]:
+    result, value = _replay_result(made, goes)
     return {**_letter_facts(letter, replayed=False), "result": result, "becomes": value}
 
 
-def _sample(group: "ErrorGroup") -> str:
+def _sample_text(group: "ErrorGroup") -> str:
     lines = [f"{group.error}: {group.pattern}"]
     for letter in group.samples:
         facts = letter.facts
-        lines.append(f"  {facts.place}: {_short(_text(letter.record.value))}")
+        lines.append(f"  {facts.place}: {_shorten(_text(letter.record.value))}")
     return "\n".join(lines)
 
 
@@ -323,8 +329,8 @@ def _group_facts(group: "ErrorGroup") -> dict[str, object]:
         "pipeline": group.pipeline,
         "count": group.count,
         "replayed": group.replayed,
-        "first": _time(group.first_ms),
-        "last": _time(group.last_ms),
+        "first": _utc_text(group.first_ms),
+        "last": _utc_text(group.last_ms),
         "most_attempts": group.most_attempts,
         "samples": [_letter_facts(letter, replayed=None) for letter in group.samples],
     }
@@ -336,11 +342,11 @@ def _letter_facts(letter: "Letter", *, replayed: bool | None) -> dict[str, objec
     facts = letter.facts
     shown: dict[str, object] = {
         "letter": f"{letter.at} offset {letter.offset}",
-        "time": _time(letter.record.timestamp),
+        "time": _utc_text(letter.record.timestamp),
         "error": facts.error,
         "message": facts.message,
         "source": facts.place,
-        "source_time": _time(facts.timestamp_ms),
+        "source_time": _utc_text(facts.timestamp_ms),
         "pipeline": facts.pipeline,
         "batch": facts.batch_id,
         "schema": facts.schema_version,
@@ -360,11 +366,11 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
 
 
-def _time(ms: int) -> str | None:
+def _utc_text(ms: int) -> str | None:
     if ms < 0:
         return None
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,7 +1,7 @@
-"""`consume --exec`: each record to a command, and what it cannot handle to a dead-letter topic.
+"""`consume --exec`: runs a command for each record, and dead-letters the records that fail.
 
-A record counts as done when its command has succeeded, or when the dead-letter topic has
-acknowledged it. Only then may its offset be committed, so a record is handled at least once.
+A record is done when its command succeeds, or when the dead-letter topic acknowledges it. Only then
+may its offset be committed, so each record is handled at least once.
 """
 
 import os
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 SHELL: Final = "/bin/sh"
 MAX_REASON_BYTES: Final = 1000
 FLUSH_S: Final = 0.2
-# The names of KIP-1191, so that one reader serves share groups' dead letters and these.
+# The header names of KIP-1191, so that tools read these dead letters and those of share groups.
 PREFIX: Final = "__dlq.errors."
 
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
-    """Why a command did not handle a record."""
+    """The reason why a command failed for a record."""
 
     code: int
     reason: str
 
 
 def run_command(command: str, record: PrintableRecord, group: str | None) -> CommandFailure | None:
-    """Runs the command in a shell: the value on stdin, the rest in the environment."""
-    done = subprocess.run(  # noqa: S603  # running the person's own command is the purpose
+    """Runs the command in a shell, with the value on stdin and the rest in the environment."""
+    done = subprocess.run(  # noqa: S603  # running the user's command is the purpose
         [SHELL, "-c", command],
         input=record.value or b"",
         env={**os.environ, **environment_of(record, group)},
@@ -51,7 +51,7 @@ def run_command(command: str, record: PrintableRecord, group: str | None) -> Com
 
 
 def environment_of(record: PrintableRecord, group: str | None) -> dict[str, str]:
-    """What the command can ask for; names are safe for every shell."""
+    """The environment variables of a record; every shell can read their names."""
     variables = {
         "HEADRACE_TOPIC": record.topic,
         "HEADRACE_PARTITION": str(record.partition),
@@ -69,14 +69,14 @@ def environment_of(record: PrintableRecord, group: str | None) -> dict[str, str]
 
 
 def _variable(data: bytes) -> str:
-    """The environment cannot hold a null byte, and text is what shells know."""
+    """The bytes as text without null bytes, which the environment cannot contain."""
     return data.replace(b"\0", b"").decode("utf-8", "backslashreplace")
 
 
 def dead_letter_headers(
     record: PrintableRecord, failure: CommandFailure, group: str | None
 ) -> Headers:
-    """The record's own headers, then where it came from and why it is here."""
+    """The record's own headers, then its origin and the reason of the failure."""
     facts: Mapping[str, str] = {
         "topic": record.topic,
         "partition": str(record.partition),
@@ -90,7 +90,7 @@ def dead_letter_headers(
 
 
 class ExecDeadLetters:
-    """Sets records aside in a topic; `put` returns when the topic has them."""
+    """Writes failed records to the dead-letter topic."""
 
     def __init__(self, producer: "Producer", topic: str) -> None:
         self._producer = producer
@@ -98,7 +98,10 @@ class ExecDeadLetters:
         self.count = 0
 
     def put(self, record: PrintableRecord, failure: CommandFailure, group: str | None) -> None:
-        """Raises `CommandFailed` if the record could not be kept: it must not be committed."""
+        """Returns when the topic has acknowledged the record.
+
+        Raises `CommandFailed` otherwise; the offset must then not be committed.
+        """
         outcome: list[KafkaError | None] = []
 
         def note(error: "KafkaError | None", message: "Message") -> None:
@@ -116,7 +119,7 @@ class ExecDeadLetters:
         if outcome[0] is not None:
             raise CommandFailed(
                 f"{record.topic}-{record.partition} offset {record.offset} failed "
-                f"({failure.reason}) and could not be set aside in {self._topic}: "
-                f"{outcome[0].str()}; it is not committed"
+                f"({failure.reason}) and could not be written to dead-letter topic {self._topic}: "
+                f"{outcome[0].str()}; its offset is not committed"
             )
         self.count += 1

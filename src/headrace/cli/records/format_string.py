@@ -1,22 +1,22 @@
-"""Format strings for records, as in kcat and rpk. Pure.
+"""Format strings for records, similar to those of kcat and rpk. Pure.
 
     %t topic    %p partition    %o offset    %k key    %v value    %h headers    %d timestamp
     %K and %V   length of key and value in bytes (-1 for null)     %e leader epoch
     %i          number of the record in this run                   %% a percent sign
     %d is in milliseconds; %d{iso} is ISO 8601, %d{%H:%M} a strftime format, both in UTC
 
-Backslash escapes: \\n \\t \\r \\0 \\\\ \\xNN. Nothing is added: end the format with \\n for lines.
+Backslash escapes: \\n \\t \\r \\0 \\\\ \\xNN. No newline is added: end the format with \\n.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
+from headrace.cli.control_characters import escape_controls
 from headrace.cli.exits import usage
-from headrace.cli.records.control_characters import escape_controls
 from headrace.cli.records.value_encoding import ValueEncoding, shown
+from headrace.cli.timestamps import iso_time, utc_time
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 
@@ -27,7 +27,7 @@ _FIELDS: Final = "tpokvhdKVeisST"
 
 @dataclass(frozen=True, slots=True)
 class PrintableRecord:
-    """One record as it came from a partition; the timestamp is -1 where there is none."""
+    """A record of a partition; the timestamp is -1 if it has none."""
 
     topic: str
     partition: int
@@ -41,31 +41,31 @@ class PrintableRecord:
 
 @dataclass(frozen=True, slots=True)
 class Codings:
-    """How the parts of a record are to be read."""
+    """The encodings of key, value and headers."""
 
     key: ValueEncoding = ValueEncoding.TEXT
     value: ValueEncoding = ValueEncoding.TEXT
     header: ValueEncoding = ValueEncoding.TEXT
     for_terminal: bool = False
-    """Control characters in the record are printed as escapes."""
+    """Whether control characters are printed as escapes."""
 
 
 Part: TypeAlias = Callable[[PrintableRecord, Codings, int], bytes]
 
 
 class Template:
-    """A format string, read once."""
+    """A parsed format string."""
 
     def __init__(self, text: str) -> None:
         self._parts = list(_parse(text))
 
     def render(self, record: PrintableRecord, codings: Codings, count: int = 1) -> bytes:
-        """The bytes to print; `count` is the number of this record."""
+        """The bytes to print; `count` is the number of the record in this run."""
         return b"".join(part(record, codings, count) for part in self._parts)
 
 
 def unescape(text: str) -> str:
-    """Backslash escapes as characters."""
+    """Replaces backslash escapes by their characters."""
 
     def replaced(found: re.Match[str]) -> str:
         if found[1]:
@@ -80,7 +80,7 @@ def unescape(text: str) -> str:
 
 
 def show_headers(headers: Headers, codings: Codings) -> bytes:
-    """`a=1,b=2`; a null value is `a`."""
+    """The headers as `a=1,b=2`; a header with a null value is `a`."""
     return b",".join(_header(name, value, codings) for name, value in headers)
 
 
@@ -89,11 +89,6 @@ def _header(name: str, value: bytes | None, codings: Codings) -> bytes:
     if value is None:
         return start
     return start + b"=" + shown(value, codings.header, for_terminal=codings.for_terminal)
-
-
-def iso(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds."""
-    return _moment(timestamp_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _parse(text: str) -> list[Part]:
@@ -113,14 +108,14 @@ def _parse(text: str) -> list[Part]:
         elif name == "d" and text[at : at + 1] == "{":
             close = text.find("}", at)
             if close < 0:
-                raise usage(f"the format {text!r} lacks a }} after %d{{")
+                raise usage(f"the format {text!r} has %d{{ without a closing }}")
             parts.append(_time(text[at + 1 : close]))
             at = close + 1
         elif name and name in _FIELDS:
             parts.append(_FIELD[name])
         else:
             raise usage(
-                f"%{name} is not a field of a format; known: "
+                f"unknown field %{name} in the format; known: "
                 "%t %p %o %k %v %h %d %K %V %e %i, and %% for a percent sign"
             )
     return parts
@@ -133,13 +128,8 @@ def _literal(text: str) -> Part:
 
 def _time(how: str) -> Part:
     if how in {"iso", ""}:
-        return lambda record, codings, count: iso(record.timestamp_ms).encode()
-    return lambda record, codings, count: _moment(record.timestamp_ms).strftime(how).encode()
-
-
-def _moment(timestamp_ms: int) -> datetime:
-    seconds, rest = divmod(timestamp_ms, 1000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest * 1000)
+        return lambda record, codings, count: iso_time(record.timestamp_ms).encode()
+    return lambda record, codings, count: utc_time(record.timestamp_ms).strftime(how).encode()
 
 
 def _length(data: bytes | None) -> bytes:

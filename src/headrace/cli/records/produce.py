@@ -1,4 +1,4 @@
-"""`headrace produce`: records from stdin, files or the command line into a topic."""
+"""`headrace produce`: writes records from stdin, files or the command line to a topic."""
 
 import asyncio
 import sys
@@ -38,17 +38,17 @@ from headrace.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-POLL_S: Final = 0.2  # how soon Ctrl-C is noticed while the last records are on their way
+POLL_S: Final = 0.2  # delay until Ctrl-C takes effect while the last records are sent
 MIN_DELIVERY_S: Final = 30.0
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 RDKAFKA_MIN_BYTES: Final = 1000
 RDKAFKA_MAX_BYTES: Final = 1_000_000_000
-"""What librdkafka's message.max.bytes may be."""
+"""The largest message.max.bytes that librdkafka accepts."""
 RDKAFKA_BATCH_BYTES: Final = 1_000_000
-"""librdkafka's default of batch.size."""
+"""librdkafka's default batch.size."""
 ROUND_ROBIN: Final = "round-robin"
 ANY_PARTITION: Final = -1
-# A cluster needs a moment to elect the leaders of a topic that was just created.
+# A cluster needs a moment to elect leaders for a new topic.
 CREATE_ATTEMPTS: Final = 25
 CREATE_PAUSE_S: Final = 0.2
 
@@ -65,25 +65,34 @@ def produce(
     ],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", help="Read from these.", show_default="stdin"),
+        typer.Argument(metavar="FILE", help="Files to read records from.", show_default="stdin"),
     ] = None,
     value: Annotated[
-        list[str], typer.Option("--value", "-v", help="A value, in place of stdin; repeatable.")
+        list[str],
+        typer.Option("--value", "-v", help="Send this value instead of reading stdin; repeatable."),
     ] = [],
-    key: Annotated[str | None, typer.Option("--key", "-k", help="The key of every record.")] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of every record.")] = None,
     key_separator: Annotated[
         str | None,
-        typer.Option("--key-separator", "-K", metavar="SEP", help="Each line is KEY SEP VALUE."),
+        typer.Option(
+            "--key-separator",
+            "-K",
+            metavar="SEP",
+            help="Split each line into key and value at SEP.",
+        ),
     ] = None,
     header: Annotated[
         list[str],
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; repeatable."),
+        typer.Option(
+            "--header", "-H", metavar="NAME=VALUE", help="Add a header to every record; repeatable."
+        ),
     ] = [],
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="Send all to this partition.")
+        int | None,
+        typer.Option("--partition", "-p", min=0, help="Send all records to this partition."),
     ] = None,
     tombstone: Annotated[
-        bool, typer.Option("--tombstone", help="Send one record with --key and no value.")
+        bool, typer.Option("--tombstone", help="Send one record with --key and a null value.")
     ] = False,
     empty_is_null: Annotated[
         bool, typer.Option("--empty-is-null", "-Z", help="Send null for an empty key or value.")
@@ -93,64 +102,74 @@ def produce(
         typer.Option(
             "--input",
             "-i",
-            help="A record a line, a JSON object a line, or all in one. A JSON record is what "
-            "consume -f json prints: key, value, headers, partition, timestamp, and where bytes "
-            'are not text "value_encoding": "base64" (or "key_encoding").',
+            help="lines: one record per line. json: one JSON object per line, as consume -f json "
+            "prints them, with value and optionally key, headers, partition and timestamp; "
+            'key_encoding and value_encoding, such as "base64", name the encoding of bytes that '
+            "are not text. raw: the whole input is one record.",
         ),
     ] = InputForm.LINES,
     key_encoder: Annotated[
         ValueEncoding,
-        typer.Option("--key-encoder", metavar="CODING", help="How keys are written here."),
+        typer.Option("--key-encoder", metavar="ENCODING", help="Encoding of keys in the input."),
     ] = ValueEncoding.TEXT,
     value_encoder: Annotated[
         ValueEncoding,
         typer.Option(
             "--value-encoder",
-            metavar="CODING",
-            help="How values are written here: "
+            metavar="ENCODING",
+            help="Encoding of values in the input: "
             + ", ".join(each.value for each in ValueEncoding)
             + ".",
         ),
     ] = ValueEncoding.TEXT,
     header_encoder: Annotated[
         ValueEncoding,
-        typer.Option("--header-encoder", metavar="CODING", help="How headers are written here."),
+        typer.Option("--header-encoder", metavar="ENCODING", help="Encoding of header values."),
     ] = ValueEncoding.TEXT,
     partitioner: Annotated[
         str,
         typer.Option(
             "--partitioner",
-            help="How keys choose partitions: murmur2_random is what Java clients do; "
-            "round-robin takes turns; or any of librdkafka's.",
+            help="How to choose partitions: murmur2_random (by key, as Java clients do), "
+            "round-robin (ignores keys), or another partitioner of librdkafka.",
         ),
     ] = "murmur2_random",
     compression: Annotated[
         str,
         typer.Option(
-            "--compression", "-z", metavar="none|gzip|snappy|lz4|zstd", help="How to compress."
+            "--compression",
+            "-z",
+            metavar="none|gzip|snappy|lz4|zstd",
+            help="Compression of batches.",
         ),
     ] = "none",
     acks: Annotated[
-        str, typer.Option("--acks", metavar="0|1|all", help="Which replicas must have a record.")
+        str,
+        typer.Option("--acks", metavar="0|1|all", help="Replicas that must acknowledge a record."),
     ] = "all",
     create: Annotated[
         bool,
-        typer.Option("--create/--no-create", help="May the broker create the topic?"),
+        typer.Option(
+            "--create/--no-create",
+            help="Whether the broker may create the topic if it does not exist.",
+        ),
     ] = True,
 ) -> ExitCode | None:
-    """Write records to a topic: one for each line of stdin, or as the options say."""
+    """Write records to a topic: by default, one for each line of stdin."""
     codings = Codings(key_encoder, value_encoder, header_encoder)
     shape = Shape(
         codings=codings,
-        key=_key(key, key_encoder),
+        key=_encode_key(key, key_encoder),
         separator=None if key_separator is None else unescape(key_separator).encode(),
         headers=parse_headers(header, header_encoder),
         partition=partition,
         empty_is_null=empty_is_null,
     )
     if tombstone and (shape.key is None or value or files):
-        raise usage("--tombstone needs --key, and takes neither values nor files")
-    count, max_bytes = session.run(lambda client: _target(client, topic, create, session.timeout_s))
+        raise usage("--tombstone needs --key, and excludes --value and files")
+    count, max_bytes = session.run(
+        lambda client: _find_or_create_topic(client, topic, create, session.timeout_s)
+    )
     if partition is not None and partition >= count:
         raise no_partition(topic, partition, count - 1)
     options: dict[str, object] = {"compression_type": compression, "acks": acks}
@@ -167,33 +186,35 @@ def produce(
         elif value:
             records = [from_text(each, shape) for each in value]
         else:
-            records = records_of(input_form, _lines(files or [], opened), shape)
+            records = records_of(input_form, _input_lines(files or [], opened), shape)
         with stoppable():
-            deliveries, interrupted = _send(session, topic, max_bytes, records, options, turns)
-    code = _report(session, topic, deliveries)
+            deliveries, interrupted = _send_records(
+                session, topic, max_bytes, records, options, turns
+            )
+    code = _report_deliveries(session, topic, deliveries)
     if interrupted is not None:
         raise interrupted
     return code
 
 
-def _key(text: str | None, coding: ValueEncoding) -> bytes | None:
+def _encode_key(text: str | None, coding: ValueEncoding) -> bytes | None:
     try:
         return None if text is None else encode(text, coding)
     except BadValue as error:
         raise usage(f"--key: {error}") from error
 
 
-async def _target(
+async def _find_or_create_topic(
     client: ClusterClient, topic: str, create: bool, timeout_s: float
 ) -> tuple[int, int | None]:
-    """How many partitions the topic has, and how large its batches may be, if it says so.
+    """The topic's number of partitions, and its max.message.bytes if known.
 
-    A broker that creates topics on demand may create it.
+    With `create`, the broker may create the topic (auto.create.topics.enable).
     """
     known = await list_topics(client, timeout_s=timeout_s)
     found = client.metadata.topic(topic)
     if found is None and create:
-        await _create(client, topic, timeout_s)
+        await _request_creation(client, topic, timeout_s)
         found = client.metadata.topic(topic)
         if found is not None:
             remark(f"the broker created the topic {topic!r}")
@@ -208,7 +229,7 @@ async def _max_message_bytes(client: ClusterClient, topic: str, timeout_s: float
         answers = await describe_configs(
             client, [resource], timeout_s=timeout_s, names=[MAX_MESSAGE_BYTES]
         )
-    except ClientError:  # a broker that does not tell is written to all the same
+    except ClientError:  # the limit is optional
         return None
     entries = answers[resource]
     if isinstance(entries, Refusal):
@@ -217,7 +238,7 @@ async def _max_message_bytes(client: ClusterClient, topic: str, timeout_s: float
 
 
 def _size_options(max_bytes: int, *, is_compressed: bool) -> dict[str, object]:
-    """The topic's limit is the client's too; it is one of compressed bytes."""
+    """Client limits that match the topic's limit, which applies to compressed batches."""
     limit = RDKAFKA_MAX_BYTES if is_compressed else max(max_bytes, RDKAFKA_MIN_BYTES)
     return {
         "message_max_bytes": min(limit, RDKAFKA_MAX_BYTES),
@@ -225,8 +246,8 @@ def _size_options(max_bytes: int, *, is_compressed: bool) -> dict[str, object]:
     }
 
 
-async def _create(client: ClusterClient, topic: str, timeout_s: float) -> None:
-    """Ask as a producer does; gives up where the broker does not create it."""
+async def _request_creation(client: ClusterClient, topic: str, timeout_s: float) -> None:
+    """Asks for the topic as a producer does; returns if the broker does not create it."""
     for attempt in range(CREATE_ATTEMPTS):
         why = await ask_for_topic(client, topic, timeout_s=timeout_s)
         if why is None:
@@ -238,15 +259,15 @@ async def _create(client: ClusterClient, topic: str, timeout_s: float) -> None:
         await asyncio.sleep(CREATE_PAUSE_S)
 
 
-def _lines(files: list[Path], opened: ExitStack) -> Iterator[bytes]:
+def _input_lines(files: list[Path], opened: ExitStack) -> Iterator[bytes]:
     if not files:
         if sys.stdin.isatty():
-            remark("one record a line; Ctrl-D ends")
+            remark("type one record per line; Ctrl-D ends the input")
         return iter(sys.stdin.buffer)
     return chain.from_iterable(opened.enter_context(path.open("rb")) for path in files)
 
 
-def _send(
+def _send_records(
     session: Session,
     topic: str,
     max_bytes: int | None,
@@ -254,7 +275,7 @@ def _send(
     options: Mapping[str, object],
     turns: int,
 ) -> tuple[Deliveries, KeyboardInterrupt | None]:
-    """Sends all records, or those before Ctrl-C; what was read is sent in either case."""
+    """Sends all records, or with Ctrl-C those that were read before it."""
     from confluent_kafka import KafkaException, Producer
 
     errors = BrokerErrors(PRODUCE)
@@ -273,16 +294,16 @@ def _send(
         try:
             for number, record in enumerate(records):
                 turn = number % turns if turns and record.partition is None else None
-                _produce(producer, topic, record, turn, deliveries)
+                _send_record(producer, topic, record, turn, deliveries)
         except KeyboardInterrupt as error:  # SIGTERM too
             interrupted = error
             if len(producer):
                 remark(
-                    f"Stopping: {counted(len(producer), 'record')} on the way. "
+                    f"Stopping: {counted(len(producer), 'record')} still to send. "
                     "Press Ctrl-C again to stop immediately."
                 )
         finally:
-            # Also what was read before a bad line: the report says how much arrived.
+            # Also sends the records before an invalid line; the report counts them.
             while producer.flush(POLL_S):
                 pass
     if deliveries.timed_out:
@@ -290,7 +311,7 @@ def _send(
     return deliveries, interrupted
 
 
-def _produce(
+def _send_record(
     producer: "Producer", topic: str, record: InputRecord, turn: int | None, deliveries: Deliveries
 ) -> None:
     from confluent_kafka import KafkaException
@@ -307,7 +328,7 @@ def _produce(
                 timestamp=record.timestamp_ms or 0,
                 on_delivery=deliveries.note_of(record.size),
             )
-        except BufferError:  # the queue is full: let some of it go out first
+        except BufferError:  # the queue is full: wait until some records are sent
             producer.poll(POLL_S)
             continue
         except KafkaException as error:
@@ -316,7 +337,7 @@ def _produce(
         return
 
 
-def _report(session: Session, topic: str, deliveries: Deliveries) -> ExitCode | None:
+def _report_deliveries(session: Session, topic: str, deliveries: Deliveries) -> ExitCode | None:
     partitions = [
         {"partition": index, "records": count, "first_offset": first, "last_offset": last}
         for index, (count, first, last) in sorted(deliveries.offsets.items())

@@ -1,4 +1,4 @@
-"""Records to produce, from lines, JSON, a whole file or the command line. Pure."""
+"""Parses the records to produce: from lines, JSON, a whole file or the command line. Pure."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from headrace.cli.records.value_encoding import BadValue, ValueEncoding, encode
 
 
 class InputForm(StrEnum):
-    """How records are cut out of the input."""
+    """How the input is divided into records."""
 
     LINES = "lines"
     JSON = "json"
@@ -20,7 +20,7 @@ class InputForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InputRecord:
-    """A record to send; None leaves the choice to the partitioner and the clock."""
+    """A record to send. Without a partition the partitioner chooses; without a timestamp, now."""
 
     key: bytes | None
     value: bytes | None
@@ -38,7 +38,7 @@ class InputRecord:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is the same for all records of a run."""
+    """The options that apply to all records of a run."""
 
     codings: Codings = field(default_factory=Codings)
     key: bytes | None = None
@@ -49,11 +49,11 @@ class Shape:
 
 
 def records_of(form: InputForm, lines: Iterable[bytes], shape: Shape) -> Iterator[InputRecord]:
-    """The records of an input; a line that cannot be read ends the command and is named."""
+    """The records of the input. Raises `CommandFailed` with the number of an invalid line."""
     if form is InputForm.RAW:
-        yield _record(shape, shape.key, b"".join(lines))
+        yield _make_record(shape, shape.key, b"".join(lines))
         return
-    read = _from_json if form is InputForm.JSON else _from_line
+    read = _parse_json_line if form is InputForm.JSON else _parse_line
     for number, line in enumerate(lines, start=1):
         text = line.removesuffix(b"\n").removesuffix(b"\r")
         if form is InputForm.JSON and not text.strip():
@@ -65,9 +65,9 @@ def records_of(form: InputForm, lines: Iterable[bytes], shape: Shape) -> Iterato
 
 
 def from_text(value: str, shape: Shape) -> InputRecord:
-    """A record whose value stands on the command line."""
+    """A record for a --value option."""
     try:
-        return _record(shape, shape.key, encode(value, shape.codings.value))
+        return _make_record(shape, shape.key, encode(value, shape.codings.value))
     except BadValue as error:
         raise usage(f"--value: {error}") from error
 
@@ -86,44 +86,44 @@ def parse_headers(words: Iterable[str], coding: ValueEncoding) -> list[tuple[str
     return headers
 
 
-def _record(shape: Shape, key: bytes | None, value: bytes) -> InputRecord:
+def _make_record(shape: Shape, key: bytes | None, value: bytes) -> InputRecord:
     null = shape.empty_is_null and not value
     return InputRecord(key, None if null else value, shape.headers, shape.partition)
 
 
-def _from_line(line: bytes, shape: Shape) -> InputRecord:
+def _parse_line(line: bytes, shape: Shape) -> InputRecord:
     key = shape.key
     if shape.separator is not None:
         before, found, after = line.partition(shape.separator)
         if not found:
             raise BadValue(
-                f"no key separator {shape.separator.decode()!r} in {_short(line)}; "
-                "leave -K out where records have no keys"
+                f"no key separator {shape.separator.decode()!r} in {_excerpt(line)}; "
+                "omit -K if records have no keys"
             )
-        key, line = _bytes(before, shape.codings.key), after
+        key, line = _encode_bytes(before, shape.codings.key), after
         if shape.empty_is_null and not before:
             key = None
-    return _record(shape, key, _bytes(line, shape.codings.value))
+    return _make_record(shape, key, _encode_bytes(line, shape.codings.value))
 
 
-def _bytes(data: bytes, coding: ValueEncoding) -> bytes:
+def _encode_bytes(data: bytes, coding: ValueEncoding) -> bytes:
     if coding in {ValueEncoding.TEXT, ValueEncoding.RAW}:
         return data
     return encode(data.decode("utf-8", "surrogateescape"), coding)
 
 
-def _short(line: bytes) -> str:
+def _excerpt(line: bytes) -> str:
     text = line[:40].decode("utf-8", "backslashreplace")
     return repr(text + ("..." if len(line) > len(text) else ""))
 
 
-def _from_json(line: bytes, shape: Shape) -> InputRecord:
+def _parse_json_line(line: bytes, shape: Shape) -> InputRecord:
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise BadValue(f"it is not JSON: {error}") from error
+        raise BadValue(f"invalid JSON: {error}") from error
     if not isinstance(record, dict) or "value" not in record:
-        raise BadValue('a record is an object such as {"key": "k", "value": "v"}')
+        raise BadValue('a record must be an object such as {"key": "k", "value": "v"}')
     key = _json_part(record, "key", shape.codings.key)
     return InputRecord(
         shape.key if key is None else key,
@@ -135,7 +135,7 @@ def _from_json(line: bytes, shape: Shape) -> InputRecord:
 
 
 def _json_part(record: Mapping[str, object], name: str, coding: ValueEncoding) -> bytes | None:
-    """A key or a value; `key_encoding` and `value_encoding` win over the command line."""
+    """A key or a value; `key_encoding` and `value_encoding` override the command line."""
     field = f"{name}_encoding"
     named = record.get(field)
     if named is not None:
@@ -143,7 +143,7 @@ def _json_part(record: Mapping[str, object], name: str, coding: ValueEncoding) -
             coding = ValueEncoding(str(named))
         except ValueError:
             known = ", ".join(each.value for each in ValueEncoding)
-            raise BadValue(f"{field} is one of {known}, not {named!r}") from None
+            raise BadValue(f"{field} must be one of {known}, not {named!r}") from None
     return _json_bytes(record.get(name), coding)
 
 
@@ -166,11 +166,11 @@ def _json_headers(headers: object, coding: ValueEncoding) -> Headers:
         isinstance(each, Mapping) and "key" in each for each in headers
     ):
         return [(str(each["key"]), _json_part(each, "value", coding)) for each in headers]
-    raise BadValue('headers are an object, or a list of {"key": ..., "value": ...}')
+    raise BadValue('headers must be an object, or a list of {"key": ..., "value": ...}')
 
 
 def _json_int(record: Mapping[str, object], name: str, default: int | None) -> int | None:
     value = record.get(name, default)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise BadValue(f"{name} is a number, not {value!r}")
+        raise BadValue(f"{name} must be a number, not {value!r}")
     return value

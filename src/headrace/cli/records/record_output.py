@@ -1,37 +1,36 @@
-"""How consumed records look: a format string, or one JSON or YAML document each. Pure.
+"""Prints consumed records: with a format string, or as one JSON or YAML document each. Pure.
 
-A JSON or YAML record loses nothing: text is text, and a key, value or header that is not UTF-8 is
-base64 with a field beside it that says so:
+JSON and YAML keep every byte: a key, value or header that is not UTF-8 is base64, with a field
+beside it that says so:
 
     {"key": "k", "value": "/wA=", "value_encoding": "base64", ...}
 
-A decoder that the command line names is named there as well. `headrace produce --input json` reads
-the field back.
+The field also names the decoder of the command line. `headrace produce --input json` reads it back.
 """
 
 import json
 from collections.abc import Callable
 from typing import TypeAlias
 
+from headrace.cli.control_characters import escape_controls
 from headrace.cli.exits import CommandFailed, usage
 from headrace.cli.output import Format
-from headrace.cli.records.control_characters import escape_controls
 from headrace.cli.records.format_string import Codings, PrintableRecord, Template
 from headrace.cli.records.value_encoding import BadValue, ValueEncoding, decode, is_utf8
 from headrace.cli.yaml_text import to_yaml
 
 Printer: TypeAlias = Callable[[PrintableRecord, int], bytes]
-"""A record and its number in this run, as bytes for stdout."""
+"""Turns a record and its number in this run into bytes for stdout."""
 
 
 def printer_of(
     form: str, codings: Codings, *, key_separator: str | None = None, headers: bool = False
 ) -> Printer:
-    """What `--format` means: text, json, yaml, or a format string."""
+    """The printer for `--format`: text, json, yaml, or a format string."""
     if form == Format.JSON:
-        return _explained(lambda record, count: _json_line(record, codings))
+        return _with_decoding_errors(lambda record, count: _json_line(record, codings))
     if form == Format.YAML:
-        return _explained(lambda record, count: _yaml_document(record, codings))
+        return _with_decoding_errors(lambda record, count: _yaml_document(record, codings))
     if form == Format.TEXT:
         form = "%v\\n"
         if key_separator is not None:
@@ -39,12 +38,12 @@ def printer_of(
         if headers:
             form = "%h\\t" + form
     elif "%" not in form and "\\" not in form:
-        raise usage(f"--format is text, json, yaml or a format such as '%k %v\\n', not {form!r}")
+        raise usage(f"--format takes text, json, yaml or a format such as '%k %v\\n', not {form!r}")
     template = Template(form)
-    return _explained(lambda record, count: template.render(record, codings, count))
+    return _with_decoding_errors(lambda record, count: template.render(record, codings, count))
 
 
-def _explained(inner: Printer) -> Printer:
+def _with_decoding_errors(inner: Printer) -> Printer:
     def show(record: PrintableRecord, count: int) -> bytes:
         try:
             return inner(record, count)
@@ -74,7 +73,7 @@ def facts_of(record: PrintableRecord, codings: Codings) -> dict[str, object]:
 
 
 def _part_facts(name: str, data: bytes | None, coding: ValueEncoding) -> dict[str, object]:
-    """A key or a value, and how its bytes are written where that is not plain text."""
+    """A key or a value, with its encoding unless it is plain text."""
     if data is None:
         return {name: None}
     if coding in {ValueEncoding.TEXT, ValueEncoding.RAW}:
@@ -84,12 +83,15 @@ def _part_facts(name: str, data: bytes | None, coding: ValueEncoding) -> dict[st
 
 
 def _json_line(record: PrintableRecord, codings: Codings) -> bytes:
-    return _safe(json.dumps(facts_of(record, codings), ensure_ascii=False), codings) + b"\n"
+    return (
+        _encode_for_output(json.dumps(facts_of(record, codings), ensure_ascii=False), codings)
+        + b"\n"
+    )
 
 
 def _yaml_document(record: PrintableRecord, codings: Codings) -> bytes:
-    return b"---\n" + _safe(to_yaml(facts_of(record, codings)), codings)
+    return b"---\n" + _encode_for_output(to_yaml(facts_of(record, codings)), codings)
 
 
-def _safe(text: str, codings: Codings) -> bytes:
+def _encode_for_output(text: str, codings: Codings) -> bytes:
     return (escape_controls(text) if codings.for_terminal else text).encode()

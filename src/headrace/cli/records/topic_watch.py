@@ -1,7 +1,7 @@
-"""Notices that a topic was deleted or created again while it is read.
+"""Detects that a topic was deleted or created again during a run.
 
-librdkafka knows topics by name: it goes on at the old offset of the new topic, which may skip its
-first records or wait for records that never come. A topic's id tells the two apart.
+librdkafka identifies topics by name: it continues in the new topic at the offset of the old one,
+and may skip its first records or wait for records that never come. The topic id differs.
 """
 
 import time
@@ -17,7 +17,7 @@ from headrace.protocol.types import ZERO_UUID
 
 CHECK_S: Final = 3.0
 MAX_CHECK_S: Final = 60.0
-"""Between two checks while no broker answers."""
+"""The longest pause between two checks while no broker answers."""
 TIMEOUT_S: Final = 2.0
 
 FindTopics = Callable[[], Mapping[str, TopicInfo]]
@@ -26,17 +26,17 @@ FindTopics = Callable[[], Mapping[str, TopicInfo]]
 
 @dataclass(frozen=True, slots=True)
 class TopicChanges:
-    """What has happened since the last check."""
+    """The topics that changed since the last check."""
 
     deleted: tuple[str, ...] = ()
     recreated: tuple[TopicInfo, ...] = ()
 
 
 class TopicWatch:
-    """Compares the topics' ids every few seconds."""
+    """Compares the ids of topics every few seconds."""
 
     def __init__(self, ids: Mapping[str, bytes], find: FindTopics) -> None:
-        # Brokers before Kafka 2.8 have no ids.
+        # Brokers before Kafka 2.8 have no topic ids.
         self._ids = {name: id_ for name, id_ in ids.items() if id_ != ZERO_UUID}
         self._find = find
         self._gone: set[str] = set()
@@ -44,7 +44,7 @@ class TopicWatch:
         self._next_check = time.monotonic() + CHECK_S
 
     def changes(self) -> TopicChanges:
-        """What has changed; asks the cluster only when a check is due."""
+        """The changes since the last call; asks the cluster only if a check is due."""
         if not self._ids or time.monotonic() < self._next_check:
             return TopicChanges()
         try:
@@ -56,9 +56,9 @@ class TopicWatch:
             self._pause_s = CHECK_S
         finally:
             self._next_check = time.monotonic() + self._pause_s
-        return self._compare(found)
+        return self._compare_ids(found)
 
-    def _compare(self, found: Mapping[str, TopicInfo]) -> TopicChanges:
+    def _compare_ids(self, found: Mapping[str, TopicInfo]) -> TopicChanges:
         deleted = [name for name in self._ids if name not in found and name not in self._gone]
         recreated = [
             topic
@@ -72,7 +72,7 @@ class TopicWatch:
 
 
 def finder(session: Session, names: Mapping[str, bytes]) -> FindTopics:
-    """Asks the cluster about these topics, and does not wait long."""
+    """A function that asks the cluster for these topics, with a short timeout."""
     brief = replace(session, timeout_s=min(session.timeout_s, TIMEOUT_S))
 
     async def work(client: ClusterClient) -> dict[str, TopicInfo]:

@@ -1,7 +1,7 @@
-"""Keys and values between bytes and what people read and write. Pure.
+"""Converts keys and values between bytes and readable text. Pure.
 
-A decoder makes bytes readable, an encoder is its inverse. Text is UTF-8. A terminal gets bytes that
-are not UTF-8 as \\xNN; a pipe gets the bytes themselves.
+A decoder makes bytes readable; an encoder is its inverse. Text is UTF-8. A terminal gets bytes that
+are not UTF-8 as \\xNN; a pipe gets the bytes unchanged.
 """
 
 import base64
@@ -12,18 +12,18 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from headrace.cli.records.control_characters import escape_controls
+from headrace.cli.control_characters import escape_controls
 
 Readable: TypeAlias = object
-"""Text, a number, or what JSON can hold."""
+"""Text, a number, or any JSON value."""
 
 
 class BadValue(ValueError):
-    """The value is not of the kind that was named."""
+    """The value does not match its encoding."""
 
 
 class ValueEncoding(StrEnum):
-    """How the bytes of a key, a value or a header are to be read."""
+    """The encoding of a key, a value or a header."""
 
     TEXT = "text"
     RAW = "raw"
@@ -50,13 +50,13 @@ _NUMBERS: Final[Mapping[ValueEncoding, struct.Struct]] = {
 
 
 def decode(data: bytes | None, coding: ValueEncoding) -> Readable | None:
-    """What the bytes say; None stays None. Raises `BadValue`."""
+    """The decoded value; None stays None. Raises `BadValue`."""
     if data is None:
         return None
     number = _NUMBERS.get(coding)
     if number is not None:
         if len(data) != number.size:
-            raise BadValue(f"{len(data)} bytes are not an {coding.value} ({number.size} bytes)")
+            raise BadValue(f"{coding.value} needs {number.size} bytes, not {len(data)}")
         (found,) = number.unpack(data)
         return float(found) if coding in {ValueEncoding.FLOAT, ValueEncoding.DOUBLE} else int(found)
     match coding:
@@ -68,13 +68,13 @@ def decode(data: bytes | None, coding: ValueEncoding) -> Readable | None:
             try:
                 parsed: object = json.loads(data)
             except ValueError as error:
-                raise BadValue(f"it is not JSON: {error}") from error
+                raise BadValue(f"invalid JSON: {error}") from error
             return parsed
     return data.decode("utf-8", "backslashreplace")
 
 
 def is_utf8(data: bytes) -> bool:
-    """Whether the bytes are text, so that `decode` loses nothing."""
+    """Whether the bytes are UTF-8 text, so that `decode` loses nothing."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -83,9 +83,9 @@ def is_utf8(data: bytes) -> bool:
 
 
 def shown(data: bytes | None, coding: ValueEncoding, *, for_terminal: bool = False) -> bytes:
-    """What is printed; nothing for None, and the bytes themselves for `raw`.
+    """The bytes to print: none for None, unchanged for `raw`.
 
-    Text goes to a pipe byte for byte. A terminal gets control characters as escapes.
+    A pipe gets text unchanged. A terminal gets control characters as escapes.
     """
     if data is None:
         return b""
@@ -97,7 +97,7 @@ def shown(data: bytes | None, coding: ValueEncoding, *, for_terminal: bool = Fal
 
 
 def encode(text: str, coding: ValueEncoding) -> bytes:
-    """The bytes that `text` stands for; raises `BadValue`."""
+    """The bytes of an encoded text. Raises `BadValue`."""
     number = _NUMBERS.get(coding)
     try:
         if number is not None:

@@ -1,4 +1,4 @@
-"""`headrace kafka-topics`: the options and the printing of kafka-topics.sh, for muscle memory."""
+"""`headrace kafka-topics`: the options and the output of kafka-topics.sh."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ Elr = Mapping[tuple[str, int], tuple[str, str]]
 
 
 class Action(StrEnum):
-    """What kafka-topics.sh can do, in the order of the options."""
+    """The actions of kafka-topics.sh, in the order of the options."""
 
     CREATE = "--create"
     LIST = "--list"
@@ -58,12 +58,12 @@ class Action(StrEnum):
 
 
 class TopicCommandFailed(Exception):
-    """What kafka-topics.sh would print after its standard words."""
+    """The error that kafka-topics.sh prints after `Error while executing topic command :`."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """What was asked for, beside the action."""
+    """The options that select and configure topics."""
 
     topic: str | None
     exclude_internal: bool
@@ -77,7 +77,7 @@ class TopicSelection:
 
 @dataclass(frozen=True, slots=True)
 class Reports:
-    """Describe only partitions that are in one of these states."""
+    """The states that --describe is limited to."""
 
     under_replicated: bool
     unavailable: bool
@@ -90,7 +90,7 @@ class Reports:
         return self.under_replicated or self.unavailable or self.under_min_isr or self.at_min_isr
 
     def want(self, info: PartitionInfo, min_isr: int, live: Sequence[int]) -> bool:
-        """Whether a partition is to be shown."""
+        """Whether to print a partition."""
         if not self.about_partitions:
             return True
         led = info.leader >= 0
@@ -109,44 +109,85 @@ def register(app: typer.Typer) -> None:
 
 def kafka_topics(
     session: Session,
-    create: Annotated[bool, typer.Option("--create", help="Create a new topic.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List all available topics.")] = False,
-    describe: Annotated[bool, typer.Option("--describe", help="List details of topics.")] = False,
-    alter: Annotated[bool, typer.Option("--alter", help="Add partitions.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create a topic.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List topics.")] = False,
+    describe: Annotated[
+        bool, typer.Option("--describe", help="Show the partitions and settings of topics.")
+    ] = False,
+    alter: Annotated[bool, typer.Option("--alter", help="Add partitions to topics.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Delete topics.")] = False,
     topic: Annotated[
         str | None,
         typer.Option(
             "--topic",
-            help="A topic; a pattern but for --create.",
+            help="Topic name; a regular expression except with --create.",
             autocompletion=completion.topics,
         ),
     ] = None,
-    partitions: Annotated[int | None, typer.Option("--partitions", metavar="N")] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", metavar="N", help="Number of partitions.")
+    ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", metavar="N")
+        int | None,
+        typer.Option(
+            "--replication-factor", metavar="N", help="Number of replicas of each partition."
+        ),
     ] = None,
     replica_assignment: Annotated[
         str | None,
-        typer.Option("--replica-assignment", metavar="0:1,1:2", help="Replicas by partition."),
+        typer.Option("--replica-assignment", metavar="0:1,1:2", help="Brokers of each partition."),
     ] = None,
     config: Annotated[
         list[str],
-        typer.Option("--config", metavar="NAME=VALUE", help="A topic setting; repeatable."),
+        typer.Option("--config", metavar="NAME=VALUE", help="Set a topic setting; repeatable."),
     ] = [],
-    if_exists: Annotated[bool, typer.Option("--if-exists")] = False,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists")] = False,
-    exclude_internal: Annotated[bool, typer.Option("--exclude-internal")] = False,
-    under_replicated: Annotated[bool, typer.Option("--under-replicated-partitions")] = False,
-    unavailable: Annotated[bool, typer.Option("--unavailable-partitions")] = False,
-    under_min_isr: Annotated[bool, typer.Option("--under-min-isr-partitions")] = False,
-    at_min_isr: Annotated[bool, typer.Option("--at-min-isr-partitions")] = False,
-    with_overrides: Annotated[bool, typer.Option("--topics-with-overrides")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Succeed if no topic matches.")
+    ] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Succeed if the topic exists already.")
+    ] = False,
+    exclude_internal: Annotated[
+        bool, typer.Option("--exclude-internal", help="Leave out internal topics.")
+    ] = False,
+    under_replicated: Annotated[
+        bool,
+        typer.Option(
+            "--under-replicated-partitions", help="Describe only under-replicated partitions."
+        ),
+    ] = False,
+    unavailable: Annotated[
+        bool,
+        typer.Option(
+            "--unavailable-partitions", help="Describe only partitions without a live leader."
+        ),
+    ] = False,
+    under_min_isr: Annotated[
+        bool,
+        typer.Option(
+            "--under-min-isr-partitions",
+            help="Describe only partitions with fewer in-sync replicas than min.insync.replicas.",
+        ),
+    ] = False,
+    at_min_isr: Annotated[
+        bool,
+        typer.Option(
+            "--at-min-isr-partitions",
+            help="Describe only partitions with exactly min.insync.replicas in-sync replicas.",
+        ),
+    ] = False,
+    with_overrides: Annotated[
+        bool,
+        typer.Option(
+            "--topics-with-overrides", help="Describe only topics with settings of their own."
+        ),
+    ] = False,
     command_config: Annotated[
-        Path | None, typer.Option("--command-config", help="A .properties file of client settings.")
+        Path | None,
+        typer.Option("--command-config", help="Read client settings from a .properties file."),
     ] = None,
 ) -> ExitCode | None:
-    """Do what kafka-topics.sh does, and print what it prints."""
+    """Manage topics with the options and the output of kafka-topics.sh."""
     given = (create, list_, describe, alter, delete)
     chosen = [action for action, wanted in zip(Action, given, strict=True) if wanted]
     if len(chosen) != 1:
@@ -158,22 +199,26 @@ def kafka_topics(
         if_not_exists,
         partitions,
         replication_factor,
-        _assignment(replica_assignment),
+        _parse_replica_assignment(replica_assignment),
         parse_assignments(config, "--config"),
     )
     reports = Reports(under_replicated, unavailable, under_min_isr, at_min_isr, with_overrides)
-    _check(chosen[0], wanted)
+    _check_options(chosen[0], wanted)
     if command_config is not None:
-        session = replace(session, settings={**_properties(command_config), **session.settings})
+        session = replace(
+            session, settings={**_read_client_properties(command_config), **session.settings}
+        )
     try:
-        session.run(lambda client: _perform(client, chosen[0], wanted, reports, session.timeout_s))
+        session.run(
+            lambda client: _run_action(client, chosen[0], wanted, reports, session.timeout_s)
+        )
     except TopicCommandFailed as error:
         write(f"Error while executing topic command : {error}\n")
         return ExitCode.ERROR
     return None
 
 
-def _check(action: Action, wanted: TopicSelection) -> None:
+def _check_options(action: Action, wanted: TopicSelection) -> None:
     if action in {Action.CREATE, Action.ALTER, Action.DELETE} and not wanted.topic:
         raise usage(f"{action} needs --topic")
     if action is Action.ALTER and wanted.partitions is None:
@@ -182,23 +227,25 @@ def _check(action: Action, wanted: TopicSelection) -> None:
         raise usage("--replica-assignment and --replication-factor exclude each other")
 
 
-def _assignment(text: str | None) -> list[list[int]]:
+def _parse_replica_assignment(text: str | None) -> list[list[int]]:
     if text is None:
         return []
     try:
         return [[int(broker) for broker in part.split(":")] for part in text.split(",")]
     except ValueError:
-        raise usage(f"--replica-assignment is like 0:1,1:2, not {text!r}") from None
+        raise usage(
+            f"--replica-assignment takes the brokers of each partition, as in 0:1,1:2, not {text!r}"
+        ) from None
 
 
-def _properties(path: Path) -> dict[str, str]:
+def _read_client_properties(path: Path) -> dict[str, str]:
     try:
         return read_properties(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, BadProperties) as error:
         raise usage(f"--command-config: cannot read {path}: {error}") from error
 
 
-async def _perform(
+async def _run_action(
     client: ClusterClient,
     action: Action,
     wanted: TopicSelection,
@@ -206,9 +253,9 @@ async def _perform(
     timeout_s: float,
 ) -> None:
     if action is Action.CREATE:
-        await _create(client, wanted, timeout_s)
+        await _create_topic(client, wanted, timeout_s)
         return
-    topics = await _select(client, wanted, timeout_s)
+    topics = await _select_topics(client, wanted, timeout_s)
     if action is Action.LIST:
         write("\n".join(topic.name for topic in topics) + "\n")
         return
@@ -218,18 +265,20 @@ async def _perform(
         return
     names = [topic.name for topic in topics]
     if action is Action.DELETE:
-        _raise_first(await delete_topics(client, names, timeout_s=timeout_s))
+        _raise_first_refusal(await delete_topics(client, names, timeout_s=timeout_s))
     elif action is Action.ALTER:
-        assert wanted.partitions is not None, "checked with the options"
+        assert wanted.partitions is not None, "_check_options requires it"
         for topic in topics:
             added = wanted.assignment[len(topic.partitions) :]
             grown = {topic.name: wanted.partitions}
-            _raise_first(await add_partitions(client, grown, timeout_s=timeout_s, assignment=added))
+            _raise_first_refusal(
+                await add_partitions(client, grown, timeout_s=timeout_s, assignment=added)
+            )
     else:
-        await _describe(client, topics, reports, timeout_s)
+        await _describe_topics(client, topics, reports, timeout_s)
 
 
-async def _create(client: ClusterClient, wanted: TopicSelection, timeout_s: float) -> None:
+async def _create_topic(client: ClusterClient, wanted: TopicSelection, timeout_s: float) -> None:
     name = wanted.topic or ""
     if "." in name or "_" in name:
         write(_COLLISION + "\n")
@@ -248,7 +297,7 @@ async def _create(client: ClusterClient, wanted: TopicSelection, timeout_s: floa
         raise TopicCommandFailed(why.message)
 
 
-async def _select(
+async def _select_topics(
     client: ClusterClient, wanted: TopicSelection, timeout_s: float
 ) -> list[TopicInfo]:
     pattern = None
@@ -266,18 +315,18 @@ async def _select(
     ]
 
 
-def _raise_first(outcomes: Mapping[str, Refusal | None]) -> None:
+def _raise_first_refusal(outcomes: Mapping[str, Refusal | None]) -> None:
     for why in outcomes.values():
         if why is not None:
             raise TopicCommandFailed(why.message)
 
 
-async def _describe(
+async def _describe_topics(
     client: ClusterClient, topics: Sequence[TopicInfo], reports: Reports, timeout_s: float
 ) -> None:
     resources = {topic.name: Resource(ResourceKind.TOPIC, topic.name) for topic in topics}
     answers = await describe_configs(client, list(resources.values()), timeout_s=timeout_s)
-    elr = await _eligible(client, list(resources), timeout_s)
+    elr = await _eligible_leader_replicas(client, list(resources), timeout_s)
     for topic in topics:
         configs = answers[resources[topic.name]]
         if isinstance(configs, Refusal):
@@ -317,8 +366,10 @@ def _print_partition(name: str, index: int, info: PartitionInfo, elr: Elr) -> No
     )
 
 
-async def _eligible(client: ClusterClient, names: Sequence[str], timeout_s: float) -> Elr:
-    """Eligible leader replicas (KIP-966), from brokers that know them."""
+async def _eligible_leader_replicas(
+    client: ClusterClient, names: Sequence[str], timeout_s: float
+) -> Elr:
+    """The eligible leader replicas (KIP-966); none from brokers without this API."""
     found: dict[tuple[str, int], tuple[str, str]] = {}
     cursor: DescribeTopicPartitionsRequestCursor | None = None
     while True:
@@ -335,8 +386,8 @@ async def _eligible(client: ClusterClient, names: Sequence[str], timeout_s: floa
         for topic in answer.topics:
             for each in topic.partitions:
                 found[topic.name or "", each.partition_index] = (
-                    _replicas(each.eligible_leader_replicas),
-                    _replicas(each.last_known_elr),
+                    _replica_list(each.eligible_leader_replicas),
+                    _replica_list(each.last_known_elr),
                 )
         if answer.next_cursor is None:
             return found
@@ -346,5 +397,5 @@ async def _eligible(client: ClusterClient, names: Sequence[str], timeout_s: floa
         )
 
 
-def _replicas(ids: Sequence[int] | None) -> str:
+def _replica_list(ids: Sequence[int] | None) -> str:
     return _UNKNOWN if ids is None else ",".join(map(str, ids))

@@ -1,7 +1,6 @@
-"""`headrace topic`: create, list, describe, alter, add partitions."""
+"""`headrace topic`: create, list, describe and alter topics, add partitions."""
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
@@ -9,7 +8,8 @@ import typer
 
 from headrace.cli import completion
 from headrace.cli.command import command
-from headrace.cli.exits import ExitCode, missing, refused, usage
+from headrace.cli.config_options import DryRun, changes_of, suggest_settings
+from headrace.cli.exits import ExitCode, refused, usage
 from headrace.cli.output import Fields, Table, remark, report
 from headrace.cli.session import (
     Session,
@@ -21,10 +21,8 @@ from headrace.cli.session import (
 from headrace.cli.topic import topic_removal
 from headrace.client.client import ClusterClient
 from headrace.client.configs import (
-    ConfigChange,
     ConfigEntry,
     ConfigSource,
-    Operation,
     Resource,
     ResourceKind,
     alter_configs,
@@ -43,7 +41,7 @@ from headrace.client.topics import (
 from headrace.protocol.errors import ErrorCode
 from headrace.protocol.types import ZERO_UUID
 
-app = typer.Typer(help="Topics: create, look at, change, delete.", no_args_is_help=True)
+app = typer.Typer(help="Topics: create, describe, change, delete.", no_args_is_help=True)
 
 Names = Annotated[
     list[str],
@@ -56,14 +54,13 @@ NamesOrPatterns = Annotated[
     list[str],
     typer.Argument(
         metavar="TOPIC",
-        help="Names, or patterns such as 'orders*'.",
+        help="Topic names, or patterns such as 'orders*'.",
         autocompletion=completion.topics,
         show_default=False,
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Let the broker check it; change nothing.")]
 
-# A topic's own settings and what is in force only because the broker's configuration says so.
+# The source of settings that belong to the topic itself, not to a default.
 _OWN: Final = frozenset({ConfigSource.TOPIC})
 
 
@@ -73,22 +70,33 @@ def create(
     topics: Names,
     partitions: Annotated[
         int,
-        typer.Option("--partitions", "-p", metavar="N", show_default="the broker's num.partitions"),
+        typer.Option(
+            "--partitions",
+            "-p",
+            metavar="N",
+            help="Number of partitions.",
+            show_default="the broker's num.partitions",
+        ),
     ] = BROKER_DEFAULT,
     replication_factor: Annotated[
         int,
         typer.Option(
-            "--replication-factor", "-r", "--replicas", metavar="N", show_default="the broker's"
+            "--replication-factor",
+            "-r",
+            "--replicas",
+            metavar="N",
+            help="Number of replicas of each partition.",
+            show_default="the broker's default.replication.factor",
         ),
     ] = BROKER_DEFAULT,
     config: Annotated[
         list[str],
         typer.Option(
-            "--config", "-c", metavar="NAME=VALUE", help="A setting of the topic; repeatable."
+            "--config", "-c", metavar="NAME=VALUE", help="Set a topic setting; repeatable."
         ),
     ] = [],
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="A topic that exists is fine.")
+        bool, typer.Option("--if-not-exists", help="Succeed if a topic exists already.")
     ] = False,
     dry_run: DryRun = False,
 ) -> ExitCode | None:
@@ -109,7 +117,7 @@ def create(
         for name, why in outcomes.items():
             if why is not None and why.code is ErrorCode.TOPIC_ALREADY_EXISTS:
                 outcomes[name] = None
-                remark(f"topic {name!r} exists already")
+                remark(f"topic {name!r} already exists")
     code = report(session.output, "topic", done, outcomes)
     suggest_settings(list(configs), outcomes.values())
     return code
@@ -120,10 +128,12 @@ def list_(
     session: Session,
     pattern: Annotated[
         str | None,
-        typer.Argument(metavar="PATTERN", help="Only these, e.g. 'orders*'.", show_default=False),
+        typer.Argument(
+            metavar="PATTERN", help="List only matching topics, e.g. 'orders*'.", show_default=False
+        ),
     ] = None,
     internal: Annotated[
-        bool, typer.Option("--internal", "-i", help="Internal topics too.")
+        bool, typer.Option("--internal", "-i", help="Also list internal topics.")
     ] = False,
 ) -> None:
     """List topics."""
@@ -151,12 +161,12 @@ def list_(
 
 
 def replication_factor_of(topic: TopicInfo) -> int:
-    """How many replicas the partitions have (all have the same, but while they move)."""
+    """The replicas of each partition. While partitions move, some have more than others."""
     return max((len(each.replicas) for each in topic.partitions.values()), default=0)
 
 
 def topic_id_text(topic: TopicInfo) -> str | None:
-    """The id as Kafka prints it; None from brokers that have no ids."""
+    """The id as Kafka prints it; None from brokers without topic ids."""
     if topic.topic_id == ZERO_UUID:
         return None
     return urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
@@ -167,23 +177,25 @@ def describe(
     session: Session,
     topics: NamesOrPatterns,
     all_configs: Annotated[
-        bool, typer.Option("--all", "-a", help="All settings, not only those of the topic itself.")
+        bool, typer.Option("--all", "-a", help="Show all settings, with their defaults.")
     ] = False,
 ) -> None:
-    """Show partitions, offsets and settings of topics."""
+    """Show the partitions, offsets and settings of topics."""
 
     async def work(client: ClusterClient) -> list[dict[str, object]]:
         found = await match_topics(client, topics, timeout_s=session.timeout_s)
-        return [await _described(client, topic, all_configs, session.timeout_s) for topic in found]
+        return [
+            await _describe_topic(client, topic, all_configs, session.timeout_s) for topic in found
+        ]
 
     facts = session.run(work)
     blocks: list[Fields | Table] = []
     for each in facts:
-        blocks.extend(_blocks(each))
+        blocks.extend(_topic_blocks(each))
     session.output.show(facts, *blocks)
 
 
-async def _described(
+async def _describe_topic(
     client: ClusterClient, topic: TopicInfo, all_configs: bool, timeout_s: float
 ) -> dict[str, object]:
     resource = Resource(ResourceKind.TOPIC, topic.name)
@@ -219,11 +231,11 @@ async def _described(
 
 
 def is_own(entry: ConfigEntry) -> bool:
-    """Whether the topic itself has this setting, not only a default."""
+    """Whether the topic itself has this setting, rather than a default."""
     return entry.source in _OWN
 
 
-def _blocks(topic: dict[str, object]) -> list[Fields | Table]:
+def _topic_blocks(topic: dict[str, object]) -> list[Fields | Table]:
     partitions = topic["partitions"]
     configs = topic["configs"]
     assert isinstance(partitions, list)
@@ -251,15 +263,15 @@ def alter(
     topics: Names,
     set_: Annotated[
         list[str],
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set a setting; repeatable."),
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="Change a setting; repeatable."),
     ] = [],
     unset: Annotated[
         list[str],
-        typer.Option("--unset", "-u", metavar="NAME", help="Back to the default; repeatable."),
+        typer.Option("--unset", "-u", metavar="NAME", help="Reset to the default; repeatable."),
     ] = [],
     dry_run: DryRun = False,
 ) -> ExitCode | None:
-    """Change settings of topics."""
+    """Change the settings of topics."""
     changes = changes_of(set_, unset)
 
     async def work(client: ClusterClient) -> dict[Resource, Refusal | None]:
@@ -275,44 +287,23 @@ def alter(
     return code
 
 
-def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -> None:
-    """Where the broker refused a setting of a topic: the setting that looks most like it."""
-    if not any(why is not None and why.code is ErrorCode.INVALID_CONFIG for why in outcomes):
-        return
-    from headrace.cluster.configs.catalog import TOPIC
-
-    for name in names:
-        if name not in TOPIC:
-            remark(missing("topic setting", name, TOPIC))
-
-
-def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
-    """--set and --unset as changes; saying nothing is a mistake."""
-    changes = [
-        ConfigChange(name, Operation.SET, value)
-        for name, value in parse_assignments(assigned, "--set").items()
-    ]
-    changes += [ConfigChange(name, Operation.DELETE) for name in unset]
-    if not changes:
-        raise usage("nothing to change: give NAME=VALUE to set, or --unset NAME")
-    return changes
-
-
 @command(app, "add-partitions")
 def add(
     session: Session,
     topic: Name,
     num: Annotated[
-        int | None, typer.Option("--num", "-n", min=1, metavar="N", help="Add this many.")
+        int | None,
+        typer.Option("--num", "-n", min=1, metavar="N", help="Number of partitions to add."),
     ] = None,
     total: Annotated[
-        int | None, typer.Option("--total", min=1, metavar="N", help="Grow to this many.")
+        int | None,
+        typer.Option("--total", min=1, metavar="N", help="New total number of partitions."),
     ] = None,
     dry_run: DryRun = False,
 ) -> ExitCode | None:
-    """Add partitions to a topic. Records with a key may then go to other partitions than before."""
+    """Add partitions to a topic. Keys may then map to other partitions than before."""
     if (num is None) == (total is None):
-        raise usage("say how many: --num N to add, or --total N to grow to")
+        raise usage("give either --num N (partitions to add) or --total N (the new total)")
 
     async def work(client: ClusterClient) -> tuple[int, int, Refusal | None]:
         (found,) = await find_topics(client, [topic], timeout_s=session.timeout_s)
@@ -320,8 +311,8 @@ def add(
         after = before + num if num is not None else total or 0
         if after <= before:
             raise usage(
-                f"{topic} has {before} partitions; their number can only grow, "
-                f"so {after} is not possible"
+                f"{topic} has {before} partitions already; the new total has to be larger, "
+                f"not {after}"
             )
         outcomes = await add_partitions(
             client, {topic: after}, timeout_s=session.timeout_s, validate_only=dry_run
@@ -332,9 +323,8 @@ def add(
     if why is not None:
         raise refused(f"topic {topic!r}", why)
     remark(
-        "a record with a key may now go to another partition than earlier records with that key; "
-        "order by key holds only within what was written before, and within what is written from "
-        "now on"
+        "keys may now map to other partitions: new records of a key may be in another partition "
+        "than its earlier records, and are not ordered after them"
     )
     done = "would grow" if dry_run else "grew"
     session.output.show(

@@ -1,4 +1,4 @@
-"""`headrace topic delete` and `trim`: whole topics, or their oldest records."""
+"""`headrace topic delete` and `topic trim`: delete topics, or their oldest records."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from headrace.cli import completion
 from headrace.cli.command import command
 from headrace.cli.execution import Execute, is_approved
 from headrace.cli.exits import ExitCode, missing
+from headrace.cli.offset_lookup import Bounds, bounds_of, resolve, warn_of_clamping
 from headrace.cli.output import Table, code_of, counted, remark, report
-from headrace.cli.records.offset_lookup import Bounds, bounds_of, resolve, warn_of_clamping
-from headrace.cli.records.positions import Start, parse_start
+from headrace.cli.positions import Start, parse_start
 from headrace.cli.session import (
     Session,
     find_topics,
@@ -39,11 +39,11 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DeletionPlan:
-    """Which topics exist, and which words of the command line have none."""
+    """The topics to delete, and the names and patterns without a topic."""
 
     topics: Sequence[TopicInfo]
     records: Mapping[str, int | None]
-    """By topic; None where a leader does not answer."""
+    """By topic; None if a leader does not answer."""
     absent: Mapping[str, Refusal]
     known: Sequence[str]
 
@@ -54,7 +54,7 @@ def delete(
         list[str],
         typer.Argument(
             metavar="TOPIC",
-            help="Names, or patterns such as 'orders*'.",
+            help="Topic names, or patterns such as 'orders*'.",
             autocompletion=completion.topics,
             show_default=False,
         ),
@@ -63,10 +63,10 @@ def delete(
 ) -> ExitCode | None:
     """Delete topics and all their records."""
 
-    async def look(client: ClusterClient) -> DeletionPlan:
+    async def inspect(client: ClusterClient) -> DeletionPlan:
         return await _deletion_plan(client, topics, session.timeout_s, count=not execute)
 
-    plan = session.run(look)
+    plan = session.run(inspect)
     names = [topic.name for topic in plan.topics]
     if names and not _approve_deletion(session, execute, plan):
         for name in plan.absent:
@@ -94,13 +94,13 @@ async def _deletion_plan(
     partitions = [each for topic in found.values() for each in partitions_of(topic)]
     bounds = await list_bounds(client, partitions, timeout_s=timeout_s) if count else {}
     records = {
-        topic.name: _records([bounds.get(each) for each in partitions_of(topic)])
+        topic.name: _record_count([bounds.get(each) for each in partitions_of(topic)])
         for topic in found.values()
     }
     return DeletionPlan(list(found.values()), records, absent, list(known))
 
 
-def _records(bounds: Sequence[tuple[int, int] | Refusal | None]) -> int | None:
+def _record_count(bounds: Sequence[tuple[int, int] | Refusal | None]) -> int | None:
     total = 0
     for bound in bounds:
         if bound is None or isinstance(bound, Refusal):
@@ -142,13 +142,20 @@ def trim(
             "--before",
             "-o",
             metavar="OFFSET|end|-N|s@TIME",
-            help="Delete what is before this offset or time; -N keeps the last N records.",
+            help="Delete the records before this offset or time; -N keeps the last N records "
+            "of each partition.",
             show_default=False,
         ),
     ],
     partitions: Annotated[
         str | None,
-        typer.Option("--partitions", "-p", metavar="0,2-4", help="Only these.", show_default="all"),
+        typer.Option(
+            "--partitions",
+            "-p",
+            metavar="0,2-4",
+            help="Trim only these partitions.",
+            show_default="all",
+        ),
     ] = None,
     execute: Execute = False,
 ) -> ExitCode | None:
@@ -156,10 +163,10 @@ def trim(
     place = parse_start(before, SystemClock().wall_ms(), flag="--before")
     chosen = parse_partitions(partitions)
 
-    async def look(client: ClusterClient) -> tuple[Bounds, dict[TopicPartition, int]]:
+    async def inspect(client: ClusterClient) -> tuple[Bounds, dict[TopicPartition, int]]:
         return await _trim_plan(client, topic, chosen, place, session.timeout_s)
 
-    bounds, offsets = session.run(look)
+    bounds, offsets = session.run(inspect)
     plan = _trim_facts(bounds, offsets)
     headers = ("TOPIC", "PARTITION", "START-BEFORE", "START-AFTER", "END")
     table = Table(headers, [tuple(each.values()) for each in plan])

@@ -99,7 +99,7 @@ def test_numbers_follow_from_brokers_and_partitions() -> None:
     assert overview(controller=-1).controller is None
 
 
-def test_an_end_is_told_in_words() -> None:
+def test_an_exit_code_is_described_in_words() -> None:
     assert how_it_ended(-9) == "killed by SIGKILL"
     assert how_it_ended(0) == "stopped"
     assert how_it_ended(3) == "ended with exit code 3"

@@ -30,15 +30,15 @@ def test_directories_may_be_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ("[]", "expected"),
         ({"version": 2, "partitions": [ITEM]}, "version 2"),
         ({"version": 1, "partitions": []}, "no partition"),
         ({"version": 1, "partitions": [{"topic": "t"}]}, "partition 1 of the list"),
-        ({"version": 1, "partitions": [ITEM, ITEM]}, "t-0 is named twice"),
+        ({"version": 1, "partitions": [ITEM, ITEM]}, "t-0 is in the list twice"),
         ({"version": 1, "partitions": [{**ITEM, "replicas": []}]}, "broker ids"),
         ({"version": 1, "partitions": [{**ITEM, "replicas": [1, "2"]}]}, "broker ids"),
-        ({"version": 1, "partitions": [{**ITEM, "replicas": [1, 1]}]}, "named twice"),
+        ({"version": 1, "partitions": [{**ITEM, "replicas": [1, 1]}]}, "twice"),
         ({"version": 1, "partitions": [{**ITEM, "log_dirs": ["/a", "any"]}]}, "log_dirs"),
         ({"version": 1, "partitions": [{**ITEM, "log_dirs": 3}]}, "log_dirs"),
     ],

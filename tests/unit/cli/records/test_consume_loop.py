@@ -1,4 +1,4 @@
-"""When `consume` has nothing left to wait for, and that it never waits for ever."""
+"""When `consume` is complete, and that it never waits without a limit."""
 
 from collections.abc import Callable
 

@@ -35,7 +35,7 @@ def test_a_command_that_reads_nothing_is_fine() -> None:
     assert run_command("true", big, None) is None
 
 
-def test_a_tombstone_is_told_from_an_empty_value() -> None:
+def test_a_tombstone_differs_from_an_empty_value() -> None:
     assert environment_of(RECORD, None)["HEADRACE_VALUE_IS_NULL"] == ""
     gone = PrintableRecord("t", 0, 0, 0, None, None)
     assert environment_of(gone, None)["HEADRACE_VALUE_IS_NULL"] == "1"

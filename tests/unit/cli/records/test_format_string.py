@@ -84,5 +84,7 @@ def test_a_word_that_is_no_format_is_refused() -> None:
 
 def test_a_value_of_another_kind_names_its_record_and_the_way_out() -> None:
     show = printer_of("text", Codings(value=ValueEncoding.INT32))
-    with pytest.raises(CommandFailed, match=r"orders-3 offset 42: 6 bytes.*--value-decoder"):
+    with pytest.raises(
+        CommandFailed, match=r"orders-3 offset 42: int32 needs 4 bytes, not 6.*--value-decoder"
+    ):
         show(RECORD, 1)

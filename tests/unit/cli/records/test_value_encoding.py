@@ -69,7 +69,7 @@ def test_a_text_that_is_not_of_the_kind_is_refused(text: str, coding: ValueEncod
 
 
 def test_bytes_of_the_wrong_length_are_no_number() -> None:
-    with pytest.raises(BadValue, match="3 bytes are not an int32"):
+    with pytest.raises(BadValue, match="int32 needs 4 bytes, not 3"):
         decode(b"abc", ValueEncoding.INT32)
-    with pytest.raises(BadValue, match="not JSON"):
+    with pytest.raises(BadValue, match="invalid JSON"):
         decode(b"{", ValueEncoding.JSON)

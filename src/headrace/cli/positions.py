@@ -1,14 +1,14 @@
-"""Where to read from, as people write it: beginning, end, the last N, an offset, a time. Pure.
+"""Parses positions in a partition: beginning, end, an offset, the last N records, a time. Pure.
 
-    beginning, start, earliest      the first record that is kept
+    beginning, start, earliest      the first available record
     end, latest                     after the last record
     1234                            this offset
     -5                              the last 5 records of each partition
     s@2026-01-31T12:00:00Z          the first record at or after this time
     e@2026-01-31T13:00:00Z          stop before the first record at or after this time
 
-A time is milliseconds since 1970, an ISO 8601 date or time (UTC where it names no zone), or a
-time ago as `-90s`, `-15m`, `-2h`, `-7d`.
+A time is milliseconds since 1970, an ISO 8601 date or time (in UTC if it has no time zone), or
+relative to now: `-90s`, `-15m`, `-2h`, `-7d`.
 """
 
 import re
@@ -25,7 +25,7 @@ _HELP: Final = "beginning, end, OFFSET, -N, s@TIME or e@TIME"
 
 @dataclass(frozen=True, slots=True)
 class FromBeginning:
-    """The first record that is kept."""
+    """The first available record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class AtOffset:
 
 @dataclass(frozen=True, slots=True)
 class LastRecords:
-    """This many records before the end."""
+    """The last `count` records."""
 
     count: int
 
@@ -65,31 +65,31 @@ Start: TypeAlias = FromBeginning | FromEnd | AtOffset | LastRecords | SinceTime
 
 
 def parse_start(text: str, now_ms: int, *, flag: str = "-o") -> Start:
-    """A place to start from; whoever wants to stop somewhere uses `parse_range`."""
-    parsed = _parse(text, now_ms, flag)
+    """A position to start from. `parse_range` also accepts a position to stop at."""
+    parsed = _parse_position(text, now_ms, flag)
     if isinstance(parsed, UntilTime):
-        raise usage(f"{flag} {text} says where to stop, which has no meaning here")
+        raise usage(f"{flag} {text} is an end position; this command takes only a start position")
     return parsed
 
 
 def parse_range(texts: list[str], now_ms: int, default: Start) -> tuple[Start, UntilTime | None]:
-    """Where to start and where to stop, from any number of -o options."""
+    """The start and the end position, from any number of -o options."""
     start: Start | None = None
     until: UntilTime | None = None
     for text in texts:
-        parsed = _parse(text, now_ms, "-o")
+        parsed = _parse_position(text, now_ms, "-o")
         if isinstance(parsed, UntilTime):
             if until is not None:
-                raise usage("-o names two ends; give one e@TIME")
+                raise usage("-o is given with two end positions; use e@TIME once")
             until = parsed
         elif start is not None:
-            raise usage("-o names two starts; give one, and e@TIME for the end")
+            raise usage("-o is given with two start positions; use one, and e@TIME for the end")
         else:
             start = parsed
     return start or default, until
 
 
-def _parse(text: str, now_ms: int, flag: str) -> Start | UntilTime:
+def _parse_position(text: str, now_ms: int, flag: str) -> Start | UntilTime:
     word = text.strip().lower()
     if word in {"beginning", "start", "earliest", "oldest"}:
         return FromBeginning()
@@ -109,7 +109,7 @@ def _parse(text: str, now_ms: int, flag: str) -> Start | UntilTime:
 
 
 def parse_time(text: str, now_ms: int, flag: str) -> int:
-    """Milliseconds since 1970."""
+    """The time in milliseconds since 1970."""
     if text.isascii() and text.isdecimal():
         return int(text)
     ago = _AGO.fullmatch(text.lower())
@@ -121,8 +121,8 @@ def parse_time(text: str, now_ms: int, flag: str) -> int:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise usage(
-            f"{flag}: a time is milliseconds since 1970, a date as 2026-01-31T12:00:00Z, "
-            f"or a time ago as -2h, not {text!r}"
+            f"{flag}: a time is milliseconds since 1970, a date such as 2026-01-31T12:00:00Z, "
+            f"or relative to now such as -2h, not {text!r}"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
@@ -130,8 +130,8 @@ def parse_time(text: str, now_ms: int, flag: str) -> int:
 
 
 def parse_duration_ms(text: str, flag: str) -> int:
-    """`90s`, `15m`, `2h`, `7d`; a bare number is seconds."""
+    """The milliseconds of `90s`, `15m`, `2h` or `7d`; a number without a unit is seconds."""
     matched = re.fullmatch(r"(\d+)([smhdw]?)", text.strip().lower())
     if matched is None:
-        raise usage(f"{flag} takes a duration as 90s, 15m, 2h or 7d, not {text!r}")
+        raise usage(f"{flag} takes a duration such as 90s, 15m, 2h or 7d, not {text!r}")
     return int(matched[1]) * _UNIT_MS[matched[2] or "s"]

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.cli.exits import CommandFailed, ExitCode
-from headrace.cli.records.positions import (
+from headrace.cli.positions import (
     AtOffset,
     FromBeginning,
     FromEnd,
@@ -62,7 +62,7 @@ def test_a_range_has_one_start_and_one_end() -> None:
 
 
 def test_where_only_a_start_makes_sense_an_end_is_refused() -> None:
-    with pytest.raises(CommandFailed, match="where to stop"):
+    with pytest.raises(CommandFailed, match="end position"):
         parse_start("e@5", NOW_MS, flag="--to")
 
 

@@ -1,9 +1,9 @@
-"""Turns places that people name into offsets that partitions have."""
+"""Resolves positions (beginning, end, a time) to the offsets of partitions."""
 
 from collections.abc import Sequence
 
 from headrace.cli.output import remark
-from headrace.cli.records.positions import (
+from headrace.cli.positions import (
     AtOffset,
     FromBeginning,
     FromEnd,
@@ -20,20 +20,20 @@ from headrace.client.results import TopicPartition
 Bounds = dict[TopicPartition, tuple[int, int]]
 
 MAX_NAMED = 8
-"""Partitions that one warning names."""
+"""The maximum number of partitions in one warning."""
 
 
 async def bounds_of(
     client: ClusterClient, partitions: Sequence[TopicPartition], *, timeout_s: float
 ) -> Bounds:
-    """First offset and end of each partition."""
+    """The start and end offset of each partition."""
     return values_of(await list_bounds(client, partitions, timeout_s=timeout_s))
 
 
 async def resolve(
     client: ClusterClient, bounds: Bounds, place: Start | UntilTime, *, timeout_s: float
 ) -> dict[TopicPartition, int]:
-    """The offset of `place` in each partition, kept within what the partition holds."""
+    """The offset of `place` in each partition, between its start and its end."""
     match place:
         case SinceTime(timestamp_ms=at) | UntilTime(timestamp_ms=at):
             asked = await list_offsets(client, dict.fromkeys(bounds, at), timeout_s=timeout_s)
@@ -53,7 +53,7 @@ async def resolve(
 
 
 def warn_of_clamping(bounds: Bounds, place: Start | UntilTime) -> None:
-    """Says where an offset is outside a partition, because `resolve` takes the nearest one."""
+    """Warns of partitions that do not contain the offset: `resolve` uses the nearest one."""
     if not isinstance(place, AtOffset):
         return
     outside = [

@@ -1,0 +1,40 @@
+"""Options of the commands that change settings: --dry-run, --set and --unset."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import typer
+
+from headrace.cli.exits import missing, usage
+from headrace.cli.output import remark
+from headrace.cli.session import parse_assignments
+from headrace.client.configs import ConfigChange, Operation
+from headrace.client.results import Refusal
+from headrace.protocol.errors import ErrorCode
+
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Only let the broker check the request; change nothing.")
+]
+
+
+def suggest_settings(names: Sequence[str], outcomes: Iterable[Refusal | None]) -> None:
+    """Suggests a similar setting for each unknown one, if the broker refused the settings."""
+    if not any(why is not None and why.code is ErrorCode.INVALID_CONFIG for why in outcomes):
+        return
+    from headrace.cluster.configs.catalog import TOPIC
+
+    for name in names:
+        if name not in TOPIC:
+            remark(missing("topic setting", name, TOPIC))
+
+
+def changes_of(assigned: list[str], unset: list[str]) -> list[ConfigChange]:
+    """The changes of --set and --unset; at least one is required."""
+    changes = [
+        ConfigChange(name, Operation.SET, value)
+        for name, value in parse_assignments(assigned, "--set").items()
+    ]
+    changes += [ConfigChange(name, Operation.DELETE) for name in unset]
+    if not changes:
+        raise usage("nothing to change: set NAME=VALUE, or reset with --unset NAME")
+    return changes
