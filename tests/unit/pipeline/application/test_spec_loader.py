@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.application.spec_loader import load_spec, parse_spec
 from headrace.pipeline.spec import (
     Delta,
     Json,
@@ -13,8 +14,6 @@ from headrace.pipeline.spec import (
     StartOffsets,
     TopicSource,
     json_schema,
-    load_spec,
-    parse_spec,
 )
 
 GOOD = """\
