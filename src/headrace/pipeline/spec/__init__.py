@@ -1,4 +1,4 @@
-"""The spec of a pipeline: its models, how it is read, and what is wrong with it."""
+"""The spec of a pipeline: its models, its rules and its errors."""
 
 from headrace.pipeline.spec.flow import (
     DeadLetter,
