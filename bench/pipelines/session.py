@@ -119,8 +119,8 @@ class Headrace(Side):
 
     def json(self, request: Request) -> Figures:
         from headrace.pipeline.application.application import Application, RunSettings
+        from headrace.pipeline.application.spec_loader import parse_spec
         from headrace.pipeline.runner.events import Event
-        from headrace.pipeline.spec import parse_spec
 
         with scratch() as home:
             events: list[Event] = []

@@ -16,10 +16,10 @@ import pytest
 from deltalake import DeltaTable
 
 from headrace.pipeline.application.application import Application, RunSettings
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.source.record_reader import read_range
 from headrace.pipeline.source.settings import ReadSettings
-from headrace.pipeline.spec import parse_spec
 from support.brokers.replicated_topics import ReplicatedTopic, value_at
 from support.clients.java import KafkaCluster
 from support.waiting import wait_for

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.pipeline.application.application import Application, RunSettings
-from headrace.pipeline.spec import parse_spec
+from headrace.pipeline.application.spec_loader import parse_spec
 from support.clients.java import run
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from headrace.pipeline.application.spec_loader import load_spec
 from headrace.pipeline.inflow.batch_intent import BatchIntent, BatchIntents
 from headrace.pipeline.inflow.inflow_position import open_inflow
 from headrace.pipeline.sinks.table_sink import BatchInfo
-from headrace.pipeline.spec import load_spec
 from support.cli.command import Cli, Ended
 
 A_DAY_AGO = "s@2026-01-02T00:00:00Z"

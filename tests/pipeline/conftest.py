@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.spark.session import open_session
-from headrace.pipeline.spec import parse_spec
 from support.pipelines.delta_pipeline import MakePipeline, Pipeline, Record, Send
 from support.pipelines.driver import SHORT_LIVED
 

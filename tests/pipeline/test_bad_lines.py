@@ -11,6 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from headrace.pipeline.application.application import Application, RunSettings
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.dead_letters.headers import Facts, facts_of, own_headers
 from headrace.pipeline.inflow.inflow_loop import InflowLoop
 from headrace.pipeline.inflow.input import open_input
@@ -19,7 +20,7 @@ from headrace.pipeline.runner.events import Event, EventKind
 from headrace.pipeline.runner.flow_factory import open_sink
 from headrace.pipeline.runner.flow_loop import FlowFailed
 from headrace.pipeline.sinks.topic_sink import TopicSink
-from headrace.pipeline.spec import PipelineSpec, parse_spec
+from headrace.pipeline.spec import PipelineSpec
 from headrace.testing.external import ExternalBroker
 from headrace.testing.helper import Headrace
 

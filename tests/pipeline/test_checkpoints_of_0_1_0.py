@@ -14,8 +14,8 @@ from confluent_kafka import Producer
 
 from headrace.client.results import TopicPartition
 from headrace.pipeline.application.history import RunHistory
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.batch.checkpoint import Checkpoint
-from headrace.pipeline.spec import parse_spec
 from headrace.testing import Broker
 from support.pipelines.delta_pipeline import Pipeline
 from support.storage.old_data import unpack

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 import headrace.testing
-from headrace.pipeline.spec import parse_spec
+from headrace.pipeline.application.spec_loader import parse_spec
 from support.cli.command import Cli
 from support.pipelines.outputs import delta_rows
 

@@ -12,9 +12,9 @@ import pytest
 from deltalake import write_deltalake
 
 from headrace.pipeline.application.application import Application, RunSettings
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.dead_letters.headers import facts_of
 from headrace.pipeline.producer import TransactionalProducer
-from headrace.pipeline.spec import parse_spec
 from headrace.testing.external import ExternalBroker
 from headrace.testing.helper import Headrace
 from support.pipelines.delta_pipeline import MakePipeline, Send

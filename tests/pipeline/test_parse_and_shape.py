@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.batch.transform import shape
 from headrace.pipeline.formats import parse, prepare
-from headrace.pipeline.spec import Flow, parse_spec
+from headrace.pipeline.spec import Flow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

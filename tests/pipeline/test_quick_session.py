@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.batch.read_task import read_and_parse
 from headrace.pipeline.runner import flow_loop
 from headrace.pipeline.runner.events import EventKind
@@ -17,7 +18,6 @@ from headrace.pipeline.spark.unmetered_session import (
     can_be_quick,
     quick_session,
 )
-from headrace.pipeline.spec import parse_spec
 from support.pipelines.delta_pipeline import MakePipeline, Send
 from support.wire.topics import MakeTopic
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.batch.plan_scope import reason_in
 from headrace.pipeline.batch.transform import CrossRowStep, run_step
-from headrace.pipeline.spec import PythonStep, SqlStep, parse_spec
+from headrace.pipeline.spec import PythonStep, SqlStep
 from headrace.pipeline.spec.flow import Flow
 from headrace.pipeline.spec.row_scope import NotReadable, parse_query, row_scope
 from support.pipelines.row_scopes import ACROSS_ROWS, ROW_BY_ROW

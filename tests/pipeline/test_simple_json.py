@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.batch.read_task import simple_form
 from headrace.pipeline.core.columns import ERROR
 from headrace.pipeline.formats import parse, prepare
 from headrace.pipeline.formats.schema import StructOf
-from headrace.pipeline.spec import Flow, parse_spec
+from headrace.pipeline.spec import Flow
 from support.pipelines.json_records import SCHEMA, Records
 
 if TYPE_CHECKING:

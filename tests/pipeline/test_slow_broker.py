@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.dead_letters.headers import facts_of
 from headrace.pipeline.runner.events import EventKind
-from headrace.pipeline.spec import parse_spec
 from headrace.testing import Broker
 from support.pipelines.delta_pipeline import Pipeline
 

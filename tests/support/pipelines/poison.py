@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
-from headrace.pipeline.spec import parse_spec
+from headrace.pipeline.application.spec_loader import parse_spec
 from support.pipelines.delta_pipeline import Pipeline
 
 if TYPE_CHECKING:

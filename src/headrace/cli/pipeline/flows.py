@@ -50,7 +50,8 @@ def installed() -> Iterator[None]:
 def load(path: Path) -> "PipelineSpec":
     """The spec, or the end of the command with all that is wrong with it."""
     with installed():
-        from headrace.pipeline.spec import SpecErrors, load_spec
+        from headrace.pipeline.application.spec_loader import load_spec
+        from headrace.pipeline.spec import SpecErrors
     try:
         return load_spec(path)
     except SpecErrors as errors:

@@ -91,13 +91,13 @@ def _checked(path: Path, *, with_spark: bool) -> tuple["PipelineSpec", str]:
     with installed():
         from pyspark.sql import SparkSession
 
+        from headrace.pipeline.application.spec_loader import load_spec
         from headrace.pipeline.application.validation import (
             function_problems,
             needs_spark,
             plan_problems,
         )
         from headrace.pipeline.spark.session import NoSpark, open_session
-        from headrace.pipeline.spec import load_spec
     spec = load_spec(path, more=function_problems)
     if not needs_spark(spec):
         return spec, ""

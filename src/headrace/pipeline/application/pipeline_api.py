@@ -8,12 +8,12 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
 
+from headrace.pipeline.application.spec_loader import load_spec
 from headrace.pipeline.application.summary import RunSummary
 from headrace.pipeline.formats.spec_schema_rules import schema_problems
 from headrace.pipeline.runner.events import Event, Report
 from headrace.pipeline.spec.pipeline import PipelineSpec
 from headrace.pipeline.spec.spec_errors import SpecError, SpecErrors
-from headrace.pipeline.spec.spec_loader import load_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""What a line of a file is found by, without keeping the line. Pure."""
+"""A digest that identifies a line of a file without storing the line. Pure."""
 
 import hashlib
 from typing import Final
@@ -8,6 +8,9 @@ DIGEST_BYTES: Final = 16
 
 
 def digest_of(line: bytes) -> Digest:
-    """The same for a line of a file and for what a reader made of it."""
+    """The digest of a line, without surrounding white space and with invalid UTF-8 replaced.
+
+    A line of a file and the text that a reader made of it have the same digest.
+    """
     text = line.decode("utf-8", "replace").strip()
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).digest()

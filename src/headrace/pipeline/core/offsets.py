@@ -1,4 +1,4 @@
-"""Stretches of partitions: what is to be read, in how large steps, by how many tasks. Pure."""
+"""Ranges of offsets: which to read, how many at a time, and by how many tasks. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,16 +26,16 @@ class OffsetRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Offsets, which may be more than records: compaction and markers leave gaps."""
+        """The number of offsets. Records may be fewer: compaction and markers leave gaps."""
         return max(0, self.end - self.start)
 
 
 class BadOffsets(ValueError):
-    """A text that should name offsets does not."""
+    """A text does not contain valid offsets."""
 
 
 def offsets_to_json(offsets: Offsets) -> str:
-    """Spark's form: `{"topic": {"0": 5, "1": 7}}`."""
+    """The JSON that Spark uses: `{"topic": {"0": 5, "1": 7}}`."""
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         by_topic.setdefault(topic, {})[str(partition)] = offset
@@ -43,21 +43,21 @@ def offsets_to_json(offsets: Offsets) -> str:
 
 
 def offsets_from_json(text: str) -> dict[TopicPartition, int]:
-    """The opposite of `offsets_to_json`; -2 stands for earliest and -1 for latest."""
+    """Parses the output of `offsets_to_json`; -2 means earliest and -1 means latest."""
     example = '{"topic": {"0": 5, "1": -2}}'
     try:
         by_topic = json.loads(text)
         return {
-            TopicPartition(topic, int(partition)): _offset(offset)
+            TopicPartition(topic, int(partition)): _valid_offset(offset)
             for topic, partitions in by_topic.items()
             for partition, offset in partitions.items()
         }
     except (ValueError, AttributeError, TypeError) as error:
-        raise BadOffsets(f"{text!r} is not of the form {example} ({error})") from None
+        raise BadOffsets(f"{text!r} does not have the form {example} ({error})") from None
 
 
 def partitions_from_json(text: str) -> list[TopicPartition]:
-    """Spark's form of `assign`: `{"topic": [0, 1]}`."""
+    """Parses the JSON of Spark's option `assign`: `{"topic": [0, 1]}`."""
     try:
         by_topic = json.loads(text)
         return [
@@ -67,19 +67,19 @@ def partitions_from_json(text: str) -> list[TopicPartition]:
         ]
     except (ValueError, AttributeError, TypeError) as error:
         form = '{"topic": [0, 1]}'
-        raise BadOffsets(f"{text!r} is not of the form {form} ({error})") from None
+        raise BadOffsets(f"{text!r} does not have the form {form} ({error})") from None
 
 
-def _offset(value: object) -> int:
+def _valid_offset(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < EARLIEST:
-        raise ValueError(f"{value!r} is no offset")
+        raise ValueError(f"{value!r} is not an offset")
     return value
 
 
 def limited(ranges: Sequence[OffsetRange], max_offsets: int) -> list[OffsetRange]:
-    """At most about `max_offsets` in all, each partition its share of the backlog.
+    """The ranges, shortened to about `max_offsets` in total, in proportion to their sizes.
 
-    Every partition with a backlog advances: one that others outweigh must not starve.
+    Every partition with a backlog advances by at least one offset, so that none starves.
     """
     total = sum(each.size for each in ranges)
     if total <= max_offsets:
@@ -94,17 +94,17 @@ def limited(ranges: Sequence[OffsetRange], max_offsets: int) -> list[OffsetRange
 
 
 def split(ranges: Iterable[OffsetRange], pieces: int) -> list[OffsetRange]:
-    """About `pieces` ranges of similar size; a range is cut, never joined with another."""
+    """About `pieces` ranges of similar size. Ranges are split, never joined."""
     wanted = [each for each in ranges if each.size]
     total = sum(each.size for each in wanted)
     if not wanted:
         return []
     size = max(1, -(-total // max(pieces, 1)))
-    cut = []
+    made = []
     for each in wanted:
         parts = max(1, round(each.size / size)) if len(wanted) < pieces else 1
         for part in range(parts):
             start = each.start + each.size * part // parts
             end = each.start + each.size * (part + 1) // parts
-            cut.append(each._replace(start=start, end=end))
-    return cut
+            made.append(each._replace(start=start, end=end))
+    return made

@@ -1,11 +1,12 @@
-"""`_record` and `_error` on their way to the sink's tasks: a column of bytes and one of text.
+"""Packs `_record` into a binary column and `_error` into a string column for the sink's tasks.
 
-Spark asks its Arrow writer for the batch's size at every row. Of structs it then looks through all
-fields, and of lists it fills up what lies behind the last one that is not null. Both columns are
-null in good rows, so that each row would pay for what it does not have: a quarter of the time of a
-batch for the structs, half of it for the headers.
+Spark asks its Arrow writer for the size of the batch after every row. For a struct, the writer adds
+up all fields. For a list, it fills the offsets after the last value that is not null. Both columns
+are null in good rows, so every row would pay for data that it does not have: the structs cost a
+quarter of a batch's time, and the headers half of it.
 
-A record is one line of JSON, and behind it its key and its value as they are: they may be large.
+A packed record is one line of JSON, followed by the bytes of its key and of its value: these may be
+large, so they are not encoded.
 """
 
 import base64
@@ -17,9 +18,9 @@ import pyarrow as pa
 
 from headrace.pipeline.core.columns import ERROR, RECORD
 
-_PLAIN: Final = ("topic", "partition", "offset", "timestampType", "headers")
+_JSON_FIELDS: Final = ("topic", "partition", "offset", "timestampType", "headers")
 _END: Final = b"\n"
-"""Of the line: JSON itself has none."""
+"""The end of the JSON line. The JSON itself contains no line feed."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 HEADERS_TYPE: Final = pa.list_(
     pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -42,8 +43,8 @@ ERROR_ARROW: Final = pa.struct(
 
 
 def packed_record(*, keep: str) -> str:
-    """The SQL of the record, in rows that `keep` names."""
-    fields = ", ".join(f"'{name}', {RECORD}.{name}" for name in _PLAIN)
+    """SQL that packs the record in rows for which the condition `keep` is true."""
+    fields = ", ".join(f"'{name}', {RECORD}.{name}" for name in _JSON_FIELDS)
     fields += f", 'timestamp', unix_micros({RECORD}.timestamp)"
     sizes = ", ".join(f"'{side}', octet_length({RECORD}.{side})" for side in ("key", "value"))
     line = f"CAST(concat(to_json(named_struct({sizes}, {fields})), '\\n') AS binary)"
@@ -55,27 +56,27 @@ def packed_record(*, keep: str) -> str:
 
 
 def packed_error() -> str:
-    """The SQL of the error."""
+    """SQL that packs the error."""
     return f"CASE WHEN {ERROR} IS NOT NULL THEN to_json({ERROR}) END AS {ERROR}"
 
 
 def unpacked_records(records: pa.Array) -> pa.Array:
-    """Records as structs again."""
+    """Turns packed records into structs."""
     if not pa.types.is_binary(records.type):
         return records
-    return pa.array([_record(each) for each in records.to_pylist()], RECORD_ARROW)
+    return pa.array([_unpacked_record(each) for each in records.to_pylist()], RECORD_ARROW)
 
 
 def unpacked_errors(errors: pa.Array) -> pa.Array:
-    """Errors as structs again."""
+    """Turns packed errors into structs."""
     if not pa.types.is_string(errors.type):
         return errors
-    each = errors.dictionary_encode()  # there are few, and each of them often
+    each = errors.dictionary_encode()  # few distinct errors, each repeated often
     found = pa.array([json.loads(text) for text in each.dictionary.to_pylist()], ERROR_ARROW)
     return found.take(each.indices)
 
 
-def _record(packed: bytes | None) -> dict[str, Any] | None:
+def _unpacked_record(packed: bytes | None) -> dict[str, Any] | None:
     if packed is None:
         return None
     line, _, content = packed.partition(_END)
@@ -89,10 +90,10 @@ def _record(packed: bytes | None) -> dict[str, Any] | None:
     if "timestamp" in record:
         record["timestamp"] = _EPOCH + timedelta(microseconds=record["timestamp"])
     if "headers" in record:
-        record["headers"] = [_header(each) for each in record["headers"]]
+        record["headers"] = [_unpacked_header(each) for each in record["headers"]]
     return record
 
 
-def _header(given: dict[str, str]) -> dict[str, object]:
+def _unpacked_header(given: dict[str, str]) -> dict[str, object]:
     value = base64.b64decode(given["value"]) if "value" in given else None
     return {"key": given.get("key"), "value": value}

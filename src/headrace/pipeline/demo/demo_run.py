@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.pipeline.application.application import Application, RunSettings
+from headrace.pipeline.application.spec_loader import load_spec
 from headrace.pipeline.demo.traffic import Traffic
 from headrace.pipeline.runner.events import Event, EventKind
-from headrace.pipeline.spec.spec_loader import load_spec
 
 
 class DemoFailed(Exception):

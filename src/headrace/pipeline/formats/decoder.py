@@ -1,4 +1,4 @@
-"""What every decoder of single records offers to the tasks."""
+"""The interface of decoders, which tasks use for single records."""
 
 from typing import Protocol
 
@@ -6,7 +6,7 @@ from headrace.pipeline.formats.bad_record import BadRecord
 
 
 class Undecodable(Exception):
-    """One record is bad."""
+    """A record cannot be decoded."""
 
     def __init__(self, kind: BadRecord, message: str) -> None:
         super().__init__(message)
@@ -15,7 +15,7 @@ class Undecodable(Exception):
 
 
 class Decoder(Protocol):
-    """Picklable; keeps no state but caches of its process."""
+    """Decodes records. Picklable; its only state is the caches of its process."""
 
     def decode(self, data: bytes) -> dict[str, object]:
         """The columns; raises `Undecodable`. Any other error stops the batch."""

@@ -1,13 +1,13 @@
-"""What is wrong with a format as a whole; a single bad record is `_error`, never this."""
+"""Errors of a format as a whole. The error of a single record is in its column `_error`."""
 
 
 class FormatError(ValueError):
-    """A schema or a registry that a person must correct: what it is, and what to do."""
+    """A schema or a registry setting is invalid. The message says what to do."""
 
 
 class RegistryError(FormatError):
-    """The schema registry refuses, or is none: no record can be blamed for that."""
+    """The schema registry rejects a request, or the URL is not a schema registry."""
 
 
 class RegistryUnreachable(RegistryError):
-    """The schema registry does not answer; the batch must be tried again, not thrown away."""
+    """The schema registry does not answer. The batch is retried."""

@@ -1,4 +1,4 @@
-"""Topics that the tool itself needs: made if they are missing."""
+"""Creates the topics that Headrace itself needs, if they do not exist."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,14 +11,14 @@ from headrace.pipeline.producer.errors import ProducerFailed
 from headrace.protocol.errors import ErrorCode
 
 BROKER_DEFAULT: Final = -1
-LOOKS: Final = 50
+METADATA_ATTEMPTS: Final = 50
 PAUSE_S: Final = 0.1
 DEAD_LETTER_CONFIGS: Final[Mapping[str, str]] = {
-    # Dead letters wait for a person: they do not go away by themselves, ...
+    # Dead letters wait for a person, so retention must not delete them.
     "cleanup.policy": "delete",
     "retention.ms": "-1",
-    # ... and one with its headers is larger than the record that it was. What a broker takes in
-    # one request is the limit that counts.
+    # With its headers, a dead letter is larger than its record. The broker's limit for a request
+    # still applies.
     "max.message.bytes": str(1 << 30),
 }
 
@@ -31,22 +31,29 @@ async def ensure_topic(
     *,
     partitions: int = BROKER_DEFAULT,
 ) -> int:
-    """How many partitions the topic has, which is made if it is missing; all have leaders."""
+    """Creates the topic if it does not exist; returns its number of partitions.
+
+    All partitions have leaders when the call returns.
+    """
     found = (await client.refresh([name], timeout_s=timeout_s)).topic(name)
     if found is None:
         new = NewTopic(name, partitions, configs=configs)
         refusal = (await create_topics(client, [new], timeout_s=timeout_s))[name]
         if refusal is not None and refusal.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise ProducerFailed(f"the topic {name} is missing and cannot be made: {refusal}")
-        found = await _appeared(client, name, timeout_s)
+            raise ProducerFailed(
+                f"the topic {name} does not exist and cannot be created: {refusal}"
+            )
+        found = await _await_leaders(client, name, timeout_s)
     return len(found.partitions)
 
 
-async def _appeared(client: ClusterClient, name: str, timeout_s: float) -> TopicInfo:
-    """A new topic is known to every broker a moment later."""
-    for _ in range(LOOKS):
+async def _await_leaders(client: ClusterClient, name: str, timeout_s: float) -> TopicInfo:
+    """Waits until the metadata contains the new topic with all of its leaders."""
+    for _ in range(METADATA_ATTEMPTS):
         found = (await client.refresh([name], timeout_s=timeout_s)).topic(name)
         if found is not None and all(each.leader >= 0 for each in found.partitions.values()):
             return found
         await asyncio.sleep(PAUSE_S)
-    raise ProducerFailed(f"the topic {name} was made, but no broker leads it yet: try again")
+    raise ProducerFailed(
+        f"the topic {name} was created, but not all of its partitions have a leader: try again"
+    )

@@ -1,8 +1,8 @@
-"""How a transaction ended, by what is in the partitions that it wrote to.
+"""Finds out from the partitions of a transaction whether it was committed.
 
-For when nobody else knows any more. Behind the place where a partition ended before the
-transaction began, the first records of its producer are the transaction's, and the first control
-record of the producer behind them says how it ended.
+It is used if no other state has the outcome. After the end that a partition had before the
+transaction began, the first records of its producer belong to the transaction. The producer's next
+control record says how the transaction ended.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ CONTROL_BYTES: Final = 1 << 10
 
 
 class TransactionOutcome(Enum):
-    """What one partition says."""
+    """The outcome of a transaction in one partition."""
 
     COMMITTED = auto()
     ABORTED = auto()
@@ -61,7 +61,9 @@ async def was_committed(
     end = await _offsets(client, dict.fromkeys(starts, LATEST), timeout_s, read_committed=True)
     for partition, start in starts.items():
         begin = max(start, first[partition])
-        found = await _look(client, producer_id, partition, begin, end[partition], timeout_s)
+        found = await _partition_outcome(
+            client, producer_id, partition, begin, end[partition], timeout_s
+        )
         if found is not TransactionOutcome.UNTOUCHED:
             return found is TransactionOutcome.COMMITTED
     cut = [str(each) for each, start in starts.items() if first[each] > start]
@@ -74,7 +76,7 @@ async def was_committed(
     return False
 
 
-async def _look(
+async def _partition_outcome(
     client: ClusterClient,
     producer_id: int,
     partition: TopicPartition,

@@ -1,4 +1,4 @@
-"""A limit on what consecutive records may weigh together, kept by the task that reads them."""
+"""A limit on the bytes of consecutive records, enforced by the task that reads them."""
 
 from typing import NamedTuple
 
@@ -6,21 +6,21 @@ from headrace.records.arrow.columns import RecordArrays
 
 
 class RecordsTooLarge(Exception):
-    """The records are too large for whoever takes them so many at a time."""
+    """A group of consecutive records is larger than the byte limit."""
 
 
 class ByteLimit(NamedTuple):
-    """So many records are taken at a time, and may have so many bytes; picklable."""
+    """The number of records that are taken at a time, and their largest size. Picklable."""
 
     records: int
     size_bytes: int
 
 
 class ByteLimitWatch:
-    """Looks at a task's chunks, one after the other.
+    """Counts the bytes of a task's chunks, one after the other.
 
-    Records are counted until there are as many as are taken at a time, and then anew. What is taken
-    at a time lies in two such counts, and so weighs at most twice the limit, or two chunks.
+    The count restarts after as many records as are taken at a time. A group of that many records
+    overlaps at most two counts, so its size is at most twice the limit, or two chunks.
     """
 
     def __init__(self, bound: ByteLimit) -> None:

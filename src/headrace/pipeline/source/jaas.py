@@ -1,4 +1,4 @@
-"""Java's way to write a name and a password, for people who bring their Kafka settings. Pure."""
+"""Reads user name and password from `sasl.jaas.config`, as Java clients write them. Pure."""
 
 import re
 from typing import Final
@@ -7,7 +7,7 @@ _ENTRY: Final = re.compile(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 
 
 def credentials_of(jaas_config: str) -> dict[str, str]:
-    """`sasl.username` and `sasl.password` out of a `sasl.jaas.config`; empty without one."""
+    """`sasl.username` and `sasl.password` from a `sasl.jaas.config`; empty if it has none."""
     return {
         f"sasl.{name}": re.sub(r"\\(.)", r"\1", value)
         for name, value in _ENTRY.findall(jaas_config)

@@ -1,4 +1,4 @@
-"""Exact ranges as a text: how a runner tells the source what to read. Pure."""
+"""Exact ranges as JSON: the runner passes them to the source as an option. Pure."""
 
 import json
 from collections.abc import Iterable
@@ -18,4 +18,4 @@ def ranges_from_json(text: str) -> list[OffsetRange]:
         ]
     except (ValueError, TypeError) as error:
         form = '[["topic", 0, 5, 9]]'
-        raise BadOffsets(f"{text!r} is not of the form {form} ({error})") from None
+        raise BadOffsets(f"{text!r} does not have the form {form} ({error})") from None

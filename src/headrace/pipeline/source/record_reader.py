@@ -1,12 +1,12 @@
-"""A task's records: fetched ahead on a thread of their own, decoded where they are wanted.
+"""Reads a task's records: a thread fetches chunks ahead, the caller's thread decodes them.
 
-While Spark takes in one chunk of Arrow data, the next is on its way: fetching waits for the
-network and decoding uses the processor. Memory is bounded by `fetch_bytes` times the few chunks
-that may wait, and by what is unpacked of them at a time, whatever the backlog.
+While Spark consumes one chunk of Arrow data, the next is being fetched: fetching waits for the
+network, decoding uses the processor. Memory is bounded by `fetch_bytes` times `CHUNKS_AHEAD`, and
+by the chunk that is being decoded, for any backlog.
 
-Guarantees: every offset of a range is read once, in order. Leaders that move or die are followed
-until the time allowed for an answer is over. An offset that retention or a recreated topic has
-taken away is an error with a name, never a gap that nobody has asked for.
+Guarantees: every offset of a range is read once, in order. The reader follows a partition to its
+new leader until the time for an answer is over. An offset that retention or a recreated topic has
+removed raises an error. It is skipped only if the caller allows data loss.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ from headrace.records.arrow.decoder import Damaged, DamagedBatch, Decoded, decod
 from headrace.records.batch import NO_TIMESTAMP
 
 CHUNKS_AHEAD: Final = 2
-QUEUE_LOOK_S: Final = 0.2
+QUEUE_POLL_S: Final = 0.2
 MAX_DAMAGE_BYTES: Final = 16 << 20
-"""Of a damaged batch, kept to be looked at."""
+"""Of a damaged batch, kept for inspection."""
 
 
 def read_range(
@@ -80,15 +80,16 @@ def _decoded(chunk: Chunk, wanted: OffsetRange, settings: ReadSettings) -> Itera
     except DamagedBatch as damaged:
         raise ReadFailed(
             f"{wanted.of}: the batch at offset {damaged.offset} is damaged ({damaged.reason}). "
-            f"Set on_corrupt: skip in the source of a pipeline to go on without it. {BEHIND_DAMAGE}"
+            "Set on_corrupt: skip in the source of a pipeline to continue without it. "
+            f"{BEHIND_DAMAGE}"
         ) from damaged
 
 
 def _as_record(damaged: Damaged, *, with_headers: bool) -> RecordArrays:
     shown = damaged.data[:MAX_DAMAGE_BYTES]
-    told = f"offsets {damaged.start} to {damaged.end - 1} cannot be read: {damaged.reason}"
+    damage = f"offsets {damaged.start} to {damaged.end - 1} cannot be read: {damaged.reason}"
     if len(shown) < len(damaged.data):
-        told += f" (the first {len(shown)} of {len(damaged.data)} bytes are kept)"
+        damage += f" (the first {len(shown)} of {len(damaged.data)} bytes are kept)"
     return RecordArrays(
         key=pa.nulls(1, pa.binary()),
         value=pa.array([shown], pa.binary()),
@@ -98,7 +99,7 @@ def _as_record(damaged: Damaged, *, with_headers: bool) -> RecordArrays:
         headers=pa.nulls(1, pa.list_(HEADER)) if with_headers else None,
         key_bytes=0,
         value_bytes=len(shown),
-        damage=pa.array([told], pa.string()),
+        damage=pa.array([damage], pa.string()),
     )
 
 
@@ -133,7 +134,7 @@ class _Fetching:
         self._stopped.set()
         while self._thread.is_alive():
             try:
-                self._ready.get(timeout=QUEUE_LOOK_S)  # whoever waits to put goes on
+                self._ready.get(timeout=QUEUE_POLL_S)  # makes room for a blocked put
             except Empty:
                 continue
         self._thread.join()
@@ -148,7 +149,7 @@ class _Fetching:
     def _put(self, item: _Item) -> None:
         while not self._stopped.is_set():
             try:
-                self._ready.put(item, timeout=QUEUE_LOOK_S)
+                self._ready.put(item, timeout=QUEUE_POLL_S)
             except Full:
                 continue
             return

@@ -1,4 +1,4 @@
-"""How large records are, from a look at a few of them: for limits in bytes."""
+"""Estimates the size of records from a sample, for limits in bytes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,14 +9,14 @@ from headrace.pipeline.source.settings import ReadSettings
 
 SAMPLE_RECORDS: Final = 1000
 SAMPLE_FETCH_BYTES: Final = 1 << 20
-"""One fetch of one partition; whole batches at the least, whatever their size."""
+"""The size of one fetch from one partition. A larger batch is still returned whole."""
 
 
 def average_record_bytes(ranges: Sequence[OffsetRange], settings: ReadSettings) -> float | None:
-    """Of a key and a value together; None where the sample holds no record. Raises `ReadFailed`.
+    """The average size of a key and a value; None if the sample has no record.
 
-    Topics differ in their records, partitions of one topic hardly: the longest range of each topic
-    is looked into, and counts for all of them.
+    Records differ between topics but hardly between partitions of one topic, so the longest range
+    of each topic is sampled for all of its partitions. Raises `ReadFailed`.
     """
     settings = settings._replace(
         fetch_bytes=SAMPLE_FETCH_BYTES, with_headers=False, with_damage=True
@@ -29,20 +29,20 @@ def average_record_bytes(ranges: Sequence[OffsetRange], settings: ReadSettings) 
     found = {
         topic: size
         for topic, wanted in longest.items()
-        if wanted.size and (size := _sampled(wanted, settings)) is not None
+        if wanted.size and (size := _sampled_record_bytes(wanted, settings)) is not None
     }
     return weighted(found, offsets)
 
 
 def weighted(sizes: Mapping[str, float], counts: Mapping[str, int]) -> float | None:
-    """The average over all, each topic as often as it has records."""
+    """The average over all topics, weighted by their numbers of records."""
     total = sum(counts[topic] for topic in sizes)
     if not total:
         return None
     return sum(size * counts[topic] for topic, size in sizes.items()) / total
 
 
-def _sampled(wanted: OffsetRange, settings: ReadSettings) -> float | None:
+def _sampled_record_bytes(wanted: OffsetRange, settings: ReadSettings) -> float | None:
     few = wanted._replace(end=min(wanted.end, wanted.start + SAMPLE_RECORDS))
     chunk = next(read_range(few, settings, fail_on_data_loss=False), None)
     return None if chunk is None else (chunk.key_bytes + chunk.value_bytes) / len(chunk)

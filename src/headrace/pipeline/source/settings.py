@@ -1,4 +1,4 @@
-"""How to reach a cluster and read from it, and what can go wrong there."""
+"""The settings for reading from a cluster, and the errors of a read."""
 
 from typing import Final, NamedTuple
 
@@ -11,11 +11,11 @@ BEHIND_DAMAGE: Final = (
 
 
 class ReadFailed(Exception):
-    """Records that were asked for cannot be had: which, why, and what to do."""
+    """Records cannot be read. The message says which, why, and what to do."""
 
 
 class DataLost(ReadFailed):
-    """The offsets are no longer, or not yet, in the log."""
+    """The log does not contain the requested offsets."""
 
 
 class ReadSettings(NamedTuple):
@@ -29,11 +29,11 @@ class ReadSettings(NamedTuple):
     which wins more than the round trips cost that they spare."""
     max_wait_ms: int = 500
     request_timeout_s: float = 30.0
-    """For one request; a broker that says nothing for so long is left for another."""
+    """For one request. After it, the client tries another broker."""
     api_timeout_s: float = 60.0
-    """For an answer at all, with every attempt that it takes: a new leader has to be elected."""
+    """For an answer, including all retries: the election of a new leader takes time."""
     read_committed: bool = True
     with_headers: bool = False
     with_damage: bool = False
-    """Whether a damaged batch is a row of its own, and not an error."""
+    """Whether a damaged batch is returned as a row instead of raising an error."""
     rack: str = ""

@@ -1,4 +1,4 @@
-"""The spec of a pipeline: its models, how it is read, and what is wrong with it."""
+"""The spec of a pipeline: its models, its rules and its errors."""
 
 from headrace.pipeline.spec.flow import (
     DeadLetter,
@@ -20,7 +20,6 @@ from headrace.pipeline.spec.sources import (
     TopicSource,
 )
 from headrace.pipeline.spec.spec_errors import SpecError, SpecErrors
-from headrace.pipeline.spec.spec_loader import load_spec, parse_spec
 from headrace.pipeline.spec.spec_values import Settings, UnsetVariable
 
 __all__ = [
@@ -53,6 +52,4 @@ __all__ = [
     "TopicSource",
     "UnsetVariable",
     "json_schema",
-    "load_spec",
-    "parse_spec",
 ]

@@ -1,4 +1,4 @@
-"""One flow: a source, what is done to its records, a sink."""
+"""One flow: a source, the steps and rules for its rows, and a sink."""
 
 from typing import Annotated, Literal
 
@@ -56,7 +56,7 @@ Step = Annotated[
     Discriminator(
         _step_of,
         custom_error_type="step",
-        custom_error_message="is no step",
+        custom_error_message="is not a step",
     ),
 ]
 
@@ -81,9 +81,9 @@ class DeadLetter(TemplatePart):
 
 
 class Flow(TemplatePart):
-    """A flow with everything it inherits filled in: what the runner, formats and sinks are given.
+    """A flow together with everything that it inherits from its pipeline.
 
-    `id` names it everywhere it must be known again: consumer group, table commits, checkpoint.
+    `id` identifies the flow in the consumer group, in table commits and in the checkpoint.
     """
 
     id: Name
@@ -103,7 +103,7 @@ class Flow(TemplatePart):
         return None if self.trigger == "once" else seconds_of(self.trigger)
 
     def kafka_settings(self, own: Settings | None = None) -> dict[str, str]:
-        """Client settings with secrets filled in: not to be printed."""
+        """Client settings with their secrets filled in. Do not print them."""
         return {**self.kafka.resolved(), **(own or Settings()).resolved()}
 
 

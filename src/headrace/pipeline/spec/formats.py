@@ -1,4 +1,4 @@
-"""How keys and values are written: the `key:` and `value:` sections."""
+"""The formats of keys and values: the `key:` and `value:` sections."""
 
 from typing import Annotated, Literal
 
@@ -120,6 +120,6 @@ Format = Annotated[
     Discriminator(
         _format_of,
         custom_error_type="format",
-        custom_error_message="there is no such format",
+        custom_error_message="unknown format",
     ),
 ]

@@ -1,13 +1,13 @@
-"""The schema of a spec, for editors that complete and check while one types."""
+"""The JSON Schema of a spec, for editors that complete and check it."""
 
 from headrace.pipeline.spec.pipeline import PipelineSpec
 
 
 def json_schema() -> dict[str, object]:
-    """What `load_spec` takes, but for the rules between sections."""
+    """The JSON Schema of a spec, without the rules that involve several sections."""
     schema = PipelineSpec.model_json_schema(by_alias=True)
     for definition in schema["$defs"].values():
-        # A section is told from its siblings by its format, which has a default in Python only.
+        # `format` distinguishes the kinds of a section. Only Python code may leave it out.
         if "const" in definition.get("properties", {}).get("format", {}):
             definition["required"] = sorted({"format", *definition.get("required", [])})
     plain = {"type": ["string", "number", "boolean"]}

@@ -1,10 +1,11 @@
-"""Whether a query over `source` looks at more than one row at a time. Pure.
+"""Finds out whether a query over `source` combines rows. Pure.
 
 A pipeline runs its steps on one batch after the other and keeps no state between batches. A query
 that treats each row by itself gives the same rows wherever a batch ends. A query that groups,
 deduplicates, ranks, sorts or limits rows, or joins `source` with itself, does not.
 
-The reader follows names: an aggregate over another table, or over the array of one row, is fine.
+Table names are resolved: an aggregate over another table, or over an array within one row, is
+allowed.
 """
 
 import re
@@ -17,31 +18,31 @@ from sqlglot.errors import SqlglotError
 
 SOURCE: Final = "source"
 DIALECT: Final = "databricks"
-"""Spark's SQL and the path operator of variants (`value:name`), which Spark 4 knows too."""
+"""Spark's SQL and the path operator of variants (`value:name`), which Spark 4 supports."""
 
 _MORE_AGGREGATES: Final = re.compile(
     r"\w+_agg(_\w+)?|collect_union|count_min_sketch|every|histogram_numeric|mean|measure|some|std"
     r"|try_avg|try_sum",
     re.IGNORECASE,
 )
-"""Aggregate functions of Spark that sqlglot does not know as such."""
+"""Spark's aggregate functions that sqlglot does not parse as aggregates."""
 _OUTSIDE_CLAUSES: Final = frozenset({"from_", "joins", "with_"})
 
 
 class RowScope(NamedTuple):
-    """What a query reads, and how."""
+    """Whether a query reads `source`, and whether it combines rows of it."""
 
     reads_source: bool
     crosses_rows: str
-    """What in the query looks at several rows (`GROUP BY, count()`); empty = nothing does."""
+    """The parts of the query that combine rows (`GROUP BY, count()`); empty if there are none."""
 
 
 class NotReadable(ValueError):
-    """sqlglot cannot read the text; Spark may."""
+    """sqlglot cannot parse the text. Spark may still accept it."""
 
 
 def parse_query(sql: str) -> exp.Query:
-    """The only statement of the text; raises `NotReadable`."""
+    """Parses the text as a single query; raises `NotReadable`."""
     try:
         found = [each for each in sqlglot.parse(sql, dialect=DIALECT) if each is not None]
     except (SqlglotError, RecursionError) as error:
@@ -52,14 +53,14 @@ def parse_query(sql: str) -> exp.Query:
 
 
 def row_scope(query: exp.Query) -> RowScope:
-    """What `query` reads, with the view of the step's rows named `source`."""
-    reader = _Reader()
-    reads = reader.query(query, {SOURCE: True})
-    return RowScope(reads, ", ".join(dict.fromkeys(reader.reasons)))
+    """The scope of `query`, in which `source` is the name of the step's rows."""
+    walker = _QueryWalker()
+    reads = walker.reads_source(query, {SOURCE: True})
+    return RowScope(reads, ", ".join(dict.fromkeys(walker.reasons)))
 
 
 def condition_scope(sql: str) -> str:
-    """What in a condition looks at several rows; empty = nothing, or only Spark can read it."""
+    """The parts of a condition that combine rows; empty if none, or if only Spark can parse it."""
     try:
         query = parse_query(f"SELECT ({sql}\n) FROM {SOURCE}")  # noqa: S608
     except NotReadable:
@@ -68,7 +69,7 @@ def condition_scope(sql: str) -> str:
 
 
 def own_nodes(part: exp.Expr) -> Iterator[exp.Expr]:
-    """The nodes of an expression; of a query inside it, the query itself only."""
+    """The nodes of an expression, without the nodes inside its subqueries."""
     return part.walk(prune=lambda node: isinstance(node, exp.Query))
 
 
@@ -76,25 +77,25 @@ Names = Mapping[str, bool]
 """Tables and common table expressions by name: whether their rows come from `source`."""
 
 
-class _Reader:
-    """Walks a query from the inside out and collects what looks at several rows."""
+class _QueryWalker:
+    """Walks a query from the inside out and collects the parts that combine rows."""
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
-    def query(self, node: exp.Query, names: Names) -> bool:
+    def reads_source(self, node: exp.Query, names: Names) -> bool:
         """Whether the query's rows depend on `source`."""
         names = self._with_ctes(node, names)
         if isinstance(node, exp.Select):
-            reads = self._select(node, names)
+            reads = self._select_reads_source(node, names)
         elif isinstance(node, exp.SetOperation):
-            reads = self._set_operation(node, names)
+            reads = self._set_operation_reads_source(node, names)
         elif isinstance(node, exp.Subquery):
-            reads = self._relation(node, names)
+            reads = self._relation_reads_source(node, names)
         else:
             reads = False
         if reads:
-            self._add_ordering(node)
+            self._collect_ordering(node)
         return reads
 
     def _with_ctes(self, node: exp.Query, names: Names) -> Names:
@@ -103,22 +104,22 @@ class _Reader:
             return names
         for cte in with_.expressions:
             inner = {**names, cte.alias.lower(): False} if with_.args.get("recursive") else names
-            names = {**names, cte.alias.lower(): self.query(cte.this, inner)}
+            names = {**names, cte.alias.lower(): self.reads_source(cte.this, inner)}
         return names
 
-    def _select(self, node: exp.Select, names: Names) -> bool:
+    def _select_reads_source(self, node: exp.Select, names: Names) -> bool:
         from_ = node.args.get("from_")
-        reads = from_ is not None and self._relation(from_.this, names)
-        reads = self._joins(reads, node, names)
-        nested = [self.query(each, names) for each in _subqueries(node)]
+        reads = from_ is not None and self._relation_reads_source(from_.this, names)
+        reads = self._joins_read_source(reads, node, names)
+        nested = [self.reads_source(each, names) for each in _subqueries(node)]
         if any(nested):
             self.reasons.append("a subquery over source")
         if reads:
-            self._add_clauses(node)
+            self._collect_clauses(node)
         return reads or any(nested)
 
-    def _relation(self, node: exp.Expr, names: Names) -> bool:
-        """Whether what stands in a FROM or JOIN reads `source`."""
+    def _relation_reads_source(self, node: exp.Expr, names: Names) -> bool:
+        """Whether a table or subquery in a FROM or JOIN reads `source`."""
         reads = False
         if isinstance(node, exp.Table):
             named = isinstance(node.this, exp.Identifier) and not node.db
@@ -126,28 +127,28 @@ class _Reader:
         elif isinstance(node, exp.Subquery | exp.Lateral):
             inner = node.this
             reads = (
-                self.query(inner, names)
+                self.reads_source(inner, names)
                 if isinstance(inner, exp.Query)
-                else self._relation(inner, names)
+                else self._relation_reads_source(inner, names)
             )
         if reads and node.args.get("sample") is not None:
             self.reasons.append("TABLESAMPLE")
         if reads and any(not each.args.get("unpivot") for each in node.args.get("pivots") or ()):
             self.reasons.append("PIVOT")
-        return self._joins(reads, node, names)
+        return self._joins_read_source(reads, node, names)
 
-    def _joins(self, reads: bool, node: exp.Expr, names: Names) -> bool:
+    def _joins_read_source(self, reads: bool, node: exp.Expr, names: Names) -> bool:
         for join in node.args.get("joins") or ():
-            joined = self._relation(join.this, names)
+            joined = self._relation_reads_source(join.this, names)
             if reads and joined:
                 self.reasons.append("a join of source with itself")
             elif (reads or joined) and _keeps_other_rows(join, source_is_left=reads):
-                self.reasons.append(_outer(join))
+                self.reasons.append(_outer_join_text(join))
             reads = reads or joined
         return reads
 
-    def _set_operation(self, node: exp.SetOperation, names: Names) -> bool:
-        sides = [self.query(each, names) for each in (node.left, node.right)]
+    def _set_operation_reads_source(self, node: exp.SetOperation, names: Names) -> bool:
+        sides = [self.reads_source(each, names) for each in (node.left, node.right)]
         if any(sides):
             if not isinstance(node, exp.Union):
                 self.reasons.append(node.key.upper())
@@ -157,7 +158,7 @@ class _Reader:
                 self.reasons.append("UNION ALL with rows that do not come from source")
         return any(sides)
 
-    def _add_clauses(self, node: exp.Select) -> None:
+    def _collect_clauses(self, node: exp.Select) -> None:
         for name, shown in (
             ("distinct", "DISTINCT"),
             ("group", "GROUP BY"),
@@ -167,9 +168,9 @@ class _Reader:
             if node.args.get(name) is not None:
                 self.reasons.append(shown)
         for part in _clauses(node):
-            self.reasons.extend(_functions(part))
+            self.reasons.extend(_row_combining_functions(part))
 
-    def _add_ordering(self, node: exp.Query) -> None:
+    def _collect_ordering(self, node: exp.Query) -> None:
         for name, shown in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
             found = node.args.get(name)
             if found is not None and not _is_limit_all(found):
@@ -177,7 +178,7 @@ class _Reader:
 
 
 def _clauses(node: exp.Select) -> Iterator[exp.Expr]:
-    """The parts of a SELECT that hold expressions over its rows."""
+    """The parts of a SELECT that contain expressions over its rows."""
     for name, value in node.args.items():
         if name not in _OUTSIDE_CLAUSES:
             values = value if isinstance(value, list) else [value]
@@ -189,35 +190,35 @@ def _subqueries(node: exp.Select) -> Iterator[exp.Query]:
         yield from (each for each in own_nodes(part) if isinstance(each, exp.Query))
 
 
-def _functions(part: exp.Expr) -> Iterator[str]:
-    """Aggregates and window functions, by name."""
+def _row_combining_functions(part: exp.Expr) -> Iterator[str]:
+    """The names of aggregate and window functions."""
     for node in part.walk(prune=lambda each: isinstance(each, exp.Query | exp.Window)):
         if isinstance(node, exp.Window):
             yield "a window function (OVER)"
         elif _is_aggregate(node):
-            yield f"{_name(node)}()"
+            yield f"{_function_name(node)}()"
 
 
 def _is_aggregate(node: exp.Expr) -> bool:
     if isinstance(node, exp.Anonymous):
         return _MORE_AGGREGATES.fullmatch(node.name) is not None
-    if isinstance(node, exp.Any):  # and not `LIKE ANY (...)`
+    if isinstance(node, exp.Any):  # but not `LIKE ANY (...)`
         return not isinstance(node.parent, exp.Binary)
     return isinstance(node, exp.AggFunc)
 
 
-def _name(node: exp.Expr) -> str:
+def _function_name(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Anonymous) else node.key
 
 
 def _keeps_other_rows(join: exp.Join, *, source_is_left: bool) -> bool:
-    """Whether the table that is not source gives rows of its own to every batch."""
+    """Whether the join returns rows of the other table that match no row of source."""
     if source_is_left:
         return join.side in ("RIGHT", "FULL")
     return join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")
 
 
-def _outer(join: exp.Join) -> str:
+def _outer_join_text(join: exp.Join) -> str:
     words = " ".join(each for each in (join.side, join.kind) if each)
     return f"a {words} JOIN that keeps rows of the other table"
 

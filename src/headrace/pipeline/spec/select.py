@@ -1,10 +1,11 @@
-"""A step's SELECT over `source`: which rows it looks at, and how to carry the record along. Pure.
+"""Parses a step's SELECT over `source` and rewrites it to keep the record of each row. Pure.
 
-A bad row can be traced to its record only where each row comes from one record. So a plain
-`SELECT ... FROM source [WHERE ...]` is rewritten to carry the record along. Every other query runs
-as it is written and loses the record.
+A bad row can be traced to its record only if each row comes from one record. A plain
+`SELECT ... FROM source [WHERE ...]` is therefore rewritten to select the record, too. Every other
+query runs as it is written and loses the record.
 
-The text is spliced, not printed from sqlglot's tree: Spark runs exactly what the spec says.
+The rewriting inserts into the text of the spec and does not print sqlglot's tree, so that Spark
+runs exactly the expressions that the spec contains.
 """
 
 import re
@@ -16,31 +17,34 @@ if TYPE_CHECKING:
 
 ONLY_SPARK: Final = "SQL that only Spark can read"
 _FIRST_WORD: Final = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*(\w*)", re.DOTALL)
-_NAMES_SOURCE: Final = re.compile(r"\bsource\b", re.IGNORECASE)
+_MENTIONS_SOURCE: Final = re.compile(r"\bsource\b", re.IGNORECASE)
 _CACHED_TEXTS: Final = 256
-"""More than one spec has steps; a batch reads its steps' texts again."""
+"""More statements than one spec has. Every batch reads the statements of its steps again."""
 
 
 class Select(NamedTuple):
-    """A SELECT, and the positions in its text that the rewriting needs."""
+    """A SELECT and the positions in its text that the rewriting needs."""
 
     sql: str
     untraceable: str = ""
-    """Why a row cannot be traced to its record; empty = it can."""
+    """Why a row cannot be traced to its record; empty if it can."""
     crosses_rows: str = ""
-    """What looks at several rows; empty = nothing that can be seen in the text."""
+    """The parts that combine rows; empty if the text shows none."""
     columns_end: int = 0
     source_end: int = 0
     alias: str = ""
     where_start: int = -1
-    """Of the condition; -1 = there is none."""
+    """Where the condition of WHERE starts; -1 if there is none."""
     takes_all: bool = False
-    """Whether `*` is selected, and with it the tool's own columns."""
+    """Whether `*` is selected, which includes Headrace's own columns."""
     generates: bool = False
-    """Whether it makes several rows of one, or none (explode): bad rows must go around it."""
+    """Whether one row can become several or none (explode). Bad rows must bypass such a step."""
 
     def carrying(self, view: str, kept: str, carried: str) -> str:
-        """The SELECT over `view`, with the columns `carried`, and rows that are `kept` anyway."""
+        """The SELECT over `view` with the columns `carried` added.
+
+        Rows for which the condition `kept` is true pass the WHERE in any case.
+        """
         columns = self.sql[: self.columns_end].rstrip()
         if not self.takes_all:
             columns += f", {carried}"
@@ -51,7 +55,7 @@ class Select(NamedTuple):
         return f"{before}{between} ({kept}) OR ({self.sql[self.where_start :]}\n)"
 
     def over(self, view: str) -> str:
-        """The text as it is written, with `source` as a name of `view`."""
+        """The unchanged text, with `source` as a name of `view`."""
         return f"WITH source AS (SELECT * FROM {view}) ({self.sql}\n)"  # noqa: S608
 
 
@@ -61,17 +65,17 @@ class NotASelect(ValueError):
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def read_select(sql: str) -> Select:
-    """Raises `NotASelect`."""
+    """Parses a step's SQL; raises `NotASelect`."""
     from headrace.pipeline.spec.row_scope import NotReadable, parse_query, row_scope
 
     text = sql.strip().rstrip(";").rstrip()
     first = _FIRST_WORD.match(text)
     if first is None or first[1].upper() not in ("SELECT", "WITH"):
-        raise NotASelect("a step is one SELECT over source")
+        raise NotASelect("a step must be one SELECT over source")
     try:
         query = parse_query(text)
     except NotReadable:
-        if _NAMES_SOURCE.search(text) is None:
+        if _MENTIONS_SOURCE.search(text) is None:
             raise NotASelect("the SELECT does not read from source") from None
         return Select(text, untraceable=ONLY_SPARK)
     scope = row_scope(query)
@@ -80,10 +84,10 @@ def read_select(sql: str) -> Select:
     why = scope.crosses_rows or _why_untraceable(query)
     if why:
         return Select(text, untraceable=why, crosses_rows=scope.crosses_rows)
-    return _plain(text, query)
+    return _traceable_select(text, query)
 
 
-_ROW_BY_ROW: Final = {
+_NOT_REWRITTEN: Final = {
     "with_": "WITH",
     "joins": "a JOIN",
     "sort": "SORT BY",
@@ -92,7 +96,7 @@ _ROW_BY_ROW: Final = {
     "windows": "WINDOW",
     "limit": "LIMIT ALL",
 }
-"""Clauses that keep rows apart, but after which the text cannot be spliced."""
+"""Clauses that treat each row by itself, but whose text is not rewritten."""
 
 
 def _why_untraceable(query: "exp.Query") -> str:
@@ -100,7 +104,7 @@ def _why_untraceable(query: "exp.Query") -> str:
 
     if not isinstance(query, exp.Select):
         return query.key.upper()
-    for name, shown in _ROW_BY_ROW.items():
+    for name, shown in _NOT_REWRITTEN.items():
         if query.args.get(name):
             return shown
     if any(isinstance(each, exp.QueryTransform) for each in query.expressions):
@@ -114,7 +118,7 @@ def _why_untraceable(query: "exp.Query") -> str:
     return ""
 
 
-def _plain(text: str, query: "exp.Query") -> Select:
+def _traceable_select(text: str, query: "exp.Query") -> Select:
     import sqlglot
     from sqlglot import TokenType
 
@@ -143,7 +147,7 @@ def _plain(text: str, query: "exp.Query") -> Select:
 
 
 def _takes_all(query: "exp.Query", alias: str) -> bool:
-    """`*`, or `s.*` of the source itself: not a product, nor the fields of a struct."""
+    """Whether `*` or `alias.*` is selected; `a * b` and `struct.*` do not count."""
     from sqlglot import exp
 
     for each in query.expressions:
@@ -157,7 +161,7 @@ def _takes_all(query: "exp.Query", alias: str) -> bool:
 
 
 _GENERATORS: Final = re.compile(r"json_tuple|variant_explode(_outer)?|inline_outer", re.IGNORECASE)
-"""Functions that make rows and that sqlglot does not know as such."""
+"""Functions that generate rows but that sqlglot does not parse as generators."""
 
 
 def _generates(query: "exp.Query") -> bool:

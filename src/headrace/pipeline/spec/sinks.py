@@ -1,4 +1,4 @@
-"""Where rows go: the `sink:` section."""
+"""The sinks, to which rows are written: the `sink:` section."""
 
 from typing import Annotated, Literal
 
@@ -106,6 +106,6 @@ Sink = Annotated[
     Discriminator(
         _sink_of,
         custom_error_type="sink_format",
-        custom_error_message="there is no such sink",
+        custom_error_message="unknown sink format",
     ),
 ]

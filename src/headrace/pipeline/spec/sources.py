@@ -1,4 +1,4 @@
-"""Where records come from: the `source:` section."""
+"""The sources, from which records are read: the `source:` section."""
 
 from typing import Annotated, Final, Literal
 
@@ -8,13 +8,13 @@ from headrace.pipeline.spec.formats import Format, Json
 from headrace.pipeline.spec.spec_values import Location, SchemaText, Settings, Size, TemplatePart
 
 TopicName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
-_Whole = Annotated[int, Field(ge=0)]
+_NonNegative = Annotated[int, Field(ge=0)]
 
 
 class StartOffsets(TemplatePart):
     """From these offsets; partitions that are not named start at their first record."""
 
-    offsets: dict[TopicName, dict[_Whole, _Whole]]
+    offsets: dict[TopicName, dict[_NonNegative, _NonNegative]]
     """For each topic, the first offset to read of each partition."""
 
 
@@ -42,7 +42,7 @@ Start = Annotated[
     Discriminator(
         _start_of,
         custom_error_type="start",
-        custom_error_message="is no place to start",
+        custom_error_message="is not a valid start",
     ),
 ]
 
@@ -79,8 +79,8 @@ class TopicSource(TemplatePart):
     With `mode: merge` it deletes the row of its key. With `format: raw` it is a null."""
 
 
-_OWN_LINES: Final = frozenset({"multiline", "encoding", "charset", "linesep"})
-"""Options of Spark's readers."""
+_LINE_OPTIONS: Final = frozenset({"multiline", "encoding", "charset", "linesep"})
+"""Options of Spark's readers that change what a line of the file is."""
 
 
 class FileSource(TemplatePart):
@@ -103,8 +103,8 @@ class FileSource(TemplatePart):
 
     @property
     def has_own_lines(self) -> bool:
-        """Whether a line of the file is something else than a row, by the options."""
-        return any(name.lower() in _OWN_LINES for name in self.options)
+        """Whether the options change lines, so that a line is not necessarily a row."""
+        return any(name.lower() in _LINE_OPTIONS for name in self.options)
 
 
 class DeltaSource(TemplatePart):

@@ -1,4 +1,4 @@
-"""Every mistake in a spec, with its place and its fix."""
+"""The errors of a spec, each with its position and a fix."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from headrace.pipeline.spec.spec_values import is_secret
 
 
 class SpecError(NamedTuple):
-    """One mistake. Lines and columns count from 1; 0 = no place in a file."""
+    """One error. Lines and columns count from 1; 0 means that there is no position."""
 
     line: int
     column: int
@@ -26,7 +26,7 @@ class SpecError(NamedTuple):
 
 
 class SpecErrors(ValueError):
-    """All mistakes of a spec, in the order of its lines."""
+    """All errors of a spec, in the order of its lines."""
 
     def __init__(self, errors: Sequence[SpecError], file: str = "", text: str = "") -> None:
         self.errors = tuple(sorted(errors, key=lambda each: (each.line, each.column)))
@@ -35,13 +35,13 @@ class SpecErrors(ValueError):
         super().__init__(self.render())
 
     def render(self) -> str:
-        """The mistakes as text for people, each with its line of the file and its fix.
+        """The errors as text, each with its line of the file and its fix.
 
         A line that may contain a secret is not shown.
         """
-        return "\n".join(self._one(each) for each in self.errors)
+        return "\n".join(self._render_error(each) for each in self.errors)
 
-    def _one(self, error: SpecError) -> str:
+    def _render_error(self, error: SpecError) -> str:
         place = f"{self.file}:{error.line}:{error.column}: " if error.line else ""
         path = f"{error.dotted}: " if error.path else ""
         text = f"{place}{path}{error.message}"

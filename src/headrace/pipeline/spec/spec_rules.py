@@ -1,8 +1,8 @@
-"""What must fit together in a spec, beyond each section by itself. Pure."""
+"""The rules of a spec that involve several of its sections. Pure."""
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headrace.pipeline.spec.flow import DeadLetter, Expectation, FlowSpec, OnError, SqlStep, Step
 from headrace.pipeline.spec.formats import Avro, Csv, Format, Protobuf
@@ -17,15 +17,15 @@ Path = tuple[str | int, ...]
 
 
 class Problem(NamedTuple):
-    """What is wrong, where, and what to write instead."""
+    """An error of a spec: its position, its message and its fix."""
 
     path: Path
     message: str
     fix: str = ""
 
 
-class _Parts(NamedTuple):
-    """A flow and where its parts stand in the spec."""
+class _FlowSections(NamedTuple):
+    """The sections of a flow, and the flow's position in the spec."""
 
     at: Path
     source: Source
@@ -37,20 +37,20 @@ class _Parts(NamedTuple):
 
 
 def problems_of(spec: "PipelineSpec") -> list[Problem]:
-    found = [*_shape(spec), *_places(spec)]
-    for flow in _parts(spec):
-        for check in (_source, _formats, _steps, _expectations, _dead_letter, _sink, _circles):
+    found = [*_check_sections(spec), *_check_folders(spec)]
+    for flow in _flows(spec):
+        for check in _FLOW_CHECKS:
             found.extend(check(flow))
     return found
 
 
-def _parts(spec: "PipelineSpec") -> Iterator[_Parts]:
+def _flows(spec: "PipelineSpec") -> Iterator[_FlowSections]:
     if spec.source is not None and spec.sink is not None:
-        yield _Parts(
+        yield _FlowSections(
             (), spec.source, spec.transform, spec.expect, spec.sink, spec.dead_letter, spec.on_error
         )
     for i, flow in enumerate(spec.flows):
-        yield _Parts(
+        yield _FlowSections(
             ("flows", i),
             flow.source,
             flow.transform,
@@ -61,64 +61,68 @@ def _parts(spec: "PipelineSpec") -> Iterator[_Parts]:
         )
 
 
-def _shape(spec: "PipelineSpec") -> Iterator[Problem]:
+def _check_sections(spec: "PipelineSpec") -> Iterator[Problem]:
     if spec.flows:
         for name in ("source", "sink", "transform", "expect"):
             if getattr(spec, name):
-                yield Problem((name,), f"{name} stands beside flows", f"move {name} into a flow")
-        yield from _same_names(spec.flows)
+                yield Problem(
+                    (name,), f"{name} cannot be used beside flows", f"move {name} into a flow"
+                )
+        yield from _check_flow_names(spec.flows)
         return
     for name in ("source", "sink"):
         if getattr(spec, name) is None:
             yield Problem((name,), f"{name} is missing", f"add {name}: or flows:")
 
 
-def _places(spec: "PipelineSpec") -> Iterator[Problem]:
-    """What lies in a table's folder is the table's: it may be deleted when that is cleaned up."""
+def _check_folders(spec: "PipelineSpec") -> Iterator[Problem]:
+    """A table's folder must belong to one table only: vacuum deletes files it does not know."""
     formats: dict[str, str] = {}
-    for flow in _parts(spec):
+    for flow in _flows(spec):
         sink = flow.sink
         if not isinstance(sink, Delta | Parquet):
             continue
         at, table = (*flow.at, "sink", "table"), sink.table.rstrip("/")
         if f"{spec.checkpoint}/".startswith(f"{table}/"):
             yield Problem(
-                ("checkpoint",), "is in the folder of a table", "name a directory of its own"
+                ("checkpoint",), "is in the folder of a table", "use a separate directory"
             )
         if formats.setdefault(table, sink.format) != sink.format:
             yield Problem(
-                at, f"another flow keeps a table of format {formats[table]} there", "another folder"
+                at,
+                f"another flow writes a table of format {formats[table]} to this folder",
+                "use another folder",
             )
 
 
-def _same_names(flows: tuple[FlowSpec, ...]) -> Iterator[Problem]:
+def _check_flow_names(flows: tuple[FlowSpec, ...]) -> Iterator[Problem]:
     names = [flow.name for flow in flows]
     for i, name in enumerate(names):
         if name in names[:i]:
             yield Problem(("flows", i, "name"), f"two flows have the name {name}", "rename one")
 
 
-def _source(flow: _Parts) -> Iterator[Problem]:
+def _check_source(flow: _FlowSections) -> Iterator[Problem]:
     source, at = flow.source, (*flow.at, "source")
     if not isinstance(source, TopicSource):
         if not isinstance(flow.sink, Topic):
             yield Problem(
                 (*flow.at, "sink", "format"),
-                "files and tables are streamed into a topic",
+                "rows of files and tables can only be written to a topic",
                 "format: topic",
             )
         return
     if bool(source.topics) == (source.pattern is not None):
-        what = "both topics and pattern are given" if source.topics else "no topic is named"
-        yield Problem(at, what, "give topics: [name] or pattern: name.*")
+        message = "both topics and pattern are set" if source.topics else "topics is missing"
+        yield Problem(at, message, "set topics: [name] or pattern: name.*")
     if source.pattern is not None:
         try:
             re.compile(source.pattern)
         except re.error as error:
-            yield Problem((*at, "pattern"), f"is no pattern: {error}")
+            yield Problem((*at, "pattern"), f"is not a regular expression: {error}")
     if "on_null_value" in source.model_fields_set and getattr(flow.sink, "mode", "") == "merge":
         yield Problem(
-            (*at, "on_null_value"), "with mode: merge a null value deletes a row", "take it out"
+            (*at, "on_null_value"), "with mode: merge, a null value deletes a row", "remove it"
         )
     if isinstance(source.start, StartOffsets) and source.topics:
         for topic in source.start.offsets:
@@ -128,7 +132,7 @@ def _source(flow: _Parts) -> Iterator[Problem]:
                 )
 
 
-def _formats(flow: _Parts) -> Iterator[Problem]:
+def _check_formats(flow: _FlowSections) -> Iterator[Problem]:
     if not isinstance(flow.source, TopicSource):
         return
     for side in ("value", "key"):
@@ -144,7 +148,7 @@ def _formats(flow: _Parts) -> Iterator[Problem]:
             yield Problem(at, "csv needs a schema", "add e.g. schema: id BIGINT, name STRING")
 
 
-def _steps(flow: _Parts) -> Iterator[Problem]:
+def _check_steps(flow: _FlowSections) -> Iterator[Problem]:
     for i, step in enumerate(flow.transform):
         if isinstance(step, SqlStep):
             at = (*flow.at, "transform", i, "sql")
@@ -163,15 +167,15 @@ PER_BATCH_FIX = (
 
 
 def per_batch(what: str) -> str:
-    """Why a step that looks at several rows is refused."""
+    """The error of a step that combines rows."""
     return (
         f"{what}: each batch would be computed by itself, without the rows of other batches, and "
         "the result would depend on where batches end"
     )
 
 
-def _expectations(flow: _Parts) -> Iterator[Problem]:
-    lost = _lost(flow.transform)
+def _check_expectations(flow: _FlowSections) -> Iterator[Problem]:
+    untraceable = _untraceable_part(flow.transform)
     seen: set[str] = set()
     for i, rule in enumerate(flow.expect):
         at = (*flow.at, "expect", i)
@@ -180,28 +184,28 @@ def _expectations(flow: _Parts) -> Iterator[Problem]:
                 (*at, "name"), f"two expectations have the name {rule.name}", "rename one"
             )
         seen.add(rule.name)
-        yield from _one_row((*at, "sql"), rule)
-        if rule.on_fail == "dead_letter" and lost:
+        yield from _check_row_condition((*at, "sql"), rule)
+        if rule.on_fail == "dead_letter" and untraceable:
             yield Problem(
                 (*at, "on_fail"),
-                f"a row cannot be traced to its record after {lost}",
-                "on_fail: drop or fail, or put the rule into the WHERE of an earlier step",
+                f"a row cannot be traced to its record after {untraceable}",
+                "use on_fail: drop or fail, or move the rule into the WHERE of an earlier step",
             )
 
 
-def _one_row(at: Path, rule: Expectation) -> Iterator[Problem]:
+def _check_row_condition(at: Path, rule: Expectation) -> Iterator[Problem]:
     from headrace.pipeline.spec.row_scope import condition_scope
 
     what = condition_scope(rule.sql)
     if what:
         yield Problem(
             at,
-            f"{what}: a rule looks at one row at a time",
-            "compute the value in a step with scope: batch, and compare its column here",
+            f"{what}: a rule sees one row at a time",
+            "compute the value in a step with scope: batch, and use its column here",
         )
 
 
-def _lost(steps: tuple[Step, ...]) -> str:
+def _untraceable_part(steps: tuple[Step, ...]) -> str:
     for step in steps:
         if isinstance(step, SqlStep):
             try:
@@ -213,27 +217,27 @@ def _lost(steps: tuple[Step, ...]) -> str:
     return ""
 
 
-def _dead_letter(flow: _Parts) -> Iterator[Problem]:
+def _check_dead_letter(flow: _FlowSections) -> Iterator[Problem]:
     source, on_error = flow.source, flow.on_error
-    goes_on = on_error in ("skip", "dead_letter") or (flow.dead_letter and on_error is None)
-    if goes_on and isinstance(source, FileSource) and source.has_own_lines:
+    continues = on_error in ("skip", "dead_letter") or (flow.dead_letter and on_error is None)
+    if continues and isinstance(source, FileSource) and source.has_own_lines:
         yield Problem(
             (*flow.at, "on_error"),
-            "a line cannot be set aside where the options say that it is no row",
+            "bad lines cannot be skipped or dead-lettered with these source options",
             "on_error: fail",
         )
     if flow.dead_letter is not None:
         return
     fix = "add dead_letter: {topic: name}"
     if flow.on_error == "dead_letter":
-        yield Problem((*flow.at, "on_error"), "no dead-letter topic is named", fix)
+        yield Problem((*flow.at, "on_error"), "there is no dead-letter topic", fix)
     for i, rule in enumerate(flow.expect):
         if rule.on_fail == "dead_letter":
             at = (*flow.at, "expect", i, "on_fail")
-            yield Problem(at, "no dead-letter topic is named", fix)
+            yield Problem(at, "there is no dead-letter topic", fix)
 
 
-def _sink(flow: _Parts) -> Iterator[Problem]:
+def _check_sink(flow: _FlowSections) -> Iterator[Problem]:
     sink, at = flow.sink, (*flow.at, "sink")
     if isinstance(sink, Topic):
         return
@@ -241,27 +245,29 @@ def _sink(flow: _Parts) -> Iterator[Problem]:
         yield Problem(
             (*at, "mode"),
             "a folder of Parquet files can only be appended to",
-            "format: delta or iceberg, or mode: append",
+            "use format: delta or iceberg, or mode: append",
         )
     elif sink.mode == "merge" and not sink.key:
         yield Problem((*at, "mode"), "merge needs a key", "add key: [column, ...]")
     if sink.mode == "append" and sink.key:
-        yield Problem((*at, "key"), "a key means nothing in mode append", "mode: merge, or no key")
+        yield Problem(
+            (*at, "key"), "mode: append does not use a key", "use mode: merge, or remove key"
+        )
     for name in ("key", "partition_by"):
         columns = getattr(sink, name)
         for i, column in enumerate(columns):
             if column in columns[:i]:
-                yield Problem((*at, name, i), f"{column} is named twice")
+                yield Problem((*at, name, i), f"{column} is listed twice")
             if column.startswith("_record") or column in ("_error", "_deleted"):
-                yield Problem((*at, name, i), f"{column} is a name of the tool")
+                yield Problem((*at, name, i), f"{column} is a reserved column")
 
 
-def _circles(flow: _Parts) -> Iterator[Problem]:
-    """What a pipeline writes must not be what it reads, and dead letters lie by themselves."""
+def _check_topics_written(flow: _FlowSections) -> Iterator[Problem]:
+    """A flow must not read a topic that it writes, and dead letters need a topic of their own."""
     dead_letter, sink = flow.dead_letter, flow.sink
     if dead_letter is not None and isinstance(sink, Topic) and sink.topic == dead_letter.topic:
         at = (*flow.at, "dead_letter", "topic")
-        yield Problem(at, f"{sink.topic} is the flow's sink", "name another topic")
+        yield Problem(at, f"{sink.topic} is the flow's sink", "use another topic")
     if not isinstance(flow.source, TopicSource):
         return
     written = []
@@ -270,14 +276,25 @@ def _circles(flow: _Parts) -> Iterator[Problem]:
     if flow.dead_letter is not None:
         written.append(((*flow.at, "dead_letter", "topic"), flow.dead_letter.topic))
     for at, topic in written:
-        if _reads(flow.source, topic):
-            yield Problem(at, f"the flow reads {topic} itself", "name another topic")
+        if _reads_topic(flow.source, topic):
+            yield Problem(at, f"the flow reads {topic} itself", "use another topic")
 
 
-def _reads(source: TopicSource, topic: str) -> bool:
+def _reads_topic(source: TopicSource, topic: str) -> bool:
     if source.pattern is None:
         return topic in source.topics
     try:
         return re.fullmatch(source.pattern, topic) is not None
     except re.error:
         return False
+
+
+_FLOW_CHECKS: Final = (
+    _check_source,
+    _check_formats,
+    _check_steps,
+    _check_expectations,
+    _check_dead_letter,
+    _check_sink,
+    _check_topics_written,
+)

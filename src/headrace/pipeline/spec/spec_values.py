@@ -1,4 +1,4 @@
-"""The small values of a spec: durations, sizes, places, settings with secrets."""
+"""The basic values of a spec: durations, sizes, locations, and settings with secrets."""
 
 import os
 import re
@@ -39,7 +39,7 @@ _SECRET_NAME: Final = re.compile(
 
 
 class TemplatePart(BaseModel):
-    """A section of a spec: knows its keys, takes no others, does not change."""
+    """A section of a spec: immutable, and unknown keys are errors."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -51,49 +51,53 @@ class TemplatePart(BaseModel):
 
 
 def seconds_of(value: object) -> float:
-    """`500ms`, `10s`, `5m`, `1h`, `7d`."""
+    """The seconds of `500ms`, `10s`, `5m`, `1h` or `7d`."""
     match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
         if isinstance(value, float) and value > 0:
-            return value  # Python code may say seconds
+            return value  # Python code may pass seconds
         raise PydanticCustomError(
             "duration",
-            "{value} is no duration",
-            {"value": repr(value), "fix": "write e.g. 10s, 5m"},
+            "{value} is not a duration",
+            {"value": repr(value), "fix": "write, for example, 10s or 5m"},
         )
     return float(match[1]) * _SECONDS[match[2]]
 
 
 def bytes_of(value: object) -> int:
-    """`64MB`, `1GiB`, or a number of bytes."""
+    """The bytes of `64MB`, `1GiB`, or of a number of bytes."""
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or float(match[1]) == 0:
         raise PydanticCustomError(
-            "size", "{value} is no size", {"value": repr(value), "fix": "write e.g. 64MB, 1GiB"}
+            "size",
+            "{value} is not a size",
+            {"value": repr(value), "fix": "write, for example, 64MB or 1GiB"},
         )
     return int(float(match[1]) * _BYTES[(match[2] or "b").lower()])
 
 
-def _trigger(value: object) -> str:
+def _valid_trigger(value: object) -> str:
     if value == "once":
         return "once"
     if not isinstance(value, str):
         raise PydanticCustomError(
-            "trigger", "{value} is no trigger", {"value": repr(value), "fix": "write 10s or once"}
+            "trigger",
+            "{value} is not a trigger",
+            {"value": repr(value), "fix": "write, for example, 10s, or once"},
         )
     seconds_of(value)
     return value
 
 
-_NO_NAME: Final = re.compile(r"[\x00-\x1f\ud800-\udfff]")
+_NOT_IN_PATHS: Final = re.compile(r"[\x00-\x1f\ud800-\udfff]")
 
 
-def _located(value: str, info: ValidationInfo) -> str:
-    """Relative paths start at the spec's directory, not where the command was called."""
-    if not value.strip() or _NO_NAME.search(value):
-        raise PydanticCustomError("location", "{value} is no path", {"value": repr(value)})
+def _absolute_location(value: str, info: ValidationInfo) -> str:
+    """A relative path starts at the directory of the spec, not at the current directory."""
+    if not value.strip() or _NOT_IN_PATHS.search(value):
+        raise PydanticCustomError("location", "{value} is not a path", {"value": repr(value)})
     base = (info.context or {}).get("base")
     if base is None or "://" in value or Path(value).is_absolute():
         return value
@@ -101,20 +105,20 @@ def _located(value: str, info: ValidationInfo) -> str:
 
 
 def is_schema_file(text: str) -> bool:
-    """Whether it is a path and not DDL: DDL of one column or more has a space in it."""
+    """Whether the text is a path and not DDL. DDL of a column contains a space."""
     return bool(Path(text).suffix) and " " not in text.strip() and "<" not in text
 
 
-def _schema_located(value: str, info: ValidationInfo) -> str:
-    return _located(value, info) if is_schema_file(value) else value
+def _absolute_schema(value: str, info: ValidationInfo) -> str:
+    return _absolute_location(value, info) if is_schema_file(value) else value
 
 
-def _python_located(value: str, info: ValidationInfo) -> str:
+def _absolute_python_name(value: str, info: ValidationInfo) -> str:
     module, _, function = value.rpartition(":")
-    return f"{_located(module, info)}:{function}" if module.endswith(".py") else value
+    return f"{_absolute_location(module, info)}:{function}" if module.endswith(".py") else value
 
 
-_SIZE_FORM: Final = {
+_SIZE_SCHEMA: Final = {
     "anyOf": [
         {"type": "integer", "minimum": 1},
         {"type": "string", "pattern": r"^\d+(\.\d+)? *\w*$"},
@@ -125,27 +129,27 @@ Duration = Annotated[
     BeforeValidator(seconds_of),
     WithJsonSchema({"type": "string", "pattern": r"^\d+(\.\d+)? *(ms|s|m|h|d)$"}),
 ]
-Size = Annotated[int, BeforeValidator(bytes_of), WithJsonSchema(_SIZE_FORM)]
+Size = Annotated[int, BeforeValidator(bytes_of), WithJsonSchema(_SIZE_SCHEMA)]
 Trigger = Annotated[
     str,
-    BeforeValidator(_trigger),
+    BeforeValidator(_valid_trigger),
     WithJsonSchema({"type": "string", "pattern": r"^(once|\d+(\.\d+)? *(ms|s|m|h|d))$"}),
 ]
-Location = Annotated[str, AfterValidator(_located)]
+Location = Annotated[str, AfterValidator(_absolute_location)]
 """A path, relative to the spec's file, or a URL."""
 
 
-SchemaText = Annotated[str, AfterValidator(_schema_located)]
+SchemaText = Annotated[str, AfterValidator(_absolute_schema)]
 """A schema file, or DDL."""
-PythonName = Annotated[str, AfterValidator(_python_located)]
+PythonName = Annotated[str, AfterValidator(_absolute_python_name)]
 
 
 class UnsetVariable(ValueError):
-    """A setting names an environment variable that is not set."""
+    """A setting refers to an environment variable that is not set."""
 
 
 def expanded(text: str, environment: Mapping[str, str] | None = None) -> str:
-    """With every `${NAME}` replaced by the environment's value."""
+    """The text with every `${NAME}` replaced by the value of the variable."""
     env = os.environ if environment is None else environment
 
     def value(match: re.Match[str]) -> str:
@@ -163,8 +167,8 @@ def is_secret(name: str) -> bool:
 class Settings(RootModel[dict[str, str]]):
     """Settings of another system by its own names.
 
-    What is secret is given as `${NAME}` and looked up at the moment of use, so that a spec, its
-    printed form and its errors never hold it.
+    A secret is written as `${NAME}` and looked up when it is used, so that a spec, its printed form
+    and its errors never contain it.
     """
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
@@ -172,7 +176,7 @@ class Settings(RootModel[dict[str, str]]):
 
     @field_validator("root", mode="before")
     @classmethod
-    def _as_text(cls, value: object) -> object:
+    def _numbers_to_text(cls, value: object) -> object:
         if not isinstance(value, Mapping):
             return value
         return {

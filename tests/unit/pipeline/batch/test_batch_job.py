@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.batch.batch_job import needs_headers
-from headrace.pipeline.spec import parse_spec
 
 
 def flow_needs_headers(**parts: object) -> bool:

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.demo.spec import CHECKPOINT, DEAD_LETTER_TOPIC, PIPELINE, SPEC, TABLE, TOPIC
-from headrace.pipeline.spec import Delta, TopicSource, parse_spec
+from headrace.pipeline.spec import Delta, TopicSource
 
 
 def test_the_spec_says_what_the_demo_relies_on(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from headrace.client.results import TopicPartition
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.core.offsets import OffsetRange
 from headrace.pipeline.runner.flow_factory import open_sink
 from headrace.pipeline.runner.sole_writer import check_sole_writer
 from headrace.pipeline.sinks.table_sink import BatchInfo, SinkError, TableSink
-from headrace.pipeline.spec import parse_spec
 from headrace.pipeline.spec.flow import Flow
 
 FORMATS = ("delta", "iceberg", "parquet")

@@ -5,9 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.sinks.delta_sink import DeltaSink
 from headrace.pipeline.sinks.table_sink import SinkError, TableSettings
-from headrace.pipeline.spec import SpecErrors, parse_spec
+from headrace.pipeline.spec import SpecErrors
 from support.cli.command import Cli
 
 SPEC = """

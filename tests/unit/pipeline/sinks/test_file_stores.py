@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
+from headrace.pipeline.application.spec_loader import parse_spec
 from headrace.pipeline.runner.flow_factory import open_sink
 from headrace.pipeline.sinks.file_stores import (
     Bucket,
@@ -16,7 +17,6 @@ from headrace.pipeline.sinks.file_stores import (
     rooted,
 )
 from headrace.pipeline.sinks.table_sink import SinkError
-from headrace.pipeline.spec import parse_spec
 
 WORDS = {
     "deltalake": {

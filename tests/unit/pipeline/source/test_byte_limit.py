@@ -1,4 +1,4 @@
-"""Whoever takes records so many at a time is not given more bytes than it can hold."""
+"""Records that are taken together never exceed the byte limit."""
 
 import pytest
 

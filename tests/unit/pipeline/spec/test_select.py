@@ -1,4 +1,4 @@
-"""Row-wise SQL carries its record; SQL that combines rows is known by its text."""
+"""A plain SELECT is rewritten to keep its record; SQL that combines rows is recognized."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def carried(sql: str) -> str:
         ),
     ],
 )
-def test_a_plain_select_is_made_to_carry_the_record(sql: str, rewritten: str) -> None:
+def test_a_plain_select_is_rewritten_to_keep_the_record(sql: str, rewritten: str) -> None:
     assert carried(sql) == rewritten
 
 
@@ -74,35 +74,35 @@ def test_a_plain_select_is_made_to_carry_the_record(sql: str, rewritten: str) ->
         ("SELECT id FROM source UNPIVOT (v FOR k IN (i))", "UNPIVOT"),
     ],
 )
-def test_other_selects_lose_the_record_also_where_they_are_row_by_row(sql: str, why: str) -> None:
+def test_other_selects_lose_the_record_even_if_they_do_not_combine_rows(sql: str, why: str) -> None:
     select = read_select(sql)
     assert (why in select.untraceable, select.crosses_rows) == (True, "")
 
 
 @pytest.mark.parametrize("sql", ROW_BY_ROW)
-def test_a_select_that_treats_each_row_by_itself_is_known(sql: str) -> None:
+def test_a_select_that_treats_each_row_by_itself_is_recognized(sql: str) -> None:
     assert read_select(sql).crosses_rows == ""
 
 
 @pytest.mark.parametrize(("sql", "why"), ACROSS_ROWS)
-def test_a_select_that_looks_at_several_rows_is_known(sql: str, why: str) -> None:
+def test_a_select_that_combines_rows_is_recognized(sql: str, why: str) -> None:
     select = read_select(sql)
     assert why in select.crosses_rows
     assert select.untraceable == select.crosses_rows
 
 
-def test_sql_that_only_spark_can_read_is_left_to_it() -> None:
+def test_sql_that_only_spark_can_parse_is_accepted() -> None:
     assert read_select("SELECT a FROM source ~~ b").untraceable == ONLY_SPARK
 
 
 @pytest.mark.parametrize(
     "sql", ["SELECT x, explode(xs) FROM source", "SELECT x FROM source LATERAL VIEW explode(y) t"]
 )
-def test_what_makes_other_numbers_of_rows_is_known(sql: str) -> None:
+def test_functions_that_generate_rows_are_recognized(sql: str) -> None:
     assert read_select(sql).generates
 
 
 @pytest.mark.parametrize("sql", ["", "DELETE FROM source", "SELECT 1", "SELECT a FROM source.b"])
-def test_what_is_no_select_over_source_is_refused(sql: str) -> None:
+def test_a_text_that_is_not_a_select_over_source_is_rejected(sql: str) -> None:
     with pytest.raises(NotASelect):
         read_select(sql)

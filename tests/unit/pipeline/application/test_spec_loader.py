@@ -1,10 +1,11 @@
-"""A spec is read whole, or refused with every mistake in it, its place and its fix."""
+"""A spec is loaded, or rejected with all of its errors, each with its line and its fix."""
 
 import json
 from pathlib import Path
 
 import pytest
 
+from headrace.pipeline.application.spec_loader import load_spec, parse_spec
 from headrace.pipeline.spec import (
     Delta,
     Json,
@@ -13,8 +14,6 @@ from headrace.pipeline.spec import (
     StartOffsets,
     TopicSource,
     json_schema,
-    load_spec,
-    parse_spec,
 )
 
 GOOD = """\
@@ -61,7 +60,7 @@ def test_a_good_spec_is_one_flow_with_everything_filled_in() -> None:
     assert flow.sink.key == ("id",)
 
 
-def test_all_mistakes_are_told_at_once_with_line_and_column() -> None:
+def test_all_errors_are_reported_at_once_with_line_and_column() -> None:
     text = changed("topics: [orders]", "topics: orders").replace("mode: merge", "mode: upsert")
     found = errors_of(text.replace("trigger: 10s", "trigger: 10"))
     assert {key: value[:2] for key, value in found.items()} == {
@@ -70,7 +69,7 @@ def test_all_mistakes_are_told_at_once_with_line_and_column() -> None:
         "trigger": (16, 10),
     }
     assert found["source.topics"][3] == "[orders]"
-    assert found["sink.mode"][3] == "one of: append, merge"
+    assert found["sink.mode"][3] == "use one of: append, merge"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +85,7 @@ def test_all_mistakes_are_told_at_once_with_line_and_column() -> None:
         ("{topic:", "{tpic:", "dead_letter.tpic", 15, "did you mean topic?"),
     ],
 )
-def test_a_misspelt_name_is_answered_with_the_right_one(
+def test_the_fix_of_a_misspelled_name_is_the_correct_name(
     old: str, new: str, path: str, line: int, fix: str
 ) -> None:
     found = errors_of(changed(old, new))
@@ -98,65 +97,70 @@ def test_a_misspelt_name_is_answered_with_the_right_one(
     ("old", "new", "path", "message"),
     [
         ("  key: [id]\n", "", "sink.mode", "merge needs a key"),
-        ("dead_letter: {topic: orders.dlq}\n", "", "expect[0].on_fail", "no dead-letter topic"),
+        (
+            "dead_letter: {topic: orders.dlq}\n",
+            "",
+            "expect[0].on_fail",
+            "there is no dead-letter topic",
+        ),
         ("orders.dlq", "orders", "dead_letter.topic", "reads orders itself"),
-        ("mode: merge", "mode: append", "sink.key", "means nothing in mode append"),
+        ("mode: merge", "mode: append", "sink.key", "mode: append does not use a key"),
         ("[day]", "[dya]", "sink.partition_by[0]", "no column dya"),
-        ("[day]", "[day, id, amount]", "sink.partition_by[0]", "that it is not partitioned by"),
+        ("[day]", "[day, id, amount]", "sink.partition_by[0]", "that is not in partition_by"),
         ("format: delta", "format: parquet", "sink.mode", "can only be appended to"),
-        ("lake/orders", "'  '", "sink.table", "is no path"),
-        ("lake/orders", r'"a\0b"', "sink.table", "is no path"),
+        ("lake/orders", "'  '", "sink.table", "is not a path"),
+        ("lake/orders", r'"a\0b"', "sink.table", "is not a path"),
         ("checkpoints/orders", "lake/orders/c", "checkpoint", "is in the folder of a table"),
         ("earliest", "{offsets: {orders: {0: -1}}}", "source.start.offsets.orders[0]", "greater"),
-        ("[day]", "[amount]", "sink.partition_by[0]", "a column of type double makes no"),
-        ("day DATE", "day DECIMAL(9,2)", "sink.partition_by[0]", "deltalake spoils negative"),
+        ("[day]", "[amount]", "sink.partition_by[0]", "a column of type double cannot be"),
+        ("day DATE", "day DECIMAL(9,2)", "sink.partition_by[0]", "deltalake corrupts negative"),
         ("key: [id]", "key: [idd]", "sink.key[0]", "no column idd"),
-        ("key: [id]", "key: [id, id]", "sink.key[1]", "named twice"),
+        ("key: [id]", "key: [id, id]", "sink.key[1]", "listed twice"),
         ("id BIGINT", "id BIGNT", "source.value.schema", "no type 'bignt'"),
         ("id BIGINT", "_Record BIGINT", "source.value.schema", "cannot be named _Record"),
-        ("topics: [orders]", "pattern: '('", "source.pattern", "is no pattern"),
-        ("  topics: [orders]\n", "", "source", "no topic is named"),
+        ("topics: [orders]", "pattern: '('", "source.pattern", "is not a regular expression"),
+        ("  topics: [orders]\n", "", "source", "topics is missing"),
         ("earliest", "{offsets: {other: {0: 5}}}", "source.start.offsets.other", "not one of"),
         ("earliest", "{timestamp: 2026-01-01T00:00:00}", "source.start.timestamp", "zone"),
-        ("format: delta", "format: iceberg", "sink.table", "not of the form"),
-        ("format: json, schema:", "format: avro, schma:", "source.value.schma", "no such key"),
+        ("format: delta", "format: iceberg", "sink.table", "does not match"),
+        ("format: json, schema:", "format: avro, schma:", "source.value.schma", "unknown key"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(old: str, new: str, path: str, message: str) -> None:
+def test_a_spec_that_breaks_a_rule_is_rejected(old: str, new: str, path: str, message: str) -> None:
     assert message in errors_of(changed(old, new))[path][2]
 
 
 def test_two_formats_cannot_share_a_folder() -> None:
-    # The one would delete the other's files, which it does not know, when it cleans up.
+    # Vacuum deletes files that do not belong to the table, also those of the other table.
     flow = "{{name: {0}, source: {{topics: [a]}}, sink: {{format: {0}, table: lake/a}}}}"
     found = errors_of(f"pipeline: p\nflows: [{flow.format('delta')}, {flow.format('parquet')}]\n")
-    assert "another flow keeps a table of format delta" in found["flows[1].sink.table"][2]
+    assert "another flow writes a table of format delta" in found["flows[1].sink.table"][2]
 
 
 @pytest.mark.parametrize(
     ("text", "line", "message", "fix"),
     [
-        (GOOD + "---\n" + GOOD, 18, "a second document begins here", "one spec a file"),
+        (GOOD + "---\n" + GOOD, 18, "a second document begins here", "write one spec per file"),
         (changed("earliest", "{timestamp: 2026-13-01T00:00:00Z}"), 5, "month must be in 1..12", ""),
-        ("a: " + "[" * 3000, 1, "too deep", ""),
+        ("a: " + "[" * 3000, 1, "nested too deeply", ""),
     ],
     ids=["second", "date", "deep"],
 )
-def test_yaml_that_cannot_be_a_spec_is_told_with_its_line(
+def test_invalid_yaml_is_reported_with_its_line(
     text: str, line: int, message: str, fix: str
 ) -> None:
     found = errors_of(text)[""]
     assert (found[0], message in found[2], fix in found[3]) == (line, True, True)
 
 
-def test_sql_that_joins_rows_cannot_have_dead_letters_by_expectation() -> None:
+def test_an_expectation_cannot_dead_letter_after_sql_that_combines_rows() -> None:
     sql = "SELECT id, sum(amount) AS amount FROM source GROUP BY id"
     step = f"transform:\n  - {{sql: '{sql}', scope: batch}}\nexpect:"
     found = errors_of(changed("expect:", step).replace("partition_by: [day]", ""))
     assert "cannot be traced to its record" in found["expect[0].on_fail"][2]
 
 
-def test_sql_that_combines_rows_is_refused_with_its_line_unless_its_scope_is_a_batch() -> None:
+def test_sql_that_combines_rows_is_rejected_with_its_line_unless_its_scope_is_a_batch() -> None:
     step = "transform:\n  - sql: SELECT id, day, count(*) AS amount FROM source GROUP BY id, day\n"
     line = changed("expect:", step + "expect:").split("\n").index(step.split("\n")[1]) + 1
     found = errors_of(changed("expect:", step + "expect:"))["transform[0].sql"]
@@ -171,12 +175,12 @@ def test_sql_that_combines_rows_is_refused_with_its_line_unless_its_scope_is_a_b
 
 
 @pytest.mark.parametrize("sql", ["count(*) OVER (PARTITION BY id) = 1", "amount < max(amount)"])
-def test_a_rule_looks_at_one_row(sql: str) -> None:
+def test_an_expectation_that_combines_rows_is_rejected(sql: str) -> None:
     text = changed("expect:", f"expect:\n  - {{name: unique, sql: '{sql}'}}")
     assert "one row at a time" in errors_of(text)["expect[0].sql"][2]
 
 
-def test_files_go_into_topics_only() -> None:
+def test_files_can_only_be_written_to_topics() -> None:
     text = """
 pipeline: inflow
 source: {files: in/, format: json}
@@ -187,7 +191,7 @@ sink: {format: delta, table: t}
     assert good.resolved()[0].source.format == "json"  # type: ignore[union-attr]
 
 
-def test_bad_lines_of_files_can_be_set_aside_unless_a_line_is_no_row() -> None:
+def test_bad_lines_of_files_can_be_dead_lettered_unless_an_option_changes_lines() -> None:
     text = """
 pipeline: inflow
 source: {files: in/, format: json}
@@ -215,13 +219,13 @@ flows:
     assert (second.id, second.trigger_s, second.on_error) == ("app.b", None, "fail")
 
 
-def test_flows_of_one_name_or_beside_a_source_are_refused() -> None:
+def test_duplicate_flow_names_and_flows_beside_a_source_are_rejected() -> None:
     flow = "{name: a, source: {topics: [a]}, sink: {format: parquet, table: a}}"
     found = errors_of(f"pipeline: p\nsource: {{topics: [x]}}\nflows: [{flow}, {flow}]\n")
     assert set(found) == {"source", "flows[1].name"}
 
 
-def test_paths_start_at_the_file_and_variables_are_filled_in(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_file_and_variables_are_replaced(tmp_path: Path) -> None:
     file = tmp_path / "spec.yaml"
     file.write_text(changed("lake/orders", "${LAKE}/orders"), encoding="utf-8")
     (flow,) = load_spec(file, environment={"LAKE": "lake"}).resolved()
@@ -240,14 +244,14 @@ sink: {{format: parquet, table: a}}
 """
 
 
-def test_a_secret_in_the_open_is_refused_and_not_shown() -> None:
+def test_a_secret_in_plain_text_is_rejected_and_not_shown() -> None:
     with pytest.raises(SpecErrors) as caught:
         parse_spec(SECRET.format("hunter2"))
     assert caught.value.errors[0].dotted == "kafka.sasl.password"
     assert "hunter2" not in caught.value.render()
 
 
-def test_a_secret_by_variable_is_looked_up_at_use_and_never_printed(
+def test_a_secret_in_a_variable_is_read_when_used_and_never_printed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SASL_PASSWORD", "hunter2")
@@ -256,12 +260,12 @@ def test_a_secret_by_variable_is_looked_up_at_use_and_never_printed(
     assert spec.resolved()[0].kafka_settings()["sasl.password"] == "hunter2"
 
 
-def test_an_unset_variable_is_told_with_its_line() -> None:
-    found = errors_of(SECRET.format("${NOBODY_SET_THIS}"))
+def test_an_unset_variable_is_reported_with_its_line() -> None:
+    found = errors_of(SECRET.format("${UNSET_VARIABLE}"))
     assert found["kafka.sasl.password"][0] == 4
 
 
-# A few lines that would be 9^6 values.
+# A few lines that expand to 9^6 values.
 BOMB = "a0: &a0 [1]\n" + "".join(
     f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 7)
 )
@@ -270,29 +274,29 @@ BOMB = "a0: &a0 [1]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is empty"),
-        ("- a", "is empty or no mapping"),
-        ("a: [1", "is no YAML"),
-        ("a: 1\n\tb: 2", "is no YAML"),
-        ("pipeline: p\npipeline: q", "given twice"),
-        ("a: \x00", "is no YAML"),
-        ("a: &a [*a]", "is no YAML"),
-        ("? [1, 2]\n: 3", "plain name"),
-        ("a: !!python/object:os.system x", "is no YAML"),
-        (BOMB, "too large"),
+        ("", "is not a mapping"),
+        ("- a", "is not a mapping"),
+        ("a: [1", "is not valid YAML"),
+        ("a: 1\n\tb: 2", "is not valid YAML"),
+        ("pipeline: p\npipeline: q", "is a duplicate"),
+        ("a: \x00", "is not valid YAML"),
+        ("a: &a [*a]", "is not valid YAML"),
+        ("? [1, 2]\n: 3", "plain value"),
+        ("a: !!python/object:os.system x", "is not valid YAML"),
+        (BOMB, "too many values"),
     ],
 )
-def test_what_is_no_spec_is_refused_in_words(text: str, message: str) -> None:
+def test_a_text_that_is_not_a_spec_is_rejected_with_a_reason(text: str, message: str) -> None:
     with pytest.raises(SpecErrors, match=message):
         parse_spec(text)
 
 
-def test_a_missing_file_is_refused_in_words(tmp_path: Path) -> None:
+def test_a_missing_file_is_rejected_with_a_reason(tmp_path: Path) -> None:
     with pytest.raises(SpecErrors, match="No such file"):
         load_spec(tmp_path / "nothing.yaml")
 
 
-def test_the_same_in_python() -> None:
+def test_a_spec_in_python_follows_the_same_rules() -> None:
     spec = PipelineSpec(
         pipeline="p",
         source=TopicSource(

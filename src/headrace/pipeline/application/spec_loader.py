@@ -1,4 +1,4 @@
-"""A spec from a file: everything that is wrong with it at once, with lines and fixes."""
+"""Loads a spec from a file and reports all of its errors at once, with lines and fixes."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -32,31 +32,35 @@ from headrace.pipeline.spec.spec_rules import Path, Problem
 from headrace.pipeline.spec.spec_values import VARIABLE, UnsetVariable, expanded
 from headrace.pipeline.spec.yaml_text import Document, YamlPosition, read_yaml
 
-# Sections whose values stay as they are written until they are used: they may hold secrets.
+# Sections that may contain secrets: their variables are replaced only when they are used.
 SETTINGS: Final = frozenset({"kafka", "storage_options", "catalog", "auth", "spark"})
 MAX_SPEC_BYTES: Final = 10 * 2**20
-"""A spec is written by hand: a larger file is something else."""
+"""People write specs by hand. A larger file is not a spec."""
 
-
-More = Callable[[PipelineSpec], list[Problem]]
-"""A further look at a spec that is right as far as its text goes."""
+SpecCheck = Callable[[PipelineSpec], list[Problem]]
+"""A further check of a spec whose text is valid."""
 
 
 def load_spec(
     path: str | os.PathLike[str],
     *,
     environment: Mapping[str, str] | None = None,
-    more: More | None = None,
+    more: SpecCheck | None = None,
 ) -> PipelineSpec:
-    """The spec in the file; raises `SpecErrors` with everything that is wrong with it."""
+    """The spec in the file; raises `SpecErrors` with all of its errors.
+
+    `more` checks a spec in which nothing else is wrong.
+    """
     file = FilePath(path)
     try:
         if file.stat().st_size > MAX_SPEC_BYTES:
-            raise SpecErrors([SpecError(0, 0, (), f"{file} is too large for a spec")], str(file))
+            message = f"{file} is larger than {MAX_SPEC_BYTES:,} bytes: it is not a spec"
+            raise SpecErrors([SpecError(0, 0, (), message)], str(file))
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
-        found = SpecError(0, 0, (), f"{file}: {reason}", "headrace pipeline init writes a new one")
+        fix = "create a spec with: headrace pipeline init"
+        found = SpecError(0, 0, (), f"{file}: {reason}", fix)
         raise SpecErrors([found], str(file)) from None
     return parse_spec(
         text, file=str(file), base=file.resolve().parent, environment=environment, more=more
@@ -69,13 +73,13 @@ def parse_spec(
     file: str = "spec",
     base: FilePath | None = None,
     environment: Mapping[str, str] | None = None,
-    more: More | None = None,
+    more: SpecCheck | None = None,
 ) -> PipelineSpec:
     """The spec in a text; raises `SpecErrors`. Relative paths start at `base`."""
     document = read_yaml(text)
     errors = list(document.errors)
     if not errors and not isinstance(document.data, dict):
-        errors.append(SpecError(1, 1, (), "is empty or no mapping", "start with pipeline: name"))
+        errors.append(SpecError(1, 1, (), "is not a mapping", "start with pipeline: name"))
     if not isinstance(document.data, dict):
         raise SpecErrors(errors, file, text)
     env = os.environ if environment is None else environment
@@ -85,12 +89,12 @@ def parse_spec(
         spec = PipelineSpec.model_validate(data, context={"base": base})
     except ValidationError as error:
         for each in error.errors(include_url=False, include_input=True):
-            errors.extend(_explained(each, document))
+            errors.extend(_spec_errors(each, document))
     if spec is not None:
         found = schema_problems(spec)
         if not errors and not found and more is not None:
             found = more(spec)
-        errors.extend(_placed(each, document) for each in found)
+        errors.extend(_located(each, document) for each in found)
     if errors or spec is None:
         raise SpecErrors(errors, file, text)
     return spec
@@ -103,7 +107,7 @@ def _with_variables(
     errors: list[SpecError],
     document: Document,
 ) -> object:
-    """Variables replaced, but for settings, where they are only checked to exist."""
+    """The value with its variables replaced. In settings they are only checked to be set."""
     if isinstance(value, dict):
         return {
             key: _with_variables(each, (*path, key), env, errors, document)
@@ -118,18 +122,20 @@ def _with_variables(
     try:
         text = expanded(value, env)
     except UnsetVariable as error:
-        errors.append(SpecError(*_place(path, document), path, str(error), "set it and try again"))
+        fix = "set the variable and try again"
+        errors.append(SpecError(*_position_of(path, document), path, str(error), fix))
         return value
     return value if SETTINGS & set(path) else text
 
 
-def _explained(error: ErrorDetails, document: Document) -> Iterator[SpecError]:
+def _spec_errors(error: ErrorDetails, document: Document) -> Iterator[SpecError]:
+    """Turns one error of pydantic into errors with positions and fixes."""
     context = error.get("ctx", {})
-    path = _path_of(error["loc"], document.data)
+    path = _path_of(error["loc"])
     kind = error["type"]
     if kind == "rules":
         for problem in context["problems"]:
-            yield _placed(problem, document)
+            yield _located(problem, document)
         return
     if kind in _CHOICES:
         path = (*path, "format")
@@ -138,46 +144,49 @@ def _explained(error: ErrorDetails, document: Document) -> Iterator[SpecError]:
     fix = str(context.get("fix", ""))
     message = error["msg"]
     if kind == "extra_forbidden":
-        message, fix = _unknown(path, error["loc"])
-        yield SpecError(*document.keys.get(path, _place(path, document)), path, message, fix)
+        message, fix = _unknown_key(path, error["loc"])
+        yield SpecError(*document.keys.get(path, _position_of(path, document)), path, message, fix)
         return
     elif kind == "missing":
         message, fix = f"{path[-1]} is missing", f"add {path[-1]}:"
     elif kind == "literal_error":
         allowed = str(context.get("expected", "")).replace("'", "").replace(" or ", ", ")
-        message, fix = f"{error['input']!r} is not possible here", f"one of: {allowed}"
+        message, fix = f"{error['input']!r} is not allowed here", f"use one of: {allowed}"
     elif kind in _CHOICES:
-        message, fix = _no_such(message, path, _CHOICES[kind], document.data)
-    elif kind in _FORMS:
-        fix = _FORMS[kind]
+        message, fix = _unknown_format(message, path, _CHOICES[kind], document.data)
+    elif kind in _FIXES:
+        fix = _FIXES[kind]
     elif kind == "string_pattern_mismatch":
-        message = f"{error['input']!r} is not of the form {context.get('pattern')}"
+        message = f"{error['input']!r} does not match {context.get('pattern')}"
     elif kind in ("model_type", "model_attributes_type", "dict_type"):
         message = "must be a mapping (name: value)"
     elif kind == "tuple_type":
         given = error["input"]
         message, fix = "must be a list", f"[{given}]" if isinstance(given, str) else "[a, b]"
     elif kind == "timezone_aware":
-        message, fix = "a time needs a zone", "write e.g. 2026-01-31T00:00:00Z"
+        message, fix = "a time needs a zone", "write, for example, 2026-01-31T00:00:00Z"
     else:
         message = message.removeprefix("Value error, ").replace("Input should", "should")
-    yield SpecError(*_place(path, document), path, message, fix)
+    yield SpecError(*_position_of(path, document), path, message, fix)
 
 
-def _no_such(message: str, path: Path, allowed: tuple[str, ...], data: object) -> tuple[str, str]:
+def _unknown_format(
+    message: str, path: Path, allowed: tuple[str, ...], data: object
+) -> tuple[str, str]:
+    """The message and the fix for a missing or unknown `format`."""
     found = data
     for step in path:
         try:
             found = found[step]  # type: ignore[index]
         except (KeyError, IndexError, TypeError):
-            return f"{path[-1]} is missing", f"one of: {', '.join(allowed)}"
+            return f"{path[-1]} is missing", f"use one of: {', '.join(allowed)}"
     close = get_close_matches(str(found), allowed, n=1)
-    fix = f"did you mean {close[0]}?" if close else f"one of: {', '.join(allowed)}"
+    fix = f"did you mean {close[0]}?" if close else f"use one of: {', '.join(allowed)}"
     return f"{message}: {found!r}", fix
 
 
 _CHOICES: Final = {"format": FORMATS, "sink_format": SINKS}
-_FORMS: Final = {
+_FIXES: Final = {
     "start": "write earliest, latest, {offsets: {topic: {0: 5}}} "
     "or {timestamp: 2026-01-31T00:00:00Z}",
     "step": "write {sql: SELECT ... FROM source} or {python: module:function}",
@@ -206,8 +215,8 @@ _SECTIONS: Final[dict[str, type[BaseModel]]] = {
 }
 
 
-def _unknown(path: Path, loc: tuple[str | int, ...]) -> tuple[str, str]:
-    """There is no such key, and which one was probably meant."""
+def _unknown_key(path: Path, loc: tuple[str | int, ...]) -> tuple[str, str]:
+    """The message and the fix for a key that its section does not have."""
     section: type[BaseModel] = PipelineSpec
     for step in loc[:-1]:
         if step == "<delta>" and "source" in loc:
@@ -216,12 +225,12 @@ def _unknown(path: Path, loc: tuple[str | int, ...]) -> tuple[str, str]:
             section = _SECTIONS[step]
     known = sorted(field.alias or name for name, field in section.model_fields.items())
     close = get_close_matches(str(path[-1]), known, n=1, cutoff=0.6)
-    fix = f"did you mean {close[0]}?" if close else f"known here: {', '.join(known)}"
-    return f"there is no such key: {path[-1]}", fix
+    fix = f"did you mean {close[0]}?" if close else f"use one of: {', '.join(known)}"
+    return f"unknown key: {path[-1]}", fix
 
 
-def _path_of(loc: tuple[str | int, ...], data: object) -> Path:
-    """The path in the text: without the tags that say which kind of a section was tried."""
+def _path_of(loc: tuple[str | int, ...]) -> Path:
+    """The path in the text: `loc` without pydantic's tags for kinds of sections."""
     path: list[str | int] = []
     for step in loc:
         if isinstance(step, str) and (step.startswith("<") or step == "[key]"):
@@ -230,13 +239,13 @@ def _path_of(loc: tuple[str | int, ...], data: object) -> Path:
     return tuple(path)
 
 
-def _placed(problem: Problem, document: Document) -> SpecError:
-    place = _place(problem.path, document)
-    return SpecError(*place, problem.path, problem.message, problem.fix)
+def _located(problem: Problem, document: Document) -> SpecError:
+    position = _position_of(problem.path, document)
+    return SpecError(*position, problem.path, problem.message, problem.fix)
 
 
-def _place(path: Path, document: Document) -> YamlPosition:
-    """Of the value where it is a plain one, else of its key, else of what should hold it."""
+def _position_of(path: Path, document: Document) -> YamlPosition:
+    """The position of a plain value, else of its key, else of the enclosing section."""
     for length in range(len(path), 0, -1):
         at = path[:length]
         if at in document.values:
