@@ -73,7 +73,7 @@ def _syntax_reason(text: str, error: json.JSONDecodeError) -> str:
     if error.msg == "Extra data":
         return f"has text after the JSON value, at character {error.pos + 1:,}"
     if _is_incomplete(text, error):
-        return f"is incomplete JSON: it ends after {len(text):,} characters"
+        return f"is incomplete JSON: it ends after {len(text):,} character{'s' * (len(text) != 1)}"
     what = error.msg.removesuffix(" at").removesuffix(" starting")
     return f"is not JSON: {what[:1].lower()}{what[1:]} at character {error.pos + 1:,}"
 

@@ -50,7 +50,7 @@ def test_the_limits_themselves_are_not_exceeded() -> None:
 def test_a_key_gets_its_own_cause() -> None:
     explanation = Explanation(None, parse_ddl("id BIGINT"))
     said = explanation.message(b"{}", b"{", f"the key {UNREADABLE}", open_=True)
-    assert said == "the key is incomplete JSON: it ends after 1 characters"
+    assert said == "the key is incomplete JSON: it ends after 1 character"
 
 
 def test_another_message_of_the_same_class_stays() -> None:
