@@ -185,7 +185,7 @@ def _run_demo(servers: str, location: DemoLocation, orders: int) -> bool:
     found = outcome(folder / TABLE, servers, DEAD_LETTER_TOPIC, traffic.delivered, traffic.broken)
     if found.differences:
         raise CommandFailed(
-            f"the table and the dead letters do not match the orders: {'; '.join(found.differences)}"
+            f"table and dead letters do not match the orders: {'; '.join(found.differences)}"
         )
     _print(demo_screen.end(found, servers, folder, width=demo_screen.text_width()))
     return True
