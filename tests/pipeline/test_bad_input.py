@@ -101,7 +101,7 @@ def test_a_topic_that_is_gone_stops_the_run(
     assert pipeline.run() == []
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([topic])[topic].result(60)
-    assert f"{topic} does not exist any more. Create it again" in failure(pipeline)
+    assert f"{topic} is gone. Create it again" in failure(pipeline)
     assert ids(pipeline) == [1]
 
 

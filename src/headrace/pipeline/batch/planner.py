@@ -184,7 +184,7 @@ class Planner:
         gone = sorted(set(known) - set(log.topic_ids))
         if gone and self._on_data_loss is OnDataLoss.FAIL:
             raise PlanError(
-                f"{', '.join(gone)} does not exist any more. Create it again and set on_data_loss: "
+                f"{', '.join(gone)} is gone. Create it again and set on_data_loss: "
                 "continue, or remove it from the spec"
             )
         return changed
