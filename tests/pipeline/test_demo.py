@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 ORDERS = 400
 DEADLINE_S = 60
 ADDRESS = re.compile(r"clients connect to +(\S+)")
-CHECKED = re.compile(r"([\d,]+) \+ ([\d,]+) = ([\d,]+) orders produced: each exactly once")
+CHECKED = re.compile(r"([\d,]+) \+ ([\d,]+) = ([\d,]+) orders: each exactly once")
 
 
 class Demo:
@@ -63,7 +63,7 @@ def topics_of(servers: str) -> set[str]:
 
 
 @pytest.mark.slow
-def test_every_order_lands_or_is_set_aside_and_the_broker_stays(
+def test_every_order_is_written_or_dead_lettered_and_the_broker_stays(
     started: list[Demo], tmp_path: Path
 ) -> None:
     demo = Demo("--data", str(tmp_path / "data"), "--orders", str(ORDERS))
@@ -90,5 +90,5 @@ def test_without_java_the_broker_starts_alone_and_says_why(started: list[Demo]) 
     assert "demo-orders" not in topics_of(address[1])
     code, errors = demo.stop()
     assert code == 0
-    assert errors.startswith("headrace: only the broker is started, without the demo: there is no")
+    assert errors.startswith("headrace: starting only the broker, without the demo: there is no")
     assert errors.count("\n") == 1

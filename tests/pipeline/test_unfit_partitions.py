@@ -66,7 +66,7 @@ def test_what_no_folder_can_be_named_for_is_set_aside(
     )
     said = {facts_of(each.headers).offset: facts_of(each.headers).message for each in letters}
     assert said[first] == (
-        "day is too long for the name of a folder: 252 characters, 251 are possible"
+        "day is too long for the name of a directory: 252 characters, at most 251 are allowed"
     )
     assert _days(format_, tmp_path) == {
         at: text or (None if format_ != "iceberg" else text)

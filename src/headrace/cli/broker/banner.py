@@ -28,7 +28,7 @@ or with Python:
 Ctrl-C stops it.
 """
 PROGRAM = "headrace"
-NOWHERE = "a temporary directory, removed when it stops (--ephemeral)"
+NOWHERE = "a temporary directory, removed on exit (--ephemeral)"
 
 
 def welcome(bootstrap_servers: str, directories: Sequence[str] | None) -> str:

@@ -1,8 +1,8 @@
-"""`headrace demo`: a broker, orders, and a pipeline on Spark that takes them into a table.
+"""`headrace demo`: a broker, orders, and a Spark pipeline that writes them into a table.
 
-Everything is real and on this machine: the broker is `headrace up` with the same options, the
-pipeline runs from a spec that stays beside the table. What an earlier demo has left is removed
-first. At the end the demo compares table and dead letters with what was sent, record by record.
+Everything runs on this machine. The broker is `headrace up` with the same options. The pipeline
+runs from a spec that stays beside the table. The demo first removes the files and topics of an
+earlier demo. At the end it compares table and dead letters with the orders, record by record.
 """
 
 import importlib.util
@@ -41,15 +41,16 @@ MAX_ORDERS: Final = 10_000_000
 SEED: Final = 9092
 
 Orders = Annotated[
-    int, typer.Option("--orders", metavar="N", min=1, max=MAX_ORDERS, help="How many to send.")
+    int,
+    typer.Option("--orders", metavar="N", min=1, max=MAX_ORDERS, help="Number of orders to send."),
 ]
 Exit = Annotated[
-    bool, typer.Option("--exit", help="Stop at the end, in place of keeping the broker up.")
+    bool, typer.Option("--exit", help="Stop at the end instead of keeping the broker up.")
 ]
 
 
 def register(app: typer.Typer, up_parameters: Sequence[Parameter]) -> None:
-    """Adds the command, which takes the options of `up` and its own."""
+    """Adds the command. It takes the options of `up` and two of its own."""
 
     def demo(**values: object) -> None:
         orders, leave = values.pop("orders"), values.pop("exit")
@@ -62,30 +63,34 @@ def register(app: typer.Typer, up_parameters: Sequence[Parameter]) -> None:
         Parameter("exit", Parameter.KEYWORD_ONLY, default=False, annotation=Exit),
     ]
     demo.__signature__ = Signature([*own, *up_parameters])  # type: ignore[attr-defined]
-    summary = "Start a broker and show a pipeline at work: orders into a Delta table, on Spark."
+    summary = "Start a broker and a Spark pipeline that writes orders into a Delta table."
     app.command("demo", help=summary)(demo)
 
 
 def run(options: UpOptions, orders: int, *, stays: bool = True) -> ExitCode | None:
-    """The whole demo; only the broker where Spark cannot run."""
+    """Runs the demo. Where Spark cannot run, starts only the broker."""
     missing = what_is_missing()
     if missing is not None:
-        remark(f"only the broker is started, without the demo: {missing}")
+        remark(f"starting only the broker, without the demo: {missing}")
         from headrace.cli.broker.up import up
 
         return ExitCode(up(options))
     try:
-        with _signals(), ChildBroker(words_of(options)) as broker, _home(options) as home:
-            if not _show(broker.servers, home, orders):
+        with (
+            _signals(),
+            ChildBroker(words_of(options)) as broker,
+            _demo_location(options) as location,
+        ):
+            if not _run_demo(broker.servers, location, orders):
                 return ExitCode.INTERRUPTED
-            return _stay(broker) if stays else None
+            return _wait_for_broker(broker) if stays else None
     except BrokerEnded as error:
-        code = error.code  # it has said why
+        code = error.code  # the broker has printed the reason
         return ExitCode(code) if code in set(ExitCode) else ExitCode.ERROR
 
 
 def what_is_missing() -> str | None:
-    """Why Spark cannot run here, in one sentence."""
+    """The reason why Spark cannot run here, in one sentence; None if it can."""
     for name in ("pyspark", "deltalake", "pyarrow", "numba", "pydantic"):
         if importlib.util.find_spec(name) is None:
             return "pipelines need more packages: pip install 'headrace[pipeline]'"
@@ -99,7 +104,7 @@ def what_is_missing() -> str | None:
 
 
 def words_of(options: UpOptions) -> list[str]:
-    """The options as words of `headrace up`."""
+    """The options as arguments of `headrace up`."""
     words: list[str] = []
     for option in UP_OPTIONS:
         value = getattr(options, option.name)
@@ -112,39 +117,39 @@ def words_of(options: UpOptions) -> list[str]:
     return words
 
 
-def _stay(broker: ChildBroker) -> ExitCode | None:
-    """Until somebody stops it, which is its proper end."""
-    _say(demo_screen.STAYS)
+def _wait_for_broker(broker: ChildBroker) -> ExitCode | None:
+    """Returns when Ctrl-C or a signal stops the demo. Raises if the broker ends first."""
+    _print(demo_screen.STAYS)
     try:
         code = broker.wait()
     except KeyboardInterrupt:
-        _say("Stopping.\n")
+        _print("Stopping.\n")
         return None
-    raise CommandFailed(f"the broker has ended with exit code {code}")
+    raise CommandFailed(f"the broker ended with exit code {code}")
 
 
-class Home(NamedTuple):
-    """Where the demo's files are, and how to say where the topics are."""
+class DemoLocation(NamedTuple):
+    """The directory of the demo's files, and a description of where the topics are."""
 
     folder: Path
     topics: str
 
 
 @contextmanager
-def _home(options: UpOptions) -> Iterator[Home]:
-    """Beside the broker's data; gone at the end where the broker keeps nothing."""
+def _demo_location(options: UpOptions) -> Iterator[DemoLocation]:
+    """Beside the broker's data; for an ephemeral broker, a directory that is removed at the end."""
     if options.ephemeral:
         with tempfile.TemporaryDirectory(prefix="headrace-demo-") as folder:
-            yield Home(Path(folder), NOWHERE)
+            yield DemoLocation(Path(folder), NOWHERE)
         return
     from headrace.cli.broker.up import settings_of
 
     data = settings_of(options, None).log_dirs[0]
-    yield Home(Path(f"{data}-demo"), data)
+    yield DemoLocation(Path(f"{data}-demo"), data)
 
 
-def _show(servers: str, home: Home, orders: int) -> bool:
-    """Whether the demo came to its end; False if somebody stopped it."""
+def _run_demo(servers: str, location: DemoLocation, orders: int) -> bool:
+    """Whether the demo finished; False if it was stopped before."""
     from headrace.pipeline.demo.demo_result import outcome
     from headrace.pipeline.demo.demo_run import DemoFailed, DemoProgress
     from headrace.pipeline.demo.demo_run import run as run_pipeline
@@ -152,9 +157,12 @@ def _show(servers: str, home: Home, orders: int) -> bool:
     from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, SPEC_FILE, TABLE, TOPIC
     from headrace.pipeline.demo.traffic import Traffic
 
-    folder = home.folder
+    folder = location.folder
     begin_anew(servers, folder)
-    _say(demo_screen.begin(servers, home.topics, orders, TOPIC, folder / SPEC_FILE))
+    width = demo_screen.text_width()
+    _print(
+        demo_screen.begin(servers, location.topics, orders, TOPIC, folder / SPEC_FILE, width=width)
+    )
     began = datetime.now(UTC).replace(microsecond=0)
     traffic = Traffic(
         servers,
@@ -175,23 +183,25 @@ def _show(servers: str, home: Home, orders: int) -> bool:
         traffic.stop()
     found = outcome(folder / TABLE, servers, DEAD_LETTER_TOPIC, traffic.delivered, traffic.broken)
     if found.differences:
-        raise CommandFailed(f"the demo is not exact: {'; '.join(found.differences)}")
-    _say(demo_screen.end(found, servers, folder))
+        raise CommandFailed(
+            f"table and dead letters do not match the orders: {'; '.join(found.differences)}"
+        )
+    _print(demo_screen.end(found, servers, folder, width=demo_screen.text_width()))
     return True
 
 
 def begin_anew(servers: str, folder: Path) -> None:
-    """Removes what an earlier demo has left, and nothing else."""
+    """Removes the topics and files of an earlier demo, and nothing else."""
     from headrace.pipeline.demo.spec import CHECKPOINT, SPEC, SPEC_FILE, TABLE
 
-    Session({SERVERS: servers}, Output(Format.TEXT)).run(_fresh_topics)
+    Session({SERVERS: servers}, Output(Format.TEXT)).run(_recreate_topics)
     for name in (TABLE, CHECKPOINT):
         shutil.rmtree(folder / name, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / SPEC_FILE).write_text(SPEC, encoding="utf-8")
 
 
-async def _fresh_topics(client: ClusterClient) -> None:
+async def _recreate_topics(client: ClusterClient) -> None:
     from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, PARTITIONS, PIPELINE, TOPIC
 
     timeout_s = DEFAULT_TIMEOUT_S
@@ -201,7 +211,7 @@ async def _fresh_topics(client: ClusterClient) -> None:
     if groups:
         answers |= await delete_groups(client, groups, timeout_s=timeout_s)
     topics = [topic.name for topic in await list_topics(client, timeout_s=timeout_s)]
-    # Behind the dead letters' name: the ledger of those that were sent again.
+    # The ledger of replayed dead letters has a name that starts with their topic's name.
     topics = [name for name in topics if name == TOPIC or name.startswith(DEAD_LETTER_TOPIC)]
     if topics:
         answers |= await delete_topics(client, topics, timeout_s=timeout_s)
@@ -217,14 +227,14 @@ async def _fresh_topics(client: ClusterClient) -> None:
             raise refused(f"the demo's {name}", why)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     write(text)
     sys.stdout.flush()
 
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """A terminal that is closed ends the demo as Ctrl-C does: in order, with its broker."""
+    """A closed terminal ends the demo as Ctrl-C does: in order, together with its broker."""
 
     def stop(number: int, frame: object) -> None:
         raise Terminated

@@ -1,7 +1,9 @@
-"""What `headrace demo` shows: progress while it runs, then what came of it and what to try."""
+"""What `headrace demo` prints: its progress, then the result and commands to try."""
 
+import shutil
 import sys
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     Watch = Callable[[Event], None]
 
 REFRESH_PER_S: Final = 4
-MAX_EXAMPLE: Final = 60
+MAX_WIDTH: Final = 100
+"""Columns of the text, also where stdout is not a terminal; a narrower terminal gets fewer."""
+MIN_WIDTH: Final = 60
+GROUP_INDENT: Final = 15
 PROBLEMS: Final = frozenset({"retry", "warning", "failed"})
 
 BEGIN: Final = """\
@@ -30,27 +35,35 @@ Headrace {version} is up.
   clients connect to   {servers}
   topics are kept in   {data}
 
-{orders:,} orders go to the topic {topic}, about one in fifty of them broken. A pipeline takes
-them into a Delta table, by the spec {spec}
+{plan}
+
+  {spec}
 
 """
+PLAN: Final = (
+    "The demo sends {orders:,} orders to the topic {topic}; about one in fifty is invalid. "
+    "A pipeline writes them into a Delta table. This file defines the pipeline:"
+)
 END: Final = """\
 
-What landed          {rows:,} rows, version {version} of the Delta table {table}
-What was set aside   {letters:,} dead letters in the topic {dead_letters}
+Written        {rows:,} rows: version {version} of the Delta table
+               {table}
+Dead-lettered  {letters:,} records: topic {dead_letters}
 {groups}
-Checked              {rows:,} + {letters:,} = {produced:,} orders produced: each exactly once
+Checked        {rows:,} + {letters:,} = {produced:,} orders: each exactly once
 
-Query the table with DuckDB, in {python}:
+{duckdb}
 
   import duckdb, deltalake
-  orders = deltalake.DeltaTable("{location}").to_pyarrow_dataset()
-  duckdb.sql("SELECT country, count(*), sum(amount) FROM orders GROUP BY country ORDER BY 2 DESC")
+  path = "{location}"
+  orders = deltalake.DeltaTable(path).to_pyarrow_dataset()
+  duckdb.sql("SELECT country, count(*), sum(amount) FROM orders GROUP BY 1")
 
-or with Spark, in {pyspark}:
+{spark}
 
   import deltalake
-  files = deltalake.DeltaTable("{location}").file_uris()
+  path = "{location}"
+  files = deltalake.DeltaTable(path).file_uris()
   spark.read.parquet(*files).groupBy("country").count().show()
 
 Try from another terminal:
@@ -61,36 +74,30 @@ Try from another terminal:
 STAYS: Final = "The broker stays up. Ctrl-C stops it.\n"
 
 
-def begin(servers: str, data: str, orders: int, topic: str, spec: Path) -> str:
+def text_width() -> int:
+    """Columns that the demo's text may use."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else MAX_WIDTH
+    return max(MIN_WIDTH, min(columns, MAX_WIDTH))
+
+
+def begin(
+    servers: str, data: str, orders: int, topic: str, spec: Path, *, width: int = MAX_WIDTH
+) -> str:
+    """The first screen. No line is longer than `width`, unless one path is."""
     return BEGIN.format(
         version=__version__,
         servers=servers,
         data=data,
-        orders=orders,
-        topic=topic,
+        plan=_filled(PLAN.format(orders=orders, topic=topic), width),
         spec=short(spec),
     )
 
 
-def end(outcome: "DemoResult", servers: str, folder: Path) -> str:
-    """The last screen."""
-    from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, PIPELINE, SPEC_FILE, TABLE, TOPIC
+def end(outcome: "DemoResult", servers: str, folder: Path, *, width: int = MAX_WIDTH) -> str:
+    """The last screen. No line is longer than `width`, unless one path is."""
+    from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, TABLE
 
-    groups = "".join(
-        f"{'':21}{group.count:>5,}  {group.error}: {_example(group)}\n" for group in outcome.groups
-    )
-    program = program_name()
-    where = "" if servers == DEFAULT_SERVERS else f" -b {servers}"
-    spec = short(folder / SPEC_FILE)
-    tries = (
-        ("look at records", f"{program} consume {TOPIC} -c 3 -e{where}"),
-        ("at dead letters", f"{program} dlq list {DEAD_LETTER_TOPIC}{where}"),
-        ("replay (a dry run)", f"{program} dlq replay {DEAD_LETTER_TOPIC}{where}"),
-        ("how far is it?", f"{program} pipeline status {spec}{where}"),
-        ("its lag, as any tool", f"{program} group describe {PIPELINE}{where}"),
-        ("run it on", f"{program} pipeline run {spec}{where}"),
-    )
-    width = max(len(why) for why, _ in tries)
+    python = Path(sys.executable)
     return END.format(
         rows=outcome.rows,
         version=outcome.version,
@@ -98,32 +105,69 @@ def end(outcome: "DemoResult", servers: str, folder: Path) -> str:
         location=folder / TABLE,
         letters=outcome.letters,
         dead_letters=DEAD_LETTER_TOPIC,
-        groups=groups,
+        groups="".join(_group_line(group, width) for group in outcome.groups),
         produced=outcome.produced,
-        python=short(Path(sys.executable)),
-        pyspark=short(Path(sys.executable).with_name("pyspark")),
-        tries="\n".join(f"  {why:<{width}}   {what}" for why, what in tries),
+        duckdb=_filled(f"Query the table with DuckDB, in {short(python)}:", width),
+        spark=_filled(f"or with Spark, in {short(python.with_name('pyspark'))}:", width),
+        tries=_commands_to_try(servers, folder, width),
     )
 
 
+def _commands_to_try(servers: str, folder: Path, width: int) -> str:
+    """Commands with a comment above each, ready to paste into a shell."""
+    from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, PIPELINE, SPEC_FILE, TOPIC
+
+    spec = short(folder / SPEC_FILE)
+    tries = (
+        ("show three records", ("consume", TOPIC, "-c 3", "-e")),
+        ("list the dead letters", ("dlq", "list", DEAD_LETTER_TOPIC)),
+        ("replay them (a dry run)", ("dlq", "replay", DEAD_LETTER_TOPIC)),
+        ("show the position of the pipeline", ("pipeline", "status", spec)),
+        ("show its lag as a consumer group", ("group", "describe", PIPELINE)),
+        ("run the pipeline again", ("pipeline", "run", spec)),
+    )
+    address = () if servers == DEFAULT_SERVERS else (f"-b {servers}",)
+    return "\n".join(
+        f"  # {purpose}\n{_command((program_name(), *words, *address), width)}"
+        for purpose, words in tries
+    )
+
+
+def _command(words: Sequence[str], width: int) -> str:
+    """The command on as few lines as fit; a backslash continues it on the next line."""
+    lines = [f"  {words[0]}"]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) + len("  \\") > width:
+            lines[-1] += " \\"
+            lines.append(f"      {word}")
+        else:
+            lines[-1] += f" {word}"
+    return "\n".join(lines)
+
+
+def _filled(text: str, width: int) -> str:
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _group_line(group: "ErrorGroup", width: int) -> str:
+    message = group.samples[0].facts.message if group.samples else group.pattern
+    line = f"{'':{GROUP_INDENT}}{group.count:>5,}  {group.error}: {message}"
+    return (line if len(line) <= width else f"{line[: width - 4]} ...") + "\n"
+
+
 def short(path: Path) -> str:
-    """How a person would write it: from here, or from home."""
+    """The path relative to the current directory, or to the home directory as `~/`."""
     for base, prefix in ((Path.cwd(), ""), (Path.home(), "~/")):
         if path.is_relative_to(base):
             return f"{prefix}{path.relative_to(base)}"
     return str(path)
 
 
-def _example(group: "ErrorGroup") -> str:
-    message = group.samples[0].facts.message if group.samples else group.pattern
-    return message if len(message) <= MAX_EXAMPLE else f"{message[: MAX_EXAMPLE - 4]} ..."
-
-
 @contextmanager
 def watching(traffic: "Traffic", progress: "DemoProgress") -> Iterator["Watch"]:
-    """A line that changes on a terminal; elsewhere a line for each batch."""
+    """Yields the listener that shows progress: a live line on a terminal, else a line per batch."""
     if not sys.stdout.isatty():
-        yield lambda event: _say(event, traffic, progress)
+        yield lambda event: _print_event(event, traffic, progress)
         return
     from rich.console import Console
     from rich.live import Live
@@ -144,18 +188,18 @@ def watching(traffic: "Traffic", progress: "DemoProgress") -> Iterator["Watch"]:
 
 
 def line(traffic: "Traffic", progress: "DemoProgress") -> str:
-    """How far it is, in one line."""
+    """The progress of orders and pipeline, in one line."""
     if not progress.batches:
-        waits_for = "the first batch runs" if progress.is_running else "Spark starts"
+        waits_for = "the first batch is running" if progress.is_running else "Spark is starting"
         return f"{traffic.delivered:,} orders produced; {waits_for}, {progress.waited_s:.0f} s"
     return (
-        f"{traffic.delivered:,} orders produced, {progress.rows:,} landed, "
-        f"{progress.dead_letters:,} set aside, "
+        f"{traffic.delivered:,} produced, {progress.rows:,} written, "
+        f"{progress.dead_letters:,} dead-lettered, "
         f"{max(0, traffic.delivered - progress.read):,} to go"
     )
 
 
-def _say(event: "Event", traffic: "Traffic", progress: "DemoProgress") -> None:
+def _print_event(event: "Event", traffic: "Traffic", progress: "DemoProgress") -> None:
     if event.kind == "batch":
         write(f"batch {event.batch_id} ({event.seconds:.1f} s): {line(traffic, progress)}\n")
         sys.stdout.flush()

@@ -1,1 +1,1 @@
-"""One batch: planning, the Spark job, transforms, the checkpoint."""
+"""One batch: the plan, the Spark job, transforms, the checkpoint directory."""

@@ -1,7 +1,7 @@
-"""One batch as one Spark job: read exact ranges, parse, shape, write; nothing is committed here.
+"""One batch as one Spark job: read exact ranges, parse, transform, write. The driver commits later.
 
-One pass over the data, without a shuffle unless the flow merges. Works with classic Spark and with
-Spark Connect: DataFrames only.
+The job is one pass over the data, without a shuffle unless the flow merges. It uses DataFrames
+only, so it works with classic Spark and with Spark Connect.
 """
 
 import json
@@ -54,29 +54,29 @@ _SEES_HEADERS: Final = re.compile(
     rf"headers|{RECORD}\b(?!`?\s*\.\s*`?(?:key|value|topic|partition|offset|timestamp|timestampType)\b)",
     re.IGNORECASE,
 )
-"""By name, or as a part of the whole record."""
+"""SQL that reads the headers, by their name or as part of the whole record."""
 
 
 _WANTED: Final = f"{ERROR}.action <> 'skip' OR {ERROR}.class = {literal(BadRecord.DAMAGED_BATCH)}"
-"""Records that a table's tasks need: of others that are skipped they only count the errors."""
+"""Records that a table's tasks need. Of other skipped records they only count the errors."""
 
 
 class BatchResult(NamedTuple):
-    """What a job has written, and what it could not."""
+    """The files that a job wrote, and its bad records."""
 
     written: tuple[WrittenFile, ...]
     staged: tuple[str, ...]
     """Parquet files of `_record` and `_error`: the batch's dead letters."""
     rows: int
     bad: Mapping[str, int]
-    """Bad records by error class, skipped ones among them."""
+    """Bad records by error class, including skipped ones."""
     skipped: int
     dead_letters: int
     failed: FailedRecord | None
     damaged: tuple[str, ...] = ()
-    """Batches of the log that were left out: where, which offsets, and why."""
+    """Damaged batches of the log that were skipped: partition, offsets and reason."""
     record_bytes: float | None = None
-    """How large records are on average, where the tasks that read have told it."""
+    """The average size of a record, if the reading tasks reported it."""
 
 
 def read_records(
@@ -89,7 +89,7 @@ def read_records(
 def source_options(
     flow: Flow, ranges: Sequence[OffsetRange], kafka: Mapping[str, str]
 ) -> dict[str, str]:
-    """What the source is told, as options of `format("headrace")`."""
+    """The options of `format("headrace")` that read these ranges."""
     options = {
         "headrace.ranges": ranges_to_json(ranges),
         "includeHeaders": str(needs_headers(flow)).lower(),
@@ -100,10 +100,10 @@ def source_options(
 
 
 def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | None]]:
-    """The records, and what tells their average size in bytes when the job is done.
+    """The records, and a function that returns their average size in bytes after the job.
 
-    None where Spark does not tell: Spark Connect reports only what the job's own plan observes, and
-    behind the view that an SQL step reads it is another plan.
+    The function returns None if Spark does not report it. Spark Connect reports only observations
+    of the job's own plan, and the view that an SQL step reads belongs to another plan.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F  # noqa: N812
@@ -122,7 +122,10 @@ def observed(records: "DataFrame") -> tuple["DataFrame", Callable[[], float | No
 
 
 def needs_headers(flow: Flow) -> bool:
-    """Headers cost time: only dead letters, Python, and SQL that can see them look at them."""
+    """Whether the flow reads headers: for dead letters, in Python, or in SQL that names them.
+
+    Reading headers costs time, so other flows leave them out.
+    """
     texts = [rule.sql for rule in flow.expect]
     texts += [step.sql for step in flow.transform if isinstance(step, SqlStep)]
     return (
@@ -133,10 +136,10 @@ def needs_headers(flow: Flow) -> bool:
 
 
 def output_rows(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
-    """The flow's rows: its columns and the tool's own; one row a key where the flow merges."""
+    """The flow's rows with Headrace's own columns; one row per key if the flow merges."""
     rows = shape(parse(records, flow, schemas), flow)
     if isinstance(flow.sink, TableSink) and flow.sink.mode == "merge":
-        return _newest(_with_keys(rows, flow, flow.sink.key), flow.sink.key)
+        return _newest_per_key(_mark_missing_keys(rows, flow, flow.sink.key), flow.sink.key)
     return rows
 
 
@@ -146,7 +149,7 @@ def output_schema(rows: "DataFrame") -> pa.Schema:
 
 
 def columns_schema(columns: StructOf) -> pa.Schema:
-    """The same where rows are the schema's columns."""
+    """The sink's columns for rows that have exactly the columns of the schema."""
     from pyspark.sql.types import StructType
 
     found = StructType.fromDDL(to_ddl(columns))
@@ -180,7 +183,7 @@ def write_rows(
     staging: str,
     explanation: Explanation | None = None,
 ) -> BatchResult:
-    """Runs the job; files of good rows are where the sink wants them, bad records in `staging`."""
+    """Runs the job. Files of good rows go where the sink wants them, bad records into `staging`."""
     if isinstance(write, Delivery):
         job = write.run(_packed(rows, "true"), staging, explanation)
     else:
@@ -196,28 +199,28 @@ def write_rows(
 
 
 def _packed(rows: "DataFrame", keep: str, *, with_deleted: bool = False) -> "DataFrame":
-    """What the sink's tasks get: each column costs Spark time in every row."""
+    """The columns that the sink's tasks need: each further column costs Spark time in every row."""
     columns = [quoted(name) for name in rows.columns if name not in OWN]
     own = [packed_record(keep=keep), packed_error(), *([DELETED] if with_deleted else [])]
     return rows.selectExpr(*columns, *own)
 
 
 def check_seen(files: Sequence[Path], folder: str) -> None:
-    """Raises `SinkError` where workers have written to a disk that is not the driver's.
+    """Raises `SinkError` if workers wrote to a disk that the driver does not see.
 
-    A table whose files are elsewhere would have lost its rows without a word.
+    A commit of files on another machine would lose their rows silently.
     """
     unseen = [file for file in files if not file.exists()]
     if unseen:
         raise SinkError(
-            f"Spark's workers wrote {unseen[0].name} into {folder}, and it is not there on this "
-            "machine: on a cluster, checkpoint and tables on disk must be in folders that the "
-            "driver and all workers share under the same path (or the table in a bucket)"
+            f"Spark's workers wrote {unseen[0].name} into {folder}, but this machine does not have "
+            "the file: on a cluster, the checkpoint and tables on disk must be in directories that "
+            "the driver and all workers share under the same path (or put the table in a bucket)"
         )
 
 
 def result_of(report: Sequence[Mapping[str, object]]) -> BatchResult:
-    """What tasks have reported, taken together."""
+    """The sum of the tasks' reports."""
     by_kind: dict[str, list[Mapping[str, object]]] = {}
     for each in report:
         by_kind.setdefault(str(each["kind"]), []).append(each)
@@ -249,30 +252,30 @@ def _int(value: object) -> int:
     return value
 
 
-def _with_keys(rows: "DataFrame", flow: Flow, key: Sequence[str]) -> "DataFrame":
-    """A row without its key can neither be found nor replaced: it is bad."""
+def _mark_missing_keys(rows: "DataFrame", flow: Flow, key: Sequence[str]) -> "DataFrame":
+    """Marks rows without a key as bad: a merge can neither find nor replace them."""
     from pyspark.sql import functions as F  # noqa: N812
 
     absent_columns = [name for name in key if name not in rows.columns]
     if absent_columns:
         raise SinkError(
-            f"there is no column {', '.join(absent_columns)} among the rows' "
-            f"({', '.join(name for name in rows.columns if name not in OWN)}); correct the key, or "
+            f"the rows have no column {', '.join(absent_columns)}, only "
+            f"{', '.join(name for name in rows.columns if name not in OWN)}; correct the key or "
             "the transform"
         )
     absent = " OR ".join(f"{quoted(name)} IS NULL" for name in key)
-    message = literal(f"a row is merged by {', '.join(key)}, which must not be null")
+    message = literal(f"the merge key {', '.join(key)} must not be null")
     found = problem(BadRecord.MISSING_KEY, message, flow.on_error)
     return rows.withColumn(
         ERROR, F.expr(f"CASE WHEN {ERROR} IS NULL AND ({absent}) THEN {found} ELSE {ERROR} END")
     )
 
 
-def _newest(rows: "DataFrame", key: Sequence[str]) -> "DataFrame":
-    """Of several good rows with one key, the last; bad rows all.
+def _newest_per_key(rows: "DataFrame", key: Sequence[str]) -> "DataFrame":
+    """Keeps the last good row of each key, and all bad rows.
 
-    Records of one key are in one partition as a rule, where the last is the one with the highest
-    offset; across partitions there is no order, and the choice is only made to be always the same.
+    Records of one key are usually in one partition, where the last has the highest offset. Across
+    partitions there is no order; the choice there is arbitrary but always the same.
     """
     position = f"{RECORD}.topic, {RECORD}.partition, {RECORD}.offset"
     slim = (

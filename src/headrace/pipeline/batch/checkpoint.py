@@ -1,7 +1,7 @@
-"""A flow's checkpoint directory: where it began, staged files, the lock, when it was cleaned up.
+"""A flow's checkpoint directory: start position, staged files, lock, times of table maintenance.
 
-No position is kept here: the table holds it. What is here is either written before it matters
-(the beginning) or can be thrown away (staged files).
+The directory holds no position: the table does. Its files are either written before they are
+needed (the start position) or can be deleted (staged files).
 """
 
 import fcntl
@@ -25,7 +25,7 @@ UPKEEP: Final = "upkeep.json"
 
 
 class CheckpointError(Exception):
-    """The directory cannot be used: why, and what to do about it."""
+    """The directory cannot be used. The message says why and what to do."""
 
 
 class Checkpoint:
@@ -35,37 +35,37 @@ class Checkpoint:
         if "://" in location and not location.startswith("file://"):
             raise CheckpointError(
                 f"checkpoint {location}: it must be a directory that this machine and Spark's "
-                "workers can reach, not a bucket; the table may be in one"
+                "workers can reach, not a bucket; only the table may be in a bucket"
             )
         self.path = Path(location.removeprefix("file://")).absolute()
 
     @contextmanager
     def locked(self, flow: str) -> Iterator[None]:
-        """Holds the directory, so that no second run of the flow works beside this one.
+        """Locks the directory against a second run of the flow.
 
-        It stays this flow's: another one would take its beginning, its schemas and the files that
-        it has read for its own.
+        The directory belongs to this flow for good: another flow would use its start position, its
+        schemas and its list of read files.
         """
-        self._make(self.path)
+        self._create_directory(self.path)
         with (self.path / LOCK).open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise CheckpointError(
-                    f"{self.path} is in use: this pipeline runs already. Stop the other run first"
+                    f"{self.path} is in use: the pipeline is already running. Stop that run first"
                 ) from None
-            self._claim(flow)
+            self._check_owner(flow)
             yield
 
-    def _claim(self, flow: str) -> None:
-        found = self._read(OWNER)
-        if found is None:  # new, or of a release that wrote down no name
-            self._write(OWNER, {"flow": flow})
+    def _check_owner(self, flow: str) -> None:
+        found = self._read_file(OWNER)
+        if found is None:  # new, or written by a release that stored no name
+            self._write_file(OWNER, {"flow": flow})
         elif found.get("flow") != flow:
             raise CheckpointError(
                 f"{self.path} is the checkpoint directory of {found.get('flow')}, and this is "
-                f"{flow}: give it a directory of its own, checkpoint: in the spec. A pipeline that "
-                "has a new name begins anew, and needs a new directory too"
+                f"{flow}: give it a directory of its own, checkpoint: in the spec. A renamed "
+                "pipeline starts from the beginning and needs a new directory, too"
             )
 
     def is_locked(self) -> bool:
@@ -79,18 +79,18 @@ class Checkpoint:
             return False
         return False
 
-    def _make(self, folder: Path) -> None:
+    def _create_directory(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise CheckpointError(f"cannot create {folder}: {reason}") from error
 
-    # --- the beginning --------------------------------------------------------------------------
+    # --- the beginning ----------------------------------------------------------------------------
 
     def beginning(self) -> StartPosition | None:
-        """None for a flow that has never run."""
-        found = self._read(BEGINNING)
+        """The saved start position; None for a flow that has never run."""
+        found = self._read_file(BEGINNING)
         if found is None:
             return None
         try:
@@ -101,14 +101,14 @@ class Checkpoint:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointError(
-                f"{self.path / BEGINNING} is damaged ({error}). Restore it, or start anew with "
+                f"{self.path / BEGINNING} is damaged ({error}). Restore it, or start over with "
                 "`headrace pipeline reset`"
             ) from None
 
     def save_beginning(self, beginning: StartPosition) -> None:
-        """On disk when this returns: a batch that has run must find where it began."""
+        """Saves durably: a batch that ran must find its start position again after a crash."""
         starts = json.loads(offsets_to_json(beginning.starts))
-        self._write(
+        self._write_file(
             BEGINNING,
             {
                 "topic_ids": dict(beginning.topic_ids),
@@ -117,7 +117,7 @@ class Checkpoint:
             },
         )
 
-    # --- staged files ---------------------------------------------------------------------------
+    # --- staged files -----------------------------------------------------------------------------
 
     def staging(self, batch_id: int) -> Path:
         return self.path / STAGING / str(batch_id)
@@ -126,48 +126,48 @@ class Checkpoint:
         """An empty folder for a batch's bad records; those of earlier attempts are removed."""
         self.clear_staging()
         folder = self.staging(batch_id)
-        self._make(folder)
+        self._create_directory(folder)
         return folder
 
     def clear_staging(self) -> None:
         shutil.rmtree(self.path / STAGING, ignore_errors=True)
 
-    # --- upkeep ---------------------------------------------------------------------------------
+    # --- table maintenance ------------------------------------------------------------------------
 
     def upkeep(self) -> dict[str, float]:
         """When the table was last compacted and vacuumed, in seconds of the epoch."""
-        found = self._read(UPKEEP) or {}
+        found = self._read_file(UPKEEP) or {}
         return {str(what): float(when) for what, when in found.items()}
 
     def save_upkeep(self, times: dict[str, float]) -> None:
-        self._write(UPKEEP, times)
+        self._write_file(UPKEEP, times)
 
-    # --- whole ----------------------------------------------------------------------------------
+    # --- the whole directory ----------------------------------------------------------------------
 
     @property
     def history(self) -> Path:
         return self.path / HISTORY
 
     def forget(self) -> None:
-        """Everything but the history: the flow begins anew."""
+        """Deletes everything but the history: the flow starts over."""
         for name in (BEGINNING, UPKEEP):
             (self.path / name).unlink(missing_ok=True)
         shutil.rmtree(self.path / "schemas", ignore_errors=True)
         self.clear_staging()
 
-    def _read(self, name: str) -> dict[str, Any] | None:
+    def _read_file(self, name: str) -> dict[str, Any] | None:
         file = self.path / name
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise CheckpointError(f"{file} cannot be read: {error}") from error
+            raise CheckpointError(f"cannot read {file}: {error}") from error
         return found  # type: ignore[no-any-return]
 
-    def _write(self, name: str, content: object) -> None:
-        """All or nothing, and durable."""
-        self._make(self.path)
+    def _write_file(self, name: str, content: object) -> None:
+        """Writes the file atomically and durably."""
+        self._create_directory(self.path)
         part = self.path / f".{name}.part"
         try:
             with part.open("w", encoding="utf-8") as out:
@@ -181,6 +181,4 @@ class Checkpoint:
             finally:
                 os.close(folder)
         except OSError as error:
-            raise CheckpointError(
-                f"{self.path / name} cannot be written: {error.strerror}"
-            ) from error
+            raise CheckpointError(f"cannot write {self.path / name}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Rules that rows must meet, as one more look at `_error`: no further pass over the data."""
+"""Rules that rows must meet, checked as part of `_error`, without another pass over the data."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +13,7 @@ _ACTIONS: Final = {"drop": "skip", "fail": "fail", "dead_letter": "dead_letter"}
 
 
 def error_sql(rules: tuple[Expectation, ...]) -> str:
-    """`_error` with the first rule that a good row breaks; deletes have nothing to be judged."""
+    """`_error` with the first rule that a good row breaks. Deletes are not checked."""
     branches = " ".join(_branch(rule) for rule in rules)
     return f"CASE WHEN {ERROR} IS NOT NULL THEN {ERROR} WHEN {DELETED} THEN NULL {branches} END"
 
@@ -25,7 +25,7 @@ def _branch(rule: Expectation) -> str:
 
 
 def expect(rows: "DataFrame", flow: Flow) -> "DataFrame":
-    """Rows that break a rule are marked, not removed: the batch counts them."""
+    """Marks the rows that break a rule; it removes none, because the batch counts them."""
     if not flow.expect:
         return rows
     from pyspark.sql import functions as F  # noqa: N812

@@ -1,7 +1,7 @@
-"""Rows whose values cannot be partitions of their table are bad records. Pure: makes SQL.
+"""Rows whose values cannot be partition values of their table are bad records. Pure: builds SQL.
 
-Tables keep partition values in the names of folders. A text that is too long for one would stop the
-batch, and one that means null there would come back as something else.
+Tables keep partition values in the names of directories. A value that is too long for a name would
+fail the batch, and the text that means null there would be read back as null.
 """
 
 from collections.abc import Iterator
@@ -35,31 +35,35 @@ def fitting(rows: "DataFrame", flow: Flow) -> "DataFrame":
         f"WHEN {ERROR} IS NULL AND {each.condition} "
         f"THEN {problem(each.kind, each.message, flow.on_error)}"
         for name in names
-        for each in _checks(name, sink)
+        for each in _partition_checks(name, sink)
     )
     return rows.withColumn(ERROR, F.expr(f"CASE {found} ELSE {ERROR} END")) if found else rows
 
 
-def _checks(name: str, sink: TableSink) -> Iterator[RecordCheck]:
+def _partition_checks(name: str, sink: TableSink) -> Iterator[RecordCheck]:
     text, kind = quoted(name), BadRecord.UNFIT_PARTITION
     written = (
         f"({CHARS_PER_BYTE} * octet_length({text}) - "
         f"{CHARS_PER_BYTE - 1} * length(regexp_replace({text}, {literal(_NOT_PLAIN)}, '')))"
     )
     yield RecordCheck(
-        # Of most texts only the length is asked.
+        # For most values, the cheap comparison of the length is enough.
         f"{CHARS_PER_BYTE} * octet_length({text}) > {room(name)} AND {written} > {room(name)}",
         kind,
-        f"concat({literal(f'{name} is too long for the name of a folder: ')}, {written}, "
-        f"{literal(f' characters, {room(name)} are possible')})",
+        f"concat({literal(f'{name} is too long for the name of a directory: ')}, {written}, "
+        f"{literal(f' characters, at most {room(name)} are allowed')})",
     )
     if not isinstance(sink, Iceberg):
         yield RecordCheck(
             f"{text} = {literal(NULL_PARTITION)}",
             kind,
-            literal(f"{name} is the text that means null"),
+            literal(f"{name} is the text that means null in the name of a directory"),
         )
     if isinstance(sink, Delta) and name in sink.key:
         yield RecordCheck(
-            f"{text} = ''", kind, literal(f"{name} is empty, which is null in a partition's key")
+            f"{text} = ''",
+            kind,
+            literal(
+                f"{name} is empty, which means null in a partition, and a key must not be null"
+            ),
         )

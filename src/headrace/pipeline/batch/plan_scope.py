@@ -1,8 +1,8 @@
-"""Whether a step's Spark plan looks at more than one row at a time.
+"""Whether a step's Spark plan reads more than one row at a time.
 
-The text of SQL shows that only as far as sqlglot can read it, and a Python function does not show
-it at all. Spark's analysed plan does: each aggregate, window, limit or join is a node of it. The
-plan is read as the tree that Spark prints, which classic Spark and Spark Connect both have.
+The text of an SQL step shows that only as far as sqlglot can parse it, and a Python function does
+not show it at all. Spark's analysed plan does: each aggregate, window, limit or join is a node of
+it. The plan is read as the tree that Spark prints, in classic Spark as in Spark Connect.
 
 A node counts if the step's rows are below it. They are marked by a name: the view that an SQL step
 reads, or the alias that a Python step's rows are given.
@@ -65,19 +65,19 @@ class _Node:
 
 
 def crosses_rows(made: "DataFrame", marker: str) -> str:
-    """What in the plan of `made` looks at several of the rows named `marker`; empty = nothing."""
-    return reason_in(_analysed(made), marker)
+    """The parts of `made`'s plan that combine several of the rows named `marker`; "" if none."""
+    return reason_in(_analysed_plan(made), marker)
 
 
 def reason_in(text: str, marker: str) -> str:
-    """The same for a plan as Spark prints it."""
+    """The same for the text of a plan as Spark prints it."""
     reader = _Reader(marker)
-    if not reader.reads(_tree(text)):
+    if not reader.reads(_parse_plan(text)):
         return "rows that Spark's plan does not trace to the step's input"
     return ", ".join(dict.fromkeys(reader.reasons))
 
 
-def _analysed(made: "DataFrame") -> str:
+def _analysed_plan(made: "DataFrame") -> str:
     classic: Any = getattr(made, "_jdf", None)
     if classic is not None:
         return str(classic.queryExecution().analyzed().treeString())
@@ -86,14 +86,14 @@ def _analysed(made: "DataFrame") -> str:
     return "" if found is None else found[1]
 
 
-def _tree(text: str) -> _Node:
-    """The root. A subquery is printed one level deeper than a child."""
+def _parse_plan(text: str) -> _Node:
+    """The root of the plan. Spark prints a subquery one level deeper than a child."""
     root = _Node("", "", -1)
     path = [root]
     for line in text.splitlines():
         match = _LINE.match(line)
         if match is None or (match[2] is None and len(path) > 1):
-            continue  # a line of a literal
+            continue  # a line within a literal
         node = _Node(match[3], match[4], len(match[1]) // _INDENT + (match[2] is not None))
         while path[-1].depth >= node.depth:
             path.pop()
@@ -105,7 +105,7 @@ def _tree(text: str) -> _Node:
 
 
 class _Reader:
-    """Walks a plan from the leaves up and collects what looks at several rows."""
+    """Walks a plan from the leaves up and collects the nodes that combine several rows."""
 
     def __init__(self, marker: str) -> None:
         self.reasons: list[str] = []
@@ -113,7 +113,7 @@ class _Reader:
         self._ctes: dict[str, bool] = {}
 
     def reads(self, node: _Node) -> bool:
-        """Whether the marked rows are below the node. What is below them is not looked at."""
+        """Whether the marked rows are below the node. Nodes below the marked rows are not read."""
         if node.name == "SubqueryAlias" and node.details == self._marker:
             return True
         if node.name == "CTERelationRef":
@@ -123,7 +123,7 @@ class _Reader:
         if any(in_subqueries):
             self.reasons.append("a subquery over the step's rows")
         if any(in_children):
-            self._add(node, in_children)
+            self._add_reason(node, in_children)
         found = any(in_children) or any(in_subqueries)
         if node.name == "CTERelationDef":
             self._ctes[_first_word(node.details)] = found
@@ -131,10 +131,12 @@ class _Reader:
             return in_children[-1]
         return found
 
-    def _add(self, node: _Node, reads: list[bool]) -> None:
+    def _add_reason(self, node: _Node, reads: list[bool]) -> None:
         if node.name in _NODES:
             self.reasons.append(_NODES[node.name])
-        elif node.name == "Sort" and node.details.endswith("true"):  # of all rows, not of a task's
+        elif node.name == "Sort" and node.details.endswith(
+            "true"
+        ):  # a global sort, not one within a task
             self.reasons.append("a sort")
         elif node.name == "Union" and not all(reads):
             self.reasons.append("a union with rows that do not come from the step's input")

@@ -1,9 +1,9 @@
-"""What the next batch is. Pure.
+"""Plans the next batch. Pure.
 
-A flow has no position of its own: the sink says which batch it holds and where each partition's
-reading ends, and the dead letters say the same of themselves. They are two systems, written in
+A flow has no position of its own. The sink says which batch it holds and at which offset each
+partition continues; the dead letters say the same of themselves. They are two systems, written in
 this order: dead letters, then sink. So after a crash there are two cases. Either both agree, and
-the next batch may be anything that follows. Or the dead letters are one batch ahead, and then the
+the next batch may be any that follows. Or the dead letters are one batch ahead, and then the
 next batch is that one again, with its own offsets, and without its dead letters.
 """
 
@@ -20,19 +20,19 @@ NO_BATCH = -1
 
 
 class OnDataLoss(StrEnum):
-    """What to do when records are gone that should have been read."""
+    """What to do when records were deleted before the flow read them."""
 
     FAIL = "fail"
     CONTINUE = "continue"
 
 
 class PlanError(Exception):
-    """The flow cannot go on by itself: what happened, and which setting decides."""
+    """The flow cannot continue by itself. The message says why and which setting decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourcePartition:
-    """The partitions as they are now: the first offset and the one behind the last."""
+    """The partitions as they are now: the first offset, and the offset after the last."""
 
     topic_ids: Mapping[str, str]
     bounds: Mapping[TopicPartition, tuple[int, int]]
@@ -40,23 +40,23 @@ class SourcePartition:
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where a flow began: kept, because `latest` would be another place after a crash."""
+    """Where a flow started. It is saved, because `latest` would be another offset after a crash."""
 
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     since: Mapping[str, int] = field(default_factory=dict)
-    """The first batch that reads a topic of this id, where it is not batch 0: offsets that an
-    older batch has left in the table are those of a topic that is gone."""
+    """The first batch that reads a topic of this id, if it is not batch 0. Offsets that an older
+    batch committed belong to a deleted topic of the same name."""
 
 
 def adopted(
     beginning: StartPosition, log: SourcePartition, next_batch: int, on_data_loss: OnDataLoss
 ) -> StartPosition:
-    """The beginning with what is new in the log; to be kept before `next_batch` runs.
+    """The start position with the log's new topics and partitions; saved before `next_batch` runs.
 
-    Topics and partitions that appear are read from the first offset that is there now, so that a
-    record which retention takes before it is read is missed. A topic that was created again begins
-    anew, if data may be lost at all.
+    New topics and partitions start at the first offset that exists now, so that records which
+    retention deletes before they are read count as lost. A recreated topic starts over, if
+    `on_data_loss` allows it.
     """
     ids, starts, since = dict(beginning.topic_ids), dict(beginning.starts), dict(beginning.since)
     for topic, topic_id in log.topic_ids.items():
@@ -72,7 +72,7 @@ def adopted(
 
 
 class BatchPlan(NamedTuple):
-    """A batch to run. `lost` are stretches that were to be read and are gone."""
+    """A batch to run. `lost` are ranges that were deleted before the flow read them."""
 
     batch_id: int
     ranges: tuple[OffsetRange, ...]
@@ -81,8 +81,8 @@ class BatchPlan(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do. A batch whose dead letters are written must be committed,
-        also when its records are gone."""
+        """Whether there is nothing to do. A batch whose dead letters are written must be committed
+        even if its records were deleted."""
         return not self.dead_letters_done and not any(each.size for each in self.ranges)
 
 
@@ -105,37 +105,37 @@ class Planner:
     ) -> BatchPlan:
         """The next batch, perhaps an empty one; raises `PlanError`."""
         last = held.batch_id if held is not None else NO_BATCH
-        set_aside = dead_letters.batch_id if dead_letters is not None else NO_BATCH
-        if set_aside > last + 1:
+        dead_lettered = dead_letters.batch_id if dead_letters is not None else NO_BATCH
+        if dead_lettered > last + 1:
             raise PlanError(
-                f"the dead letters are at batch {set_aside} and the table at {last}: the table was "
-                "replaced or went back to an older version. Run `headrace pipeline reset` to start "
-                "anew, or restore the table"
+                f"the dead letters are at batch {dead_lettered} and the table is at {last}: the "
+                "table was replaced or restored to an older version. Run `headrace pipeline reset` "
+                "to start over, or restore the table"
             )
-        if dead_letters is not None and set_aside == last + 1:
-            return self._again(log, dead_letters, held)
+        if dead_letters is not None and dead_lettered == last + 1:
+            return self._unfinished_batch(log, dead_letters, held)
         if dead_letters is not None and held is not None and _is_further(dead_letters, held):
-            # Two runs were at work, and the table has the shorter batch: the rest of the longer one
-            # is a batch of its own, whose letters are in.
-            return self._again(log, dead_letters._replace(batch_id=last + 1), held)
-        return self._following(log, held, last + 1)
+            # Two runs were active, and the table has the shorter batch. The rest of the longer one
+            # is a batch of its own, whose dead letters are written.
+            return self._unfinished_batch(log, dead_letters._replace(batch_id=last + 1), held)
+        return self._following_batch(log, held, last + 1)
 
-    def _again(
+    def _unfinished_batch(
         self, log: SourcePartition, dead_letters: CommittedBatch, held: CommittedBatch | None
     ) -> BatchPlan:
-        """The batch whose dead letters are committed and whose rows are not."""
-        self._recreated(log)
+        """The batch whose dead letters are committed and whose rows are not: it runs again."""
+        self._recreated_topics(log)
         ranges, lost = [], []
         for each, end in sorted(dead_letters.offsets.items()):
-            start = self._start(each, held, 0)
+            start = self._start_at(each, held, 0)
             gone = self._beginning.since.get(each.topic, 0) > dead_letters.batch_id
-            if gone or each not in log.bounds:  # with the topic that it was in
+            if gone or each not in log.bounds:  # the topic was deleted
                 before = held.offsets.get(each, end) if held is not None else end
                 lost.append(OffsetRange(each.topic, each.partition, min(before, end), end))
                 start = end
             else:
                 first, last = log.bounds[each]
-                gap = self._gap(each, start, first, last)
+                gap = self._lost_range(each, start, first, last)
                 if gap is not None:
                     lost.append(gap)
                     start = first
@@ -144,14 +144,14 @@ class Planner:
         missing = tuple(each for each in lost if each.size)
         return BatchPlan(dead_letters.batch_id, tuple(ranges), dead_letters_done=True, lost=missing)
 
-    def _following(
+    def _following_batch(
         self, log: SourcePartition, held: CommittedBatch | None, batch_id: int
     ) -> BatchPlan:
-        recreated = self._recreated(log)
+        recreated = self._recreated_topics(log)
         ranges, lost = [], []
         for each, (first, end) in sorted(log.bounds.items()):
-            start = first if each.topic in recreated else self._start(each, held, first)
-            gap = self._gap(each, start, first, end)
+            start = first if each.topic in recreated else self._start_at(each, held, first)
+            gap = self._lost_range(each, start, first, end)
             if gap is not None:
                 lost.append(gap)
                 start = first
@@ -160,15 +160,15 @@ class Planner:
             ranges = limited(ranges, self._max_records)
         return BatchPlan(batch_id, tuple(ranges), lost=tuple(lost))
 
-    def _start(self, partition: TopicPartition, held: CommittedBatch | None, first: int) -> int:
-        """Where reading goes on; a partition that appeared later begins with its first record."""
+    def _start_at(self, partition: TopicPartition, held: CommittedBatch | None, first: int) -> int:
+        """The offset at which reading continues; a new partition starts with its first record."""
         since = self._beginning.since.get(partition.topic, 0)
         if held is not None and partition in held.offsets and held.batch_id >= since:
             return held.offsets[partition]
         return self._beginning.starts.get(partition, first)
 
-    def _recreated(self, log: SourcePartition) -> set[str]:
-        """Topics that have another id than when the flow began."""
+    def _recreated_topics(self, log: SourcePartition) -> set[str]:
+        """Topics that have another id than when the flow started; raises `PlanError`."""
         known = self._beginning.topic_ids
         changed = {
             topic
@@ -184,15 +184,15 @@ class Planner:
         gone = sorted(set(known) - set(log.topic_ids))
         if gone and self._on_data_loss is OnDataLoss.FAIL:
             raise PlanError(
-                f"{', '.join(gone)} is gone. Create it again and set on_data_loss: continue, or "
-                "take it out of the spec"
+                f"{', '.join(gone)} is gone. Create it again and set on_data_loss: "
+                "continue, or remove it from the spec"
             )
         return changed
 
-    def _gap(
+    def _lost_range(
         self, partition: TopicPartition, start: int, first: int, end: int
     ) -> OffsetRange | None:
-        """What was to be read and is not there."""
+        """The offsets that the flow should read and that do not exist; raises `PlanError`."""
         if first <= start <= end:
             return None
         missing = OffsetRange(partition.topic, partition.partition, start, first)
@@ -201,7 +201,7 @@ class Planner:
         if start < first:
             raise PlanError(
                 f"{partition}: offsets {start} to {first - 1} were deleted before they were read "
-                "(retention). Set on_data_loss: continue to go on with what is there"
+                "(retention). Set on_data_loss: continue to read on from offset {first}"
             )
         raise PlanError(
             f"{partition} ends at {end}, but the table holds it up to {start}: the log lost data, "
@@ -211,13 +211,13 @@ class Planner:
 
 
 def _is_further(dead_letters: CommittedBatch, held: CommittedBatch) -> bool:
-    """Whether they are of one batch, of which the table has less."""
+    """Whether both are of the same batch, and the table has fewer records of it."""
     return dead_letters.batch_id == held.batch_id and any(
         end > held.offsets.get(each, 0) for each, end in dead_letters.offsets.items()
     )
 
 
 def caught_up(ends: Mapping[TopicPartition, int], held: CommittedBatch | None) -> bool:
-    """Whether everything before `ends` has landed."""
+    """Whether all records before `ends` are in the table."""
     offsets = held.offsets if held is not None else {}
     return all(offsets.get(each, 0) >= end for each, end in ends.items() if end)

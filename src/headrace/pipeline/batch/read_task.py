@@ -1,11 +1,10 @@
-"""Tasks that make rows of JSON records while they read them.
+"""Tasks that turn JSON records into rows while they read them.
 
-Most records are of a simple form, which `formats.simple_json` reads ten times as fast as Spark. A
-task that has fetched them does it at once. What happens to the rows depends on the flow. If it only
-appends them to a table, the task writes them itself and hands on no more than the names of its
-files. If there is SQL between, the rows go to Spark with their columns. Either way records that are
-not simple go to Spark as they are, to be parsed by `formats.parsing`, which also says what is wrong
-with the bad ones.
+Most records have a simple form, which `formats.simple_json` reads ten times as fast as Spark. The
+task that fetched them parses them at once. The next step depends on the flow. If the flow only
+appends rows to a table, the task writes them itself and reports only the names of its files. If
+there is SQL between, the rows go to Spark with their columns. In both cases, records that are not
+simple go to Spark unchanged. `formats.row_parser` parses them and explains the bad ones.
 """
 
 import json
@@ -47,7 +46,7 @@ UTC: Final = "UTC"
 
 @dataclass(frozen=True, slots=True)
 class SimpleForm:
-    """What simple records look like; picklable."""
+    """The form of simple records; picklable."""
 
     columns: StructOf
     limit_bytes: int
@@ -98,7 +97,7 @@ def form_of(schemas: Schemas, limit_bytes: int, timezone: str) -> SimpleForm | N
 
 
 def writes_while_reading(flow: Flow, schemas: Schemas) -> bool:
-    """Whether nothing lies between a record of a simple form and the table."""
+    """Whether records of the simple form go to the table without any step between."""
     sink = flow.sink
     appends = isinstance(sink, TableSink) and sink.mode == "append"
     return appends and not flow.transform and not flow.expect and schemas.key is None
@@ -114,9 +113,9 @@ def read_and_parse(
 ) -> "DataFrame":
     """The records of the options' ranges.
 
-    With `write`, the simple ones are in its files, and there are rows with a `_report` of them;
-    without, all are here, the simple ones with their columns, and they keep to `bound`. `watch`
-    finds fields that the columns lack.
+    With `write`, simple records go into its files, and rows with a `_report` describe these files.
+    Without it, the result has all records, the simple ones with their columns, within `bound`.
+    `watch` finds fields that the columns lack.
     """
     planned = tasks(options.ranges, options)
     task = ReadTask(tuple(planned), options, form, write, bound, watch)
@@ -126,10 +125,10 @@ def read_and_parse(
 
 @dataclass(frozen=True)
 class ReadTask:
-    """Picklable: what Spark sends to its workers. Gets the number of the task that it is."""
+    """Picklable: Spark sends it to its workers. Its input is the number of the task."""
 
     ranges: tuple[tuple[OffsetRange, ...], ...]
-    """What each of the tasks reads."""
+    """The ranges of each task."""
     options: SourceOptions
     form: SimpleForm
     write: FileTask | None
@@ -162,7 +161,7 @@ class ReadTask:
             return
         writing = self.write.open()
         try:
-            yield from self._written(wanted, self.write, writing)
+            yield from self._write_files(wanted, self.write, writing)
         except BaseException:
             writing.abandon()
             raise
@@ -175,8 +174,8 @@ class ReadTask:
         for each, records in records_of(wanted, self.options):
             if watch is not None:
                 watch.look(records)
-            batch = self._batch(records, each)
-            parsed, simple = _parsed(reader, records)
+            batch = self._record_batch(records, each)
+            parsed, simple = _parse_values(reader, records)
             columns, mask = parsed.columns, None
             if not simple.all():
                 if fields is not None:
@@ -192,21 +191,21 @@ class ReadTask:
         if fields is not None:
             fields.close()
 
-    def _written(
+    def _write_files(
         self, wanted: tuple[OffsetRange, ...], write: FileTask, writing: Writing
     ) -> Iterator[pa.RecordBatch]:
         reader = self.form.reader()
         fields = None if self.watch is None else self.watch.open()
         count = size_bytes = 0
         for each, records in records_of(wanted, self.options):
-            parsed, simple = _fitting(*_parsed(reader, records), write.partition_by)
+            parsed, simple = _without_doubtful(*_parse_values(reader, records), write.partition_by)
             writing.add(conform(parsed, write.schema))
             count += len(records)
             size_bytes += records.key_bytes + records.value_bytes
             if not simple.all():
                 if fields is not None:
                     fields.look(records.value.filter(pa.array(~simple)))
-                rest = self._batch(records, each).filter(pa.array(~simple))
+                rest = self._record_batch(records, each).filter(pa.array(~simple))
                 yield rest.append_column(REPORT, pa.nulls(rest.num_rows, pa.string()))
         writing.close()
         if fields is not None:
@@ -215,14 +214,14 @@ class ReadTask:
             {**described, "kind": FILE} for described in describe(writing.written).to_pylist()
         ]
         reports.append(line(READ, rows=count, size=size_bytes))
-        yield self._as_rows(reports)
+        yield self._report_rows(reports)
 
-    def _batch(self, records: RecordArrays, of: TopicPartition) -> pa.RecordBatch:
+    def _record_batch(self, records: RecordArrays, of: TopicPartition) -> pa.RecordBatch:
         damage = self.options.read.with_damage
         return rows.to_batch(records, of.topic, of.partition, with_damage=damage)
 
-    def _as_rows(self, reports: list[dict[str, object]]) -> pa.RecordBatch:
-        """Rows that are no records."""
+    def _report_rows(self, reports: list[dict[str, object]]) -> pa.RecordBatch:
+        """Rows that carry reports instead of records."""
         read = self.options.read
         schema = rows.arrow_schema(with_headers=read.with_headers, with_damage=read.with_damage)
         texts = pa.array([json.dumps(each) for each in reports], pa.string())
@@ -230,10 +229,10 @@ class ReadTask:
         return pa.RecordBatch.from_arrays([*columns, texts], names=[*schema.names, REPORT])
 
 
-def _fitting(
+def _without_doubtful(
     parsed: pa.RecordBatch, simple: np.ndarray, partition_by: Sequence[str]
 ) -> tuple[pa.RecordBatch, np.ndarray]:
-    """Without rows that may not fit the table's partitions: Spark judges them by their records."""
+    """Without rows that may not fit the table's partitions; Spark checks those by their records."""
     doubts = doubtful(parsed, partition_by)
     if not pc.any(doubts).as_py():
         return parsed, simple
@@ -243,7 +242,7 @@ def _fitting(
     return parsed.filter(pa.array(kept)), simple
 
 
-def _parsed(reader: SimpleReader, records: RecordArrays) -> tuple[pa.RecordBatch, np.ndarray]:
-    """What is damaged is no record."""
+def _parse_values(reader: SimpleReader, records: RecordArrays) -> tuple[pa.RecordBatch, np.ndarray]:
+    """Parses the values; a damaged batch has none."""
     values = records.value if records.damage is None else pa.nulls(len(records), pa.binary())
     return reader.read(values)

@@ -1,7 +1,7 @@
-"""What a flow does to its rows: SQL over `source`, Python functions, expectations.
+"""A flow's transform: SQL over `source`, Python functions, expectations.
 
-The record and its error travel with each row wherever a row comes from one record. Bad rows go
-around the steps: a WHERE does not hide them, and a step that joins rows never sees them.
+The record and its error stay with each row as long as a row comes from one record. Bad rows bypass
+the steps: a WHERE does not hide them, and a step that joins rows never sees them.
 """
 
 import importlib
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 _KEPT: Final = f"{ERROR} IS NOT NULL OR {DELETED}"
 
 LARGE_BYTES: Final = 16 << 10
-"""Values below that make no record which is too large for a topic."""
+"""A value below this size cannot become a record that is too large for a topic."""
 
 
 class TransformError(ValueError):
-    """A step that cannot be run: which one, why, and what to change."""
+    """A step cannot be run. The message says which one, why, and what to change."""
 
 
 class CrossRowStep(TransformError):
-    """A step with `scope: row` whose plan looks at several rows."""
+    """A step has `scope: row`, but its plan combines several rows."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(f"transform[{number}]: {per_batch(what)}. To fix it: {PER_BATCH_FIX}")
@@ -58,9 +58,9 @@ class CrossRowStep(TransformError):
 def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     """The flow's output columns, then `_record`, `_error` and `_deleted`.
 
-    `_record` is null in good rows: nobody needs it any more, and it would be carried to the sink.
-    A merge keeps it, since the last of several rows with one key is the one that counts; a topic
-    may find large ones too large, which makes them dead letters.
+    `_record` is null in good rows: no later step needs it, and carrying it to the sink costs time.
+    A merge keeps it to find the last of several rows with one key. A topic sink keeps large ones,
+    because a record that is too large for the topic is dead-lettered.
     Raises `TransformError`, and Spark's own errors for SQL that does not fit the columns.
     """
     for number in range(len(flow.transform)):
@@ -68,21 +68,21 @@ def shape(rows: "DataFrame", flow: Flow) -> "DataFrame":
     rows = fitting(expect(rows, flow), flow)
     columns = [quoted(name) for name in rows.columns if name not in (*OWN, REPORT)]
     if not columns:
-        raise TransformError("the flow's output has no column")
+        raise TransformError("the flow's output has no columns")
     report = [REPORT] if REPORT in rows.columns else []
-    return rows.selectExpr(*columns, _kept_record(flow), ERROR, DELETED, *report)
+    return rows.selectExpr(*columns, _record_column(flow), ERROR, DELETED, *report)
 
 
 def run_step(rows: "DataFrame", flow: Flow, number: int) -> "DataFrame":
-    """One of the flow's steps; the tool's own columns are there afterwards too."""
+    """Runs one step of the flow. The result has Headrace's own columns, too."""
     step = flow.transform[number]
     view = "headrace_" + re.sub(r"\W", "_", f"{flow.id}_{number}")
     if isinstance(step, SqlStep):
-        return _sql(rows, step, view, number)
-    return _python(rows, step, view, number)
+        return _run_sql(rows, step, view, number)
+    return _run_python(rows, step, view, number)
 
 
-def _kept_record(flow: Flow) -> str:
+def _record_column(flow: Flow) -> str:
     if isinstance(flow.sink, TableSink) and flow.sink.mode == "merge":
         return RECORD
     wanted = f"{ERROR} IS NOT NULL"
@@ -91,50 +91,50 @@ def _kept_record(flow: Flow) -> str:
     return f"CASE WHEN {wanted} THEN {RECORD} END AS {RECORD}"
 
 
-def _sql(rows: "DataFrame", step: SqlStep, view: str, number: int) -> "DataFrame":
+def _run_sql(rows: "DataFrame", step: SqlStep, view: str, number: int) -> "DataFrame":
     select = read_select(step.sql)
     carried = ", ".join(OWN)
     if not select.untraceable and not select.generates:
         rows.createOrReplaceTempView(view)
         return rows.sparkSession.sql(select.carrying(view, _KEPT, carried))
-    good, bad = _parted(rows)
+    good, bad = _split_good_and_bad(rows)
     good.createOrReplaceTempView(view)
     if not select.untraceable:
         made = rows.sparkSession.sql(select.carrying(view, "false", carried))
     else:
         made = rows.sparkSession.sql(select.over(view))
         _check_scope(made, step, view, number)
-    return _joined(made, bad, number)
+    return _union_bad_rows(made, bad, number)
 
 
-def _python(rows: "DataFrame", step: PythonStep, view: str, number: int) -> "DataFrame":
-    module, function = _loaded(step.python)
-    _ship(module)
-    good, bad = _parted(rows)
+def _run_python(rows: "DataFrame", step: PythonStep, view: str, number: int) -> "DataFrame":
+    module, function = _load_step(step.python)
+    _pickle_by_value(module)
+    good, bad = _split_good_and_bad(rows)
     made = function(good.alias(view))
     if not hasattr(made, "selectExpr"):
         kind = type(made).__name__
-        raise TransformError(f"transform[{number}]: {step.python} gave {kind}, not a DataFrame")
+        raise TransformError(f"transform[{number}]: {step.python} returned {kind}, not a DataFrame")
     _check_scope(made, step, view, number)
-    return _joined(made, bad, number)
+    return _union_bad_rows(made, bad, number)
 
 
 def _check_scope(made: "DataFrame", step: SqlStep | PythonStep, view: str, number: int) -> None:
     """Raises `CrossRowStep`. A SELECT that carries the record needs no check.
 
-    Spark refuses an aggregate beside a column that is not grouped, as `_record` is.
+    Spark rejects an aggregate beside a column that is not grouped, such as `_record`.
     """
     what = crosses_rows(made, view) if step.scope == "row" else ""
     if what:
         raise CrossRowStep(number, what)
 
 
-def _parted(rows: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
+def _split_good_and_bad(rows: "DataFrame") -> tuple["DataFrame", "DataFrame"]:
     return rows.where(f"{ERROR} IS NULL"), rows.where(f"{ERROR} IS NOT NULL")
 
 
-def _joined(made: "DataFrame", bad: "DataFrame", number: int) -> "DataFrame":
-    """What a step made, and the bad rows that went around it."""
+def _union_bad_rows(made: "DataFrame", bad: "DataFrame", number: int) -> "DataFrame":
+    """The output of a step together with the bad rows that bypassed it."""
     kinds = {RECORD: RECORD_TYPE, ERROR: ERROR_TYPE, DELETED: "boolean"}
     absent = [name for name in OWN if name not in made.columns]
     made = made.selectExpr(
@@ -145,25 +145,27 @@ def _joined(made: "DataFrame", bad: "DataFrame", number: int) -> "DataFrame":
         ),
     )
     if len(made.columns) == len(OWN):
-        raise TransformError(f"transform[{number}]: the output has no column")
+        raise TransformError(f"transform[{number}]: the output has no columns")
     return made.unionByName(bad.select(*OWN), allowMissingColumns=True)
 
 
 def load_function(name: str) -> Callable[["DataFrame"], "DataFrame"]:
     """`module:function` or `file.py:function`; raises `TransformError`."""
-    return _loaded(name)[1]
+    return _load_step(name)[1]
 
 
-def _loaded(name: str) -> tuple[ModuleType, Callable[["DataFrame"], "DataFrame"]]:
+def _load_step(name: str) -> tuple[ModuleType, Callable[["DataFrame"], "DataFrame"]]:
     where, _, attribute = name.rpartition(":")
     try:
         module = (
-            _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
+            _module_of_file(Path(where))
+            if where.endswith(".py")
+            else importlib.import_module(where)
         )
     except TransformError:
         raise
-    except Exception as error:  # whatever the person's module does when it is imported
-        raise TransformError(f"{where} cannot be imported: {error}") from error
+    except Exception as error:  # any error of the user's module during its import
+        raise TransformError(f"cannot import {where}: {error}") from error
     function = getattr(module, attribute, None)
     if not callable(function):
         names = [name for name, each in vars(module).items() if callable(each)]
@@ -173,11 +175,11 @@ def _loaded(name: str) -> tuple[ModuleType, Callable[["DataFrame"], "DataFrame"]
     return module, function
 
 
-def _ship(module: ModuleType) -> None:
-    """What the person's own code hands to Spark (UDFs, say) goes to the workers with its code.
+def _pickle_by_value(module: ModuleType) -> None:
+    """Makes Spark send the module's functions (for example UDFs) to the workers with their code.
 
-    Otherwise only its name would go, and a worker could not import it: the file may be on the
-    driver's machine alone. What is installed in this Python is expected to be in theirs.
+    By default only the name is sent, and a worker could not import it: the file may exist on the
+    driver's machine alone. Installed packages are expected to be installed on the workers, too.
     """
     from pyspark.cloudpickle import register_pickle_by_value
 
@@ -188,7 +190,7 @@ def _ship(module: ModuleType) -> None:
         register_pickle_by_value(package)  # type: ignore[no-untyped-call]
 
 
-def _from_file(file: Path) -> ModuleType:
+def _module_of_file(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"headrace_step_{file.stem}", file)
     if spec is None or spec.loader is None or not file.exists():
         raise TransformError(f"there is no file {file}")

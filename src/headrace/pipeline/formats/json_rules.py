@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
 
 from headrace.pipeline.formats.bad_record import BadRecord, RecordCheck, literal
+from headrace.pipeline.formats.not_json import UNREADABLE
 from headrace.pipeline.formats.schema import (
     ArrayOf,
     Column,
@@ -96,10 +97,7 @@ def checks(
     yield RecordCheck(
         f"{broken} AND NOT {_is_object(text)}",
         BadRecord.NOT_JSON,
-        literal(
-            f"{prefix}is no JSON object, or is nested too deep, or has a number of more than "
-            "1,000 digits"
-        ),
+        literal(f"{prefix}{UNREADABLE}"),
     )
     shown = f"left(schema_of_variant(try_parse_json({text})), {MAX_SHOWN})"
     yield RecordCheck(
@@ -111,7 +109,7 @@ def checks(
         f"({' OR '.join(f'contains({text}, {literal(each)})' for each in _ESCAPES)}) "
         f"AND rlike({text}, {literal(_LONE_SURROGATE)})",
         BadRecord.NOT_JSON,
-        literal(f"{prefix}has half of a surrogate pair, which is no character"),
+        literal(f"{prefix}has half of a surrogate pair, which is not a character"),
     )
     yield from _out_of_range(columns, struct, prefix)
     yield from _missing(columns, struct, prefix)

@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import islice
 from typing import Final, NamedTuple
 
+from headrace.pipeline.formats.not_json import UNREADABLE, not_json_reason
 from headrace.pipeline.formats.schema import ArrayOf, MapOf, Primitive, StructOf, Type, type_text
 
 MAX_FIELDS: Final = 3
@@ -55,6 +56,8 @@ class Explanation:
         text, schema = (key, self.key) if about_key else (value, self.value)
         if text is None or schema is None:
             return said
+        if said.endswith(UNREADABLE):
+            return f"{'the key ' if about_key else ''}{not_json_reason(text)}"
         found = list(islice(mismatches(text, schema, judges_times=self.judges_times), MAX_COUNTED))
         if not found:
             return said

@@ -26,6 +26,9 @@ from headrace.pipeline.sinks.table_sink import TaskWriter
 REPORT_SCHEMA: Final = pa.schema([("kind", pa.string()), *DESCRIPTION])
 REPORT_DDL: Final = f"kind string, {DESCRIPTION_DDL}"
 
+EXPLAINED: Final = frozenset({str(BadRecord.SCHEMA_MISMATCH), str(BadRecord.NOT_JSON)})
+"""Error classes whose message Spark's checks leave general; `Explanation` makes it specific."""
+
 FILE: Final = "file"
 """A file of good rows, as the sink's writer describes it."""
 STAGED: Final = "staged"
@@ -189,20 +192,20 @@ class Split:
         self._staged_rows += rows.num_rows
 
     def _explained(self, rows: pa.RecordBatch) -> pa.Array:
-        """The errors, with the fields of records that do not fit their schema."""
+        """The errors, with the cause or the fields for records that do not fit their schema."""
         errors = rows.column(ERROR)
-        mismatched = pc.equal(pc.struct_field(errors, "class"), BadRecord.SCHEMA_MISMATCH)
-        if self._explanation is None or not pc.any(mismatched).as_py():
+        explained = pc.is_in(pc.struct_field(errors, "class"), pa.array(sorted(EXPLAINED)))
+        if self._explanation is None or not pc.any(explained).as_py():
             return errors
         said: list[dict[str, str]] = errors.to_pylist()
-        for at in pc.indices_nonzero(mismatched).to_pylist():
+        for at in pc.indices_nonzero(explained).to_pylist():
             record = rows.column(RECORD)[at].as_py()
             said[at]["message"] = self._message(record, said[at], open_=True)
         return pa.array(said, ERROR_ARROW)
 
     def _message(self, record: Mapping[str, Any], error: Mapping[str, str], *, open_: bool) -> str:
         said = error["message"]
-        if self._explanation is None or error["class"] != BadRecord.SCHEMA_MISMATCH:
+        if self._explanation is None or error["class"] not in EXPLAINED:
             return said
         value, key = record.get("value"), record.get("key")
         return self._explanation.message(value, key, said, open_=open_)

@@ -8,7 +8,7 @@ import pytest
 from pyspark import cloudpickle
 
 from headrace.pipeline.batch.batch_job import check_seen
-from headrace.pipeline.batch.transform import _loaded, _ship
+from headrace.pipeline.batch.transform import _load_step, _pickle_by_value
 from headrace.pipeline.sinks.table_sink import SinkError
 
 STEP = """
@@ -33,8 +33,8 @@ def test_files_on_another_disk_are_noticed_before_they_are_committed(tmp_path: P
 def test_a_steps_functions_reach_workers_that_do_not_have_its_file(tmp_path: Path) -> None:
     file = tmp_path / "step_of_mine.py"
     file.write_text(STEP)
-    module, function = _loaded(f"{file}:step")
-    _ship(module)
+    module, function = _load_step(f"{file}:step")
+    _pickle_by_value(module)
     price = function(None)  # type: ignore[arg-type]
     shipped = tmp_path / "shipped"
     shipped.write_bytes(cloudpickle.dumps(price))
@@ -47,6 +47,6 @@ def test_a_steps_functions_reach_workers_that_do_not_have_its_file(tmp_path: Pat
 
 
 def test_what_is_installed_is_expected_to_be_there() -> None:
-    module, function = _loaded("json:dumps")
-    _ship(module)
+    module, function = _load_step("json:dumps")
+    _pickle_by_value(module)
     assert len(cloudpickle.dumps(function)) < 200  # its name, not its code

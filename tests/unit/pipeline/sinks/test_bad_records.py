@@ -6,11 +6,22 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
+from headrace.pipeline.formats.not_json import UNREADABLE
+from headrace.pipeline.formats.schema import parse_ddl
+from headrace.pipeline.formats.schema_mismatch import Explanation
 from headrace.pipeline.sinks.bad_records import SplitTask
 from headrace.pipeline.sinks.data_files import FileTask
 
-RECORD = pa.struct([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+RECORD = pa.struct(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("value", pa.binary()),
+    ]
+)
 ERROR = pa.struct([("class", pa.string()), ("message", pa.string()), ("action", pa.string())])
 ROWS = pa.schema(
     [("id", pa.int64()), ("_record", RECORD), ("_error", ERROR), ("_deleted", pa.bool_())]
@@ -30,10 +41,18 @@ def bad(offset: int, action: str, *, record: bool = True) -> dict[str, object]:
     }
 
 
-def run(folder: Path, *rows: dict[str, object], merges: bool = False) -> list[dict[str, object]]:
+def run(
+    folder: Path,
+    *rows: dict[str, object],
+    merges: bool = False,
+    explanation: Explanation | None = None,
+) -> list[dict[str, object]]:
     columns = [("id", pa.int64())] + ([("_deleted", pa.bool_())] if merges else [])
     task = SplitTask(
-        FileTask(str(folder / "table"), "x", pa.schema(columns)), str(folder / "staging"), merges
+        FileTask(str(folder / "table"), "x", pa.schema(columns)),
+        str(folder / "staging"),
+        merges,
+        explanation,
     )
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -61,6 +80,22 @@ def test_good_rows_are_written_and_bad_ones_staged_as_they_were(tmp_path: Path) 
     assert [(row["path"], row["rows"]) for row in of(report, "count")] == [("NotJson", 2)]
     assert [row["rows"] for row in of(report, "skipped")] == [1]
     assert of(report, "failed") == []
+
+
+@pytest.mark.parametrize("action", ["dead_letter", "fail"])
+def test_a_record_that_is_not_json_gets_its_own_cause(tmp_path: Path, action: str) -> None:
+    row = bad(7, action)
+    row["_record"] = {"topic": "t", "partition": 0, "offset": 7, "value": b'{"id": 1'}
+    row["_error"] = {"class": "NotJson", "message": UNREADABLE, "action": action}
+    report = run(tmp_path, row, explanation=Explanation(parse_ddl("id BIGINT")))
+    if action == "dead_letter":
+        (staged,) = of(report, "staged")
+        (letter,) = pq.read_table(str(staged["path"])).to_pylist()
+        message = letter["_error"]["message"]
+    else:
+        (failed,) = of(report, "failed")
+        message = json.loads(str(failed["stats"]))[4]
+    assert message == "is incomplete JSON: it ends after 8 characters"
 
 
 def test_a_record_that_stops_the_flow_is_named_and_its_content_is_not(tmp_path: Path) -> None:
