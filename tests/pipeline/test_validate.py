@@ -100,7 +100,7 @@ def test_columns_of_an_inferred_schema_are_not_known_before_a_run(validate: Vali
         ("day FROM source", "day FROM source LIMIT 5", 6, "transform[0].sql", "LIMIT: each batch"),
         ("steps.py:doubled", "steps.py:grouped", 7, "transform[1].python", "an aggregation: each"),
         ("amount > 0", "amout > 0", 9, "expect[0].sql", "`amout`"),
-        ("amount > 0", "amount + 1", 9, "expect[0].sql", "is no condition: its type is double"),
+        ("amount > 0", "amount + 1", 9, "expect[0].sql", "is not a condition: its type is double"),
         ("[day]", "[amount]", 10, "sink.partition_by[0]", "of type double cannot be a partition"),
         ("[day]", "[month]", 10, "sink.partition_by[0]", "there is no column month"),
     ],

@@ -226,7 +226,7 @@ class ReplicaManager:
         ):
             return
         log.warning(
-            "a damaged log is cut back to what holds, and the rest is copied from its leader",
+            "truncating a damaged log to its intact part; the leader's copy replaces the rest",
             extra={"log": damaged.name, "leader": partition.leader},
         )
         damaged.give_up_damaged()

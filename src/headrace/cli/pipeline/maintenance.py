@@ -158,7 +158,7 @@ def backfill(
         typer.Option(
             "--name",
             metavar="NAME",
-            help="Name of this backfill: one that was interrupted goes on under its name.",
+            help="Name of this backfill. An interrupted backfill resumes under its name.",
         ),
     ] = None,
     master: Master = None,

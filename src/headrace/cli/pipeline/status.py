@@ -117,9 +117,9 @@ def history(
     session: Session,
     path: SpecFile,
     flow: FlowName = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="The last so many.")] = (
-        HISTORY_EVENTS
-    ),
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Number of events to show, newest last.")
+    ] = (HISTORY_EVENTS),
 ) -> None:
     """Show what has happened: batches, retries, failures."""
     spec = load(path)

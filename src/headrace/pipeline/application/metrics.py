@@ -24,7 +24,10 @@ class Metrics:
             f"{PREFIX}_bad_records", "Bad records.", ["flow", "error"], registry=kept
         )
         self._letters = Counter(
-            f"{PREFIX}_dead_letters", "Records set aside.", ["flow"], registry=kept
+            f"{PREFIX}_dead_letters",
+            "Records written to the dead-letter topic.",
+            ["flow"],
+            registry=kept,
         )
         self._batches = Counter(
             f"{PREFIX}_batches", "Batches that were committed.", ["flow"], registry=kept

@@ -116,7 +116,9 @@ def _rules(at: Path, flow: Flow, rows: "DataFrame") -> Iterator[Problem]:
         kind = made.schema["rule"].dataType.simpleString()
         if kind != _BOOLEAN:
             yield Problem(
-                place, f"is no condition: its type is {kind}", "write a comparison, e.g. amount > 0"
+                place,
+                f"is not a condition: its type is {kind}",
+                "write a comparison, e.g. amount > 0",
             )
 
 

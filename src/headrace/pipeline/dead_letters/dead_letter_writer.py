@@ -165,5 +165,5 @@ def _check_own(marker: CommittedBatch, batch: BatchInfo) -> None:
         raise ProducerFenced(
             f"the dead letters of batch {batch.batch_id} of {batch.pipeline} are there, from other "
             "records: another run of the pipeline is at work. Make sure that it runs once only; "
-            "then start it again: it goes on where the last commit ends"
+            "then start it again: it resumes where the last commit ends"
         )

@@ -83,7 +83,7 @@ def parse_filter(*texts: str) -> Filter:
             match = _TERM.match(rest)
             if match is None:
                 raise BadFilter(
-                    f"{rest!r} is no comparison; write e.g. error = NotJson, with one of "
+                    f"{rest!r} is not a comparison; write e.g. error = NotJson, with one of "
                     f"{', '.join(FIELDS)}"
                 )
             value = next(
@@ -123,7 +123,7 @@ def _text_condition(take: Callable[[Letter], str], sign: str, value: str) -> Con
     try:
         pattern = re.compile(value)
     except re.error as error:
-        raise BadFilter(f"{value!r} is no regular expression: {error}") from None
+        raise BadFilter(f"{value!r} is not a regular expression: {error}") from None
     return lambda letter: pattern.search(take(letter)) is not None
 
 

@@ -75,7 +75,7 @@ def _parsed(text: str, references: Mapping[str, str]) -> object:
             fastavro.parse_schema(json.loads(reference), named_schemas=named)  # type: ignore[arg-type]
         return fastavro.parse_schema(json.loads(text), named_schemas=named, expand=True)  # type: ignore[arg-type]
     except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"the schema is no Avro schema: {error}") from None
+        raise FormatError(f"this is not an Avro schema: {error}") from None
 
 
 def columns_of(schema: object) -> StructOf:

@@ -90,7 +90,7 @@ def out_of_range(
         if kind in ("double", "float"):
             # A number that is too large becomes infinity; one that says so is meant.
             condition = f"abs({at(each)}) = double('Infinity') AND NOT rlike({text}, '(?i)inf')"
-            message = f"{prefix}{each.name} is no finite number"
+            message = f"{prefix}{each.name} is not a finite number"
         elif kind in YEARS:
             first, last = YEARS[kind]
             condition = f"({at(each)} < {first} OR {at(each)} > {last})"

@@ -162,7 +162,7 @@ def _out_of_range(columns: StructOf, struct: str, prefix: str) -> Iterator[Recor
             yield RecordCheck(
                 _is_infinite(leaf, value),
                 BadRecord.OUT_OF_RANGE,
-                literal(f"{prefix}{name} is no finite number"),
+                literal(f"{prefix}{name} is not a finite number"),
             )
         elif leaf.type.name in YEARS:
             first, last = YEARS[leaf.type.name]

@@ -201,7 +201,9 @@ class _Ddl:
 
     def _fail(self, reason: str) -> NoReturn:
         shown = self._text if len(self._text) < 80 else self._text[:77] + "..."
-        raise FormatError(f"the schema {shown!r} is no DDL (id BIGINT, name STRING): {reason}")
+        raise FormatError(
+            f"the schema {shown!r} is not a DDL schema (id BIGINT, name STRING): {reason}"
+        )
 
     def _peek(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
@@ -300,7 +302,7 @@ def parse_json_schema(text: str, name: str = "schema") -> StructOf:
     try:
         root = json.loads(text)
     except ValueError as error:
-        raise FormatError(f"the schema {name} is no JSON: {error}") from None
+        raise FormatError(f"the schema {name} is not JSON: {error}") from None
     return _JsonSchema(root, name).struct(root, "")
 
 

@@ -155,7 +155,7 @@ class RegistryClient:
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict):
-            raise RegistryError(f"{url}{path} gives no JSON object: it is no schema registry")
+            raise RegistryError(f"{url}{path} returned no JSON object: it is not a schema registry")
         return found
 
     def _refused(self, path: str, code: int) -> Exception:

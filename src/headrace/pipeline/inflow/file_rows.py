@@ -71,7 +71,7 @@ def json_rows(
         RecordCheck(
             f"NOT {_FITS}",
             BadRecord.SCHEMA_MISMATCH,
-            literal("is no JSON object of the source's schema"),
+            literal("is not a JSON object that matches the schema of the source"),
         ),
     ]
     others = ""
@@ -98,7 +98,9 @@ def csv_rows(
     reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", _CORRUPT)
     rows = reader.schema(with_corrupt).load(files)
     check = RecordCheck(
-        f"{_CORRUPT} IS NOT NULL", BadRecord.NOT_CSV, literal("is no CSV of the source's schema")
+        f"{_CORRUPT} IS NOT NULL",
+        BadRecord.NOT_CSV,
+        literal("does not match the CSV schema of the source"),
     )
     # Spark refuses to read nothing but the corrupt lines, as a step that needs no column would.
     kept = f"hash({quoted(schema.names[0])}) & 0"

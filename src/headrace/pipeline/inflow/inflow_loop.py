@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-GO_ON: Final = "on_error: dead_letter or skip goes on without such lines"
+GO_ON: Final = "on_error: dead_letter or skip continues without such lines"
 NOTHING: Final = result_of([])
 
 

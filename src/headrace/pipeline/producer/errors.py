@@ -71,7 +71,7 @@ def failure(code: ErrorCode, what: str) -> ProducerFailed:
         return ProducerFenced(
             f"{what}: {code.name}. Another run writes with the same transactional id, or this one "
             "took longer than transaction.timeout.ms. Make sure that it runs once only; then "
-            "start it again: it goes on where the last commit ends"
+            "start it again: it resumes where the last commit ends"
         )
     advice = _ADVICE.get(code)
     return ProducerFailed(

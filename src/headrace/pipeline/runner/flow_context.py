@@ -47,7 +47,7 @@ def open_parts(
 ) -> FlowContext:
     """With the client settings that the command line gives; reads no further than `ends`."""
     if not isinstance(flow.source, TopicSource):
-        raise PlanError(f"{flow.id}: its source is no topic")
+        raise PlanError(f"{flow.id}: its source is not a topic")
     kafka = kafka_settings(flow, given)
     return FlowContext(
         flow=flow,

@@ -475,7 +475,7 @@ def _check_own(batch: BatchInfo, committed: CommittedBatch) -> None:
         raise AnotherRun(
             f"another run of {batch.pipeline} has committed batch {committed.batch_id} with other "
             "records, and this run's are not in the table. Make sure that the pipeline runs once "
-            "only; then start it again: it goes on where the last commit ends"
+            "only; then start it again: it resumes where the last commit ends"
         )
 
 

@@ -161,7 +161,7 @@ def _check_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise BadOption("subscribePattern", f"{pattern!r} is no pattern: {error}") from None
+        raise BadOption("subscribePattern", f"{pattern!r} is not a pattern: {error}") from None
 
 
 def _read_settings(options: Mapping[str, str]) -> ReadSettings:

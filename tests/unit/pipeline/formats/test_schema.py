@@ -81,7 +81,7 @@ def test_json_schema_becomes_columns() -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ({"type": "string"}, "properties"),
         ({"properties": {"a": {}}}, 'a: needs one "type"'),
         ({"properties": {"a": {"type": "text"}}}, "no type 'text'"),

@@ -170,7 +170,7 @@ def _add(
         case Primitive(text):
             _primitive(node, text)
         case _:
-            raise Unsupported("a map whose keys are no strings")
+            raise Unsupported("a map whose keys are not strings")
     node.end = len(nodes)
     return node.type
 
