@@ -106,10 +106,10 @@ def test_several_filters_must_all_hold() -> None:
     ("where", "said"),
     [
         ("colour = red", "there is no field 'colour'"),
-        ("error", "no comparison"),
+        ("error", "not a comparison"),
         ("offset = many", "is a number"),
         ("offset ~ 1", "~ is for text"),
-        ("message ~ '['", "no regular expression"),
+        ("message ~ '['", "not a regular expression"),
         ("time > yesterday", "is a time such as"),
         ("error = A or error = B", "joined by `and`"),
         ("error = A and ", "ends with `and`"),

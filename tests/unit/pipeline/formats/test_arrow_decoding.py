@@ -143,9 +143,9 @@ def test_every_truncation_of_avro_is_a_bad_record(order_avro: Path) -> None:
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        ("{", "no Avro schema"),
+        ("{", "not an Avro schema"),
         ('"string"', "of a record"),
-        ('{"type": "record", "name": "r", "fields": [{"name": "a", "type": "x"}]}', "no Avro"),
+        ('{"type": "record", "name": "r", "fields": [{"name": "a", "type": "x"}]}', "not an Avro"),
         (
             '{"type":"record","name":"r","fields":[{"name":"a","type":["int","string"]}]}',
             "union of several",
