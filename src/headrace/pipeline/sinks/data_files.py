@@ -1,8 +1,8 @@
-"""A task's rows into Parquet files, one open file for each partition of the table.
+"""Writes a task's rows into Parquet files, one open file for each partition of the table.
 
-Files are named for the pipeline's batch and a random id: a task that runs twice writes other files,
-and only those that its successful attempt reports are committed. What nobody commits is an orphan,
-which `vacuum` removes.
+A file's name has the pipeline, the batch and a random id. A task that runs twice writes different
+files, and only those that its successful attempt reports are committed. A file that is never
+committed is an orphan, which `vacuum` removes.
 """
 
 import json
@@ -42,7 +42,7 @@ DESCRIPTION_DDL: Final = (
 
 @dataclass(frozen=True)
 class FileTask:
-    """Picklable: what Spark sends to its workers."""
+    """Picklable: Spark sends it to its workers."""
 
     location: str
     prefix: str
@@ -50,7 +50,7 @@ class FileTask:
     partition_by: tuple[str, ...] = ()
     keep_partition_columns: bool = False
     empty_is_null: tuple[str, ...] = ()
-    """Texts that the table is partitioned by, where its format has no empty ones."""
+    """String columns that the table is partitioned by, if its format has no empty partition values."""
     target_file_bytes: int = 128 << 20
     storage_options: Mapping[str, str] | None = None
 
@@ -66,7 +66,7 @@ class FileTask:
         yield describe(writing.written)
 
     def open(self) -> "Writing":
-        """For a task that comes by its rows in another way than one batch after the other."""
+        """For a task that does not get its rows as an iterator of batches."""
         return Writing(self)
 
 
@@ -123,7 +123,7 @@ class _OpenFile:
         return WrittenFile(self.relative, self.rows, size, self.values, stats)
 
     def abandon(self) -> None:
-        """Nobody will report it; a bucket keeps what was written, so it is removed."""
+        """Deletes the file: it will not be committed."""
         with suppress(OSError):
             self._sink.close()
         with suppress(OSError):
@@ -145,7 +145,7 @@ class Writing:
         self.written: list[WrittenFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows of the table's schema, see `conform`."""
+        """Writes rows of the table's schema, see `conform`."""
         if not batch.num_rows:
             return
         batch = without_empty(batch, self._task.empty_is_null)

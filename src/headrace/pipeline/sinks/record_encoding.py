@@ -19,7 +19,7 @@ class Encoding:
     value: str = "json"
     """`json`: all columns as an object. `raw`: the column `value`."""
     key: tuple[str, ...] = ()
-    """The columns of the key, as a JSON object; none = the column `key`, where there is one."""
+    """The columns of the key, as a JSON object; if empty, the column `key`, if there is one."""
 
     def check(self, schema: pa.Schema) -> None:
         """Raises `SinkError` for rows that cannot become records."""
