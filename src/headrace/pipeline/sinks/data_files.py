@@ -50,7 +50,7 @@ class FileTask:
     partition_by: tuple[str, ...] = ()
     keep_partition_columns: bool = False
     empty_is_null: tuple[str, ...] = ()
-    """String columns that the table is partitioned by, if its format has no empty partition values."""
+    """String partition columns, if the table's format has no empty partition values."""
     target_file_bytes: int = 128 << 20
     storage_options: Mapping[str, str] | None = None
 

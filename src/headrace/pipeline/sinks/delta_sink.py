@@ -167,7 +167,7 @@ class DeltaSink:
         return f"{self._settings.location.rstrip('/')}/{STAGING}/{batch.pipeline}-{batch.batch_id}"
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
-        """Commits the batch once. If another writer was faster, reads the table again and retries."""
+        """Commits the batch once. If another writer was faster, rereads the table and retries."""
         partitions = list(batch.ends)
         for _ in range(COMMIT_TRIES):
             table = self._existing()

@@ -209,7 +209,7 @@ class IcebergSink:
             store.delete_dir_contents(base, missing_dir_ok=True)
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
-        """Commits the batch once. If another writer was faster, reads the table again and retries."""
+        """Commits the batch once. If another writer was faster, rereads the table and retries."""
         for _ in range(COMMIT_TRIES):
             table = without_retries(self._existing())
             before = _committed(table, batch.pipeline)

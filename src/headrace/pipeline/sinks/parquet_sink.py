@@ -102,7 +102,7 @@ class ParquetSink:
         self._schema = pa.schema([*wanted, *map(schema.field, settings.partition_by)])
 
     def _schema_of(self, files: Sequence[str]) -> pa.Schema:
-        """All columns: those of the newest file of a batch, and of the files that compaction made."""
+        """The columns of the newest file of a batch, and of the files that compaction made."""
         joined = [path for path in files if _is_joined(path)]
         written = [path for path in files if not _is_joined(path)]
         found: dict[str, pa.Field] = {}
@@ -142,7 +142,7 @@ class ParquetSink:
                     self._store.delete_file(info.path)
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
-        """Commits the batch once. If another writer was faster, reads the table again and retries."""
+        """Commits the batch once. If another writer was faster, rereads the table and retries."""
 
         def swap(manifests: Sequence[Manifest], sequence: int) -> Manifest | CommittedBatch:
             before = _last_of(manifests, batch.pipeline)

@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-MAX_TEXT_CHARS: Final = (
-    32  # longer texts have no bounds: a truncated bound would have to be rounded
-)
+MAX_TEXT_CHARS: Final = 32  # longer texts have no bounds: a truncated bound must be rounded
 
 
 def delta_stats(metadata: pq.FileMetaData, rows: int) -> str:

@@ -55,7 +55,7 @@ class BatchInfo(NamedTuple):
 
 
 class CommittedBatch(NamedTuple):
-    """The last batch of a pipeline that a table holds, and the offsets at which reading continues."""
+    """A pipeline's last batch in a table, and the offsets at which reading continues."""
 
     batch_id: int
     offsets: Mapping[TopicPartition, int]
