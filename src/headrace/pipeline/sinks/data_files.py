@@ -24,7 +24,7 @@ from headrace.pipeline.sinks.table_sink import WrittenFile
 
 COMPRESSION: Final = "zstd"
 MAX_OPEN_FILES: Final = 256
-"""Partitions of the table that one task may fill at a time."""
+"""The number of partitions of the table that one task may write at a time."""
 
 DESCRIPTION: Final = pa.schema(
     [
@@ -99,7 +99,7 @@ class _OpenFile:
         self.path = f"{base}/{self.relative}"
         self.values = values
         self.rows = 0
-        if is_on_disk(task.location):  # a bucket has no folders
+        if is_on_disk(task.location):  # a bucket has no directories
             self.store.create_dir(self.path.rpartition("/")[0], recursive=True)
         self._metadata: list[pq.FileMetaData] = []
         self._sink = self.store.open_output_stream(self.path)

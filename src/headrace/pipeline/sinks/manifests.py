@@ -43,7 +43,7 @@ class Manifest:
 
 
 class _File(NamedTuple):
-    """A manifest's file: several manifests, if it repeats what came before."""
+    """The content of a manifest's file: several manifests, if it repeats earlier ones."""
 
     manifests: Sequence[Manifest]
     is_whole: bool
@@ -54,7 +54,7 @@ class _File(NamedTuple):
 
 
 class Manifests:
-    """The manifests of one folder, in the order in which they were written."""
+    """The manifests of one directory, in the order in which they were written."""
 
     def __init__(self, store: fs.FileSystem, base: str) -> None:
         self._store = store
@@ -92,7 +92,7 @@ class Manifests:
             raise SinkError(f"{path} is damaged ({error}); restore it from a backup") from error
 
     def write(self, manifest: Manifest) -> None:
-        """Raises `SequenceTaken` if another writer was faster, where that can be seen."""
+        """Raises `SequenceTaken` if the store shows that another writer was faster."""
         self._store.create_dir(self._folder, recursive=True)
         files = self._files()
         content = _content(manifest)
@@ -112,7 +112,7 @@ class Manifests:
             return
         if self._store.get_file_info(path).type is not fs.FileType.NotFound:
             raise _taken(path)
-        with self._store.open_output_stream(path) as file:  # one request: whole or not at all
+        with self._store.open_output_stream(path) as file:  # one atomic request
             file.write(text)
 
     def _delete_before(self, sequence: int) -> None:

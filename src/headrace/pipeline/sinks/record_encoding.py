@@ -1,4 +1,4 @@
-"""How rows become records: keys and values."""
+"""Encodes rows as the keys and values of records."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +14,7 @@ VALUE: Final = "value"
 
 @dataclass(frozen=True)
 class Encoding:
-    """How rows become records."""
+    """The encoding of keys and values."""
 
     value: str = "json"
     """`json`: all columns as an object. `raw`: the column `value`."""
