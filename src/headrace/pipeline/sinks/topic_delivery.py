@@ -1,4 +1,4 @@
-"""Rows into a topic, in two steps of one Spark job.
+"""Writes rows into a topic, in two steps of one Spark job.
 
 Tasks of the first step turn rows into records and choose the partition of each. A task of the
 second step gets all records of a partition, in the order in which they were read, and writes them

@@ -1,7 +1,7 @@
 """A topic as a sink: every batch is one transaction.
 
-The driver begins the transaction, tasks write records in it (`delivery`), and the driver adds the
-marker, which is the batch's end offsets and id as the offsets of the group `<pipeline>.sink`. It
+The driver begins the transaction, tasks write records in it (`topic_delivery`), and the driver adds the
+marker: the batch's end offsets and id, as offsets of the group `<pipeline>.sink`. It
 commits only if each partition was written by exactly one attempt of one task. A killed driver
 leaves an open transaction, which the next run aborts; that also fences its remaining tasks.
 """
@@ -106,7 +106,7 @@ class TopicSink:
         return settled(marker, known, self._was_committed)
 
     def writers(self) -> dict[str, set[str]]:
-        """Not known: the group of a pipeline does not say which topic it wrote to."""
+        """Empty: a pipeline's group does not record the topic that the pipeline wrote to."""
         return {}
 
     def prepare(self, schema: pa.Schema) -> None:
