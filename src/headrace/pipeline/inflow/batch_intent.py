@@ -30,7 +30,7 @@ class BatchIntent:
     through: int = -1
     """For a table: the last version that is read completely."""
     within: int = 0
-    """For a table: the number of files that are also read from the next version."""
+    """For a table: the number of files of the next version that were read by then."""
     passed: tuple[str, ...] = ()
     """Paths of files that a reset excludes from reading."""
     is_anew: bool = False
@@ -40,7 +40,7 @@ class BatchIntent:
 
     def versioned(self) -> Iterable[tuple[str, int]]:
         """The files of a table with their versions."""
-        return zip(self.files, self.versions, strict=False)  # older files have no versions
+        return zip(self.files, self.versions, strict=False)  # intents of older releases have none
 
 
 class BatchIntents:

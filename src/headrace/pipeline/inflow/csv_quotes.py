@@ -154,7 +154,7 @@ class _Scan:
                 return start, True
             if not is_last and self._patterns.cut.match(text, start):
                 return start, False
-            at = text.find(b"\n", start) + 1  # a quote within an unquoted value
+            at = text.find(b"\n", start) + 1  # a quote elsewhere: skips the line
             if not at:
                 return start, False
         end = _line_start(text, at, len(text))

@@ -100,7 +100,7 @@ def csv_rows(
     check = RecordCheck(
         f"{_CORRUPT} IS NOT NULL", BadRecord.NOT_CSV, literal("is no CSV of the source's schema")
     )
-    # Spark refuses to read only the corrupt lines, so a step without columns needs another one.
+    # Spark refuses a query of the corrupt-line column alone; the hash adds another column.
     kept = f"hash({quoted(schema.names[0])}) & 0"
     value = f"coalesce(CAST({_CORRUPT} AS binary), {_as_json(schema.names, flow)})"
     return rows.selectExpr(

@@ -41,7 +41,7 @@ class Inflow:
 
         A reset is an empty batch: its intent is saved, then the batch is committed to the topic. If
         the reset is interrupted in between, the next run finds the intent and commits the batch.
-        Before the first batch the topic may not exist, so the reset only saves the intent.
+        Before the first batch the topic may not exist, so the next run commits the batch.
         """
         with self.checkpoint.locked(self.flow.id):
             held = self.held()

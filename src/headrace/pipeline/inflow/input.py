@@ -144,7 +144,7 @@ class FolderInput:
             if source.schema_ is not None:
                 reader = reader.schema(schema_text(source.schema_))
             elif source.format == "parquet" and "mergeSchema" not in source.options:
-                # Otherwise Spark uses one file's columns, and drops other columns of the other files.
+                # Otherwise Spark uses the columns of one file, and drops all others.
                 reader = reader.option("mergeSchema", "true")
             number = {"number": _ROW_NUMBER} if source.format == "parquet" else {}
             return Rows(whole_rows(reader.load(files), flow, **number))
@@ -233,7 +233,7 @@ class FolderInput:
             if source.schema_ is None:
                 reader = reader.option("inferSchema", "true")
             else:
-                # Spark checks the names in the first line, so that columns are not mixed up.
+                # Spark then checks the names in the first line, so that columns are not mixed up.
                 reader = reader.option("enforceSchema", "false")
         return reader.options(**self._options())
 

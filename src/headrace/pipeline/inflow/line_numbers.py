@@ -21,7 +21,7 @@ Numbers = dict[Digest, deque[int]]
 
 
 def path_of_uri(uri: str) -> str:
-    """The path of a file, without a URI's scheme and escapes."""
+    """The path of a file from its URI, without `file:` and without escapes."""
     return unquote(urlsplit(uri).path if uri.startswith("file:") else uri)
 
 

@@ -1,7 +1,7 @@
 """A topic as a sink: every batch is one transaction.
 
-The driver begins the transaction, tasks write records in it (`topic_delivery`), and the driver adds the
-marker: the batch's end offsets and id, as offsets of the group `<pipeline>.sink`. It
+The driver begins the transaction, and tasks write records in it (`topic_delivery`). The driver then
+adds the marker: the batch's end offsets and id, as offsets of the group `<pipeline>.sink`. It
 commits only if each partition was written by exactly one attempt of one task. A killed driver
 leaves an open transaction, which the next run aborts; that also fences its remaining tasks.
 """
