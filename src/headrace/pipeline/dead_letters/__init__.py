@@ -1,4 +1,4 @@
-"""Dead letters: records that a pipeline cannot use. Writes, lists and replays them exactly once."""
+"""Dead letters, the records that a pipeline cannot use: writing, listing and replaying them."""
 
 from collections.abc import Mapping
 

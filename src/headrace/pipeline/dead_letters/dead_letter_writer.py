@@ -1,8 +1,8 @@
 """Writes a pipeline's bad records to its dead-letter topic, each exactly once, even after a crash.
 
 All dead letters of a batch are written in one transaction. The transaction also commits the marker:
-the batch's end offsets and its id, as offsets of the group `<pipeline>.dead-letters`. So the topic
-holds either the marker and all dead letters of a batch, or neither. A journal in the checkpoint
+the batch's end offsets and its id, as offsets of the group `<pipeline>.dead-letters`. So either
+all dead letters of a batch and its marker are committed, or none are. A journal in the checkpoint
 directory records the same, because brokers delete the offsets of inactive groups.
 """
 
@@ -76,8 +76,9 @@ class DeadLetterWriter:
     def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
         """Writes the batch's bad records and its marker in one transaction; returns their number.
 
-        Returns 0 for a batch that is already marked. After an error, the topic has no records of
-        the batch. If the response to the commit was lost, `last_marker` returns the outcome.
+        Returns 0 for a batch that is already marked. After an error, no dead letters of the
+        batch are committed, unless only the response to the commit was lost. `last_marker` then
+        returns the outcome.
         """
         marker = self.last_marker(list(batch.ends))
         if not staged:
