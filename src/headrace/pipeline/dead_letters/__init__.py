@@ -1,4 +1,4 @@
-"""Records that a pipeline cannot use: set aside exactly once, looked at, sent again."""
+"""Dead letters, the records that a pipeline cannot use: writing, listing and replaying them."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ __all__ = ["DeadLetterWriter", "open_dead_letters"]
 
 
 def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetterWriter:
-    """The dead letters of a flow that has a topic for them."""
+    """The writer for the dead-letter topic of a flow."""
     assert flow.dead_letter is not None, "the spec names a topic for dead letters"
     checkpoint = Checkpoint(flow.checkpoint).path
     return DeadLetterWriter(flow.dead_letter.topic, producer_settings(kafka), flow.id, checkpoint)

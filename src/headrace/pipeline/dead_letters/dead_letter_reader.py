@@ -1,4 +1,4 @@
-"""A dead-letter topic's records, as they are committed, in order of partition and offset."""
+"""Reads the committed records of a dead-letter topic, in order of partition and offset."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from headrace.records.record import Headers, Record
 
 
 class Letter(NamedTuple):
-    """One dead letter: where it lies, what it says about itself, and the record that it was."""
+    """One dead letter: its partition, the record, and the facts in its headers."""
 
     at: TopicPartition
     record: Record
@@ -25,7 +25,7 @@ class Letter(NamedTuple):
 
 
 def letter_ranges(admin: LogAdmin, topic: str) -> list[OffsetRange]:
-    """Everything that is in the topic now; raises `ReadFailed` if there is no such topic."""
+    """All current offsets of the topic; raises `ReadFailed` if the topic does not exist."""
     partitions = all_partitions(admin.topics(lambda name: name == topic))
     if not partitions:
         raise ReadFailed(f"there is no topic {topic}: no pipeline has written dead letters to it")
@@ -34,7 +34,7 @@ def letter_ranges(admin: LogAdmin, topic: str) -> list[OffsetRange]:
 
 
 def read_letters(settings: ReadSettings, ranges: Sequence[OffsetRange]) -> Iterator[Letter]:
-    """The letters of these ranges; memory is bounded by what one fetch brings."""
+    """The letters of these ranges. Memory is bounded by the size of one fetch."""
     for each in ranges:
         if not each.size:
             continue

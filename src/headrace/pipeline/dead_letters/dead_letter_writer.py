@@ -1,9 +1,9 @@
-"""A pipeline's bad records into its dead-letter topic: each once, whatever is killed when.
+"""Writes a pipeline's bad records to its dead-letter topic, each exactly once, even after a crash.
 
-The dead letters of a batch are one transaction, however many they are. With them goes the marker:
-the batch's end offsets and its id, committed for the group `<pipeline>.dead-letters`. So either all
-of a batch's dead letters are in the topic and the marker says so, or none are. A journal in the
-checkpoint directory knows it too, for when brokers have forgotten the group.
+All dead letters of a batch are written in one transaction. The transaction also commits the marker:
+the batch's end offsets and its id, as offsets of the group `<pipeline>.dead-letters`. So either
+all dead letters of a batch and its marker are committed, or none are. A journal in the checkpoint
+directory records the same, because brokers delete the offsets of inactive groups.
 """
 
 import time
@@ -37,7 +37,7 @@ def marker_group(pipeline: str) -> str:
 
 
 class DeadLetterWriter:
-    """One pipeline's dead letters. Whoever opens them last shuts out everybody before."""
+    """The dead letters of one pipeline. A new writer fences every earlier one."""
 
     def __init__(
         self, topic: str, settings: ProducerSettings, pipeline: str, checkpoint: Path
@@ -66,18 +66,19 @@ class DeadLetterWriter:
             producer.close()
 
     def last_marker(self, partitions: Sequence[TopicPartition]) -> CommittedBatch | None:
-        """The last batch whose dead letters are in the topic, and where that batch ends.
+        """The last batch whose dead letters are in the topic, and the batch's end offsets.
 
-        A transaction that an earlier run has left is over when this returns.
+        The open transaction of an earlier run has ended when this returns.
         """
         marker = last_marked(self.group, self._ready().offsets(self.group, partitions))
         return settled(marker, self._journal.read(), self._was_committed)
 
     def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
-        """One transaction with the batch's bad records and its marker; how many they were.
+        """Writes the batch's bad records and its marker in one transaction; returns their number.
 
-        0 for a batch that is marked already. After an error nothing of the batch is in the topic,
-        or, if the answer to the commit was lost, `last_marker` knows.
+        Returns 0 for a batch that is already marked. After an error, no dead letters of the
+        batch are committed, unless only the response to the commit was lost. `last_marker` then
+        returns the outcome.
         """
         marker = self.last_marker(list(batch.ends))
         if not staged:
@@ -100,14 +101,14 @@ class DeadLetterWriter:
             producer.send_offsets(self.group, batch.ends, marker_of(batch.batch_id))
             producer.commit()
         except BaseException:
-            # The next call takes the transactional id anew, which aborts what is open.
+            # The next call initializes a new producer, which aborts the open transaction.
             self.close()
             raise
         self._journal.record(done)
         return written
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
-        """Deletes the marker and the journal, for a pipeline that is to begin anew."""
+        """Deletes the marker and the journal, so that the pipeline starts from the beginning."""
         found = self._ready().offsets(self.group, partitions)
 
         async def delete(client: ClusterClient) -> None:
@@ -157,9 +158,10 @@ class DeadLetterWriter:
 
 
 def _check_own(marker: CommittedBatch, batch: BatchInfo) -> None:
-    """A run that finds another's marker, with other ends, would leave letters out, or double them.
+    """Raises `ProducerFenced` if the marker has other end offsets than the batch.
 
-    A batch whose letters are in is planned by its marker, so its ends are the marker's.
+    A batch whose letters are in the topic is planned from its marker, so both have the same end
+    offsets. A marker of another run would mean lost or duplicate dead letters.
     """
     if (marker.batch_id, dict(marker.offsets)) != (batch.batch_id, batch.ends):
         raise ProducerFenced(

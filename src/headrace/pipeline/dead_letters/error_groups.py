@@ -1,7 +1,7 @@
-"""Dead letters by what is wrong with them: counts, places, times, samples. Pure.
+"""Groups dead letters by error, with counts, times and samples. Pure.
 
-Messages differ in numbers, names and values where the mistake is the same, so they are grouped by
-their pattern: what is quoted or has digits is left out.
+Messages for the same error differ in numbers, names and values. They are therefore grouped by
+pattern: the message without quoted texts and without words that contain digits.
 """
 
 import re
@@ -19,7 +19,7 @@ _NUMBER: Final = re.compile(r"\b\w*\d\w*(?:[.:+-]\w+)*")
 
 @dataclass(slots=True)
 class ErrorGroup:
-    """Letters of one pipeline and source (a topic, or a folder) with the same error."""
+    """Letters of one pipeline and source (a topic or a directory) with the same error."""
 
     pipeline: str
     source: str
@@ -34,7 +34,7 @@ class ErrorGroup:
 
 
 def pattern_of(message: str) -> str:
-    """The message without what differs from record to record."""
+    """The message without the parts that differ from record to record."""
     text = _NUMBER.sub("#", _QUOTED.sub("…", " ".join(message.split())))
     return text if len(text) <= MAX_PATTERN else text[: MAX_PATTERN - 1] + "…"
 
@@ -42,7 +42,7 @@ def pattern_of(message: str) -> str:
 def grouped(
     letters: Iterable[Letter], is_replayed: Callable[[Letter], bool], samples: int = SAMPLES
 ) -> list[ErrorGroup]:
-    """The groups, the largest first."""
+    """The groups, largest first."""
     groups: dict[tuple[str, ...], ErrorGroup] = {}
     for letter in letters:
         facts = letter.facts

@@ -1,11 +1,11 @@
-"""Which dead letters are meant: `--where`, as a few plain comparisons. Pure.
+"""Selects dead letters by the comparisons of `--where`. Pure.
 
     error = NotJson
     error ~ 'amount.*' and source.offset >= 100
     time >= 2026-01-31T12:00:00Z
 
-Fields are compared with =, !=, <, <=, >, >= and ~ (a regular expression that is found anywhere).
-All comparisons must hold; there is no `or`, because a second call says the same.
+Fields are compared with =, !=, <, <=, >, >= and ~ (a regular expression that matches anywhere).
+All comparisons must hold. There is no `or`: a second call has the same effect.
 """
 
 import operator
@@ -61,12 +61,12 @@ Condition = Callable[[Letter], bool]
 
 
 class BadFilter(ValueError):
-    """A `--where` that cannot be understood: where, and what is allowed."""
+    """An invalid `--where`. The message names the invalid part and the valid syntax."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """All conditions must hold; without any, every letter is meant."""
+    """Selects letters for which all conditions hold; without conditions, every letter."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -75,7 +75,7 @@ class Filter:
 
 
 def parse_filter(*texts: str) -> Filter:
-    """The filter that all of these texts make together; raises `BadFilter`."""
+    """Combines all texts into one filter; raises `BadFilter`."""
     conditions: list[Condition] = []
     for text in texts:
         rest = text.strip()
@@ -133,7 +133,7 @@ def _compare(take: Callable[[Letter], object], sign: str, value: object) -> Cond
 
 
 def _time_ms(field: str, value: str) -> int:
-    """A date and time, UTC unless it says otherwise, or milliseconds."""
+    """Parses milliseconds, or a date and time, which is UTC if it has no offset."""
     if value.isdecimal():
         return int(value)
     try:

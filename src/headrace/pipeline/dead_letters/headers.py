@@ -1,9 +1,9 @@
-"""What stands in the headers of a dead letter and of a record that was replayed. Pure.
+"""The headers of dead letters and of replayed records. Pure.
 
-A dead letter has the record's own headers, untouched, and behind them where it came from and what
-is wrong with it. One that was a line or a row of a file names the file instead of a topic. A record
-that is sent to its topic again has its own headers and those that say where it was taken from and
-how often it was tried; if it fails again, it brings them along.
+A dead letter has the record's own headers, unchanged, followed by headers for its source and its
+error. The source is a topic, or a file if the dead letter was a line or a row. A replayed record
+has its own headers, followed by the position of its dead letter and the number of attempts. If it
+fails again, the new dead letter keeps these headers.
 """
 
 from collections.abc import Mapping
@@ -32,17 +32,17 @@ REPLAYED_TOPIC: Final = REPLAYED + "topic"
 REPLAYED_PARTITION: Final = REPLAYED + "partition"
 REPLAYED_OFFSET: Final = REPLAYED + "offset"
 REPLAYED_TIMESTAMP: Final = REPLAYED + "timestamp"
-"""The time of the record as it first was; its own is newer where the topic keeps no older ones."""
+"""The record's original time. Its timestamp is newer if the topic's retention is too short."""
 REPLAYED_ATTEMPT: Final = REPLAYED + "attempt"
 
 MAX_MESSAGE_BYTES: Final = 4096
-"""A parser's message may quote a whole record."""
+"""The limit of a message: a parser may quote a whole record."""
 _NO_NUMBER: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a dead letter says about itself; -1 and "" where it says nothing."""
+    """The source and the error of a dead letter; -1 and "" stand for unknown values."""
 
     topic: str
     partition: int
@@ -54,22 +54,22 @@ class Facts:
     batch_id: int
     schema_version: int
     attempts: int = 0
-    """How often it was sent to its topic again before it came here."""
+    """The number of replays of the record before this dead letter."""
     file: str = ""
-    """Where it was a line (from 1) or a row (from 0) of a file, not a record of a topic."""
+    """The source file of a line (from 1) or a row (from 0); empty for a record of a topic."""
     line: int = _NO_NUMBER
     row: int = _NO_NUMBER
     version: int = _NO_NUMBER
-    """Of the Delta table that the file belongs to."""
+    """The version of the Delta table that added the file."""
 
     @property
     def source(self) -> str:
-        """What it came from: a topic, or a folder."""
+        """The topic or the directory that it came from."""
         return self.file.rpartition("/")[0] if self.file else self.topic
 
     @property
     def place(self) -> str:
-        """Where it was, exactly."""
+        """Its exact position in the source."""
         if not self.file:
             return f"{self.topic}-{self.partition} offset {self.offset}"
         numbers = (("line", self.line), ("row", self.row), ("of version", self.version))
@@ -78,7 +78,7 @@ class Facts:
 
 
 def letter_headers(own: Headers, facts: Facts) -> Headers:
-    """The record's own headers and the facts."""
+    """The record's own headers, followed by the facts as headers."""
     message = facts.message.encode("utf-8", "replace")[:MAX_MESSAGE_BYTES].decode("utf-8", "ignore")
     said = {
         **_source_headers(facts),
@@ -106,7 +106,7 @@ def _source_headers(facts: Facts) -> dict[str, str]:
 
 
 def facts_of(headers: Headers) -> Facts:
-    """What the headers say; where a name is there twice, the last was added by the pipeline."""
+    """The facts in the headers. If a name occurs twice, the pipeline has added the last one."""
     said = {name: _text(value) for name, value in headers if name.startswith(PREFIX)}
     return Facts(
         topic=said.get(SOURCE_TOPIC, ""),
@@ -127,12 +127,12 @@ def facts_of(headers: Headers) -> Facts:
 
 
 def own_headers(headers: Headers) -> Headers:
-    """The record's own headers, without what dead letters and replays have added."""
+    """The record's own headers, without those that dead letters and replays have added."""
     return tuple((name, value) for name, value in headers if not name.startswith(PREFIX))
 
 
 def replayed_headers(headers: Headers, topic: str, partition: int, offset: int) -> Headers:
-    """What a record that is sent again says beside its own headers: which letter it was."""
+    """The headers that a replay adds to a record: the position of its dead letter."""
     facts = facts_of(headers)
     said = {
         REPLAYED_TOPIC: topic,

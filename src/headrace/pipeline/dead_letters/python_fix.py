@@ -1,4 +1,4 @@
-"""What a person does to dead letters before they are sent again: a Python function.
+"""Fixes dead letters with a user's Python function before they are replayed.
 
 def repair(record):
     order = record.json()
@@ -19,12 +19,12 @@ from headrace.records.record import Headers
 
 
 class NotFixed(Exception):
-    """Why a letter cannot be sent again."""
+    """The reason why a letter cannot be replayed."""
 
 
 @dataclass(slots=True)
 class DraftRecord:
-    """A record on its way back: what a fix may change. `facts` say where it came from."""
+    """A record before its replay. A fix may change it; `facts` has its source."""
 
     key: bytes | str | None
     value: object
@@ -39,10 +39,10 @@ class DraftRecord:
 
 
 class Fix(Protocol):
-    """Changes letters before they are sent; one result for each."""
+    """Changes letters before they are replayed; returns one result for each."""
 
     def __call__(self, letters: Sequence[Letter]) -> Sequence[DraftRecord | NotFixed]:
-        """What each letter becomes, or why it stays where it is."""
+        """The changed record of each letter, or the reason why it is not replayed."""
         ...
 
 
@@ -52,7 +52,7 @@ def draft_of(letter: Letter) -> DraftRecord:
 
 
 def unchanged(letters: Sequence[Letter]) -> Sequence[DraftRecord | NotFixed]:
-    """Without a fix: the record as it was."""
+    """The fix that changes nothing."""
     return [draft_of(letter) for letter in letters]
 
 
@@ -70,7 +70,7 @@ class PythonFix:
     def _one(self, letter: Letter) -> DraftRecord | NotFixed:
         try:
             made = self._function(draft_of(letter))
-        except Exception as error:  # whatever the person's function meets
+        except Exception as error:  # the user's function may raise anything
             return NotFixed(f"{self._name}: {type(error).__name__}: {error}")
         if made is None:
             return NotFixed(f"{self._name} returned None")
@@ -80,7 +80,7 @@ class PythonFix:
 
 
 def as_bytes(value: object, what: str) -> bytes | None:
-    """What is written: bytes and text as they are, other things as JSON; raises `NotFixed`."""
+    """Encodes a value: bytes and text unchanged, other types as JSON; raises `NotFixed`."""
     if value is None or isinstance(value, bytes):
         return value
     try:
@@ -92,7 +92,7 @@ def as_bytes(value: object, what: str) -> bytes | None:
 
 
 def checked_headers(given: object) -> Headers:
-    """What a fix has left of the headers, as they can be written; raises `NotFixed`."""
+    """Checks and encodes the headers that a fix returns; raises `NotFixed`."""
     wanted = "headers are pairs of a name and bytes"
     if not isinstance(given, list | tuple):
         raise NotFixed(f"{wanted}, not {type(given).__name__}")

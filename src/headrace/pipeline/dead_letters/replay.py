@@ -1,9 +1,9 @@
-"""Dead letters back to their topics, each once, though the replay be killed at any moment.
+"""Replays dead letters to their topics, each exactly once, even if the replay is killed.
 
-Every transaction sends some records and tells the ledger which letters they were; with it goes the
-position of the group `<topic>.replay`, the first letter that still waits, for every tool to see. A
-replay that is started again reads the ledger and goes on with what is not in it. Two replays at a
-time cannot be: the later one shuts out the earlier.
+Every transaction sends records and adds their dead letters to the ledger. It also commits the
+offset of the first letter that is not replayed, for the group `<topic>.replay`, where any tool can
+read it. A replay that starts again reads the ledger and continues with the letters that are not in
+it. Two replays cannot run at the same time: the later one fences the earlier one.
 """
 
 import math
@@ -46,7 +46,7 @@ from headrace.records.partitioner import partition_for_key
 from headrace.records.record import Record
 
 LETTERS_AT_A_TIME: Final = 500
-"""Of one transaction: what has to be done again after a kill, and what is held in memory."""
+"""The limit of one transaction. It bounds the repeated work after a crash, and memory."""
 BYTES_AT_A_TIME: Final = 32 << 20
 TRANSACTION_TIMEOUT_MS: Final = 60_000
 SAMPLES: Final = 10
@@ -60,25 +60,25 @@ _NOBODY: Final = TransactionIdentity("", 0, 0, implicit=True)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be sent again."""
+    """The letters to replay, and how."""
 
     topic: str
     where: Filter = EVERYTHING
     limit: int | None = None
     to: str | None = None
-    """Another topic than the one the record came from."""
+    """The topic to send to, if it is not the source topic of the record."""
     fix: Fix = unchanged
 
 
 @dataclass(slots=True)
 class ReplayResult:
-    """What was, or would be, done."""
+    """The result of a replay or of a dry run."""
 
     matched: int = 0
     done_before: int = 0
-    """Of those that match: sent again by an earlier replay."""
+    """The number of matching letters that an earlier replay has sent."""
     sent: Counter[str] = field(default_factory=Counter)
-    """By topic."""
+    """The number of records sent, by topic."""
     not_fixed: int = 0
     samples: list[tuple[Letter, DraftRecord | NotFixed]] = field(default_factory=list)
 
@@ -108,7 +108,7 @@ class Replay:
         self.outcome = ReplayResult()
 
     def dry_run(self) -> ReplayResult:
-        """What `execute` would do now."""
+        """The result that `execute` would have now."""
         layout = self._layout(self._request.topic)
         ledger = read_ledger(self._reading, self._request.topic, layout, to_the_end=False)
         ranges = letter_ranges(self._admin, self._request.topic)
@@ -118,11 +118,11 @@ class Replay:
         return self.outcome
 
     def execute(self, told: Callable[[ReplayResult], None] = lambda outcome: None) -> ReplayResult:
-        """Sends them; `told` hears after each transaction."""
+        """Sends the letters; calls `told` after each transaction."""
         topic = self._request.topic
         layout = self._layout(topic)
         with TransactionalProducer(self._settings, _group(topic)) as producer:
-            # First shut out others and end what they left, then look at what has been done.
+            # First fence other replays and end their transactions, then read the ledger.
             producer.init()
             producer.call(self._make_ledger)
             ledger = read_ledger(self._reading, topic, layout, to_the_end=True)
@@ -151,7 +151,7 @@ class Replay:
         for each in ready:
             record = each.record
             if record.timestamp < now_ms - self._kept_ms(producer, each.into.topic):
-                # Its topic would delete it before anybody reads it; a header has its time.
+                # Its topic would delete it before a reader gets it; a header keeps its time.
                 record = record._replace(timestamp=now_ms)
             most = self._limit(each.into.topic) * 9 // 10  # a batch has a header, too
             producer.produce(*each.into, [record], batch_bytes=most)
@@ -162,7 +162,7 @@ class Replay:
         self.outcome.sent.update(each.into.topic for each in ready)
 
     def _kept_ms(self, producer: TransactionalProducer, topic: str) -> float:
-        """How long the topic keeps records, with a day to spare for whoever is to read them."""
+        """The topic's retention time, less one day for consumers to read the records."""
         if topic not in self._kept:
             self._kept[topic] = producer.call(lambda client: self._retention(client, topic))
         return self._kept[topic]
@@ -178,12 +178,12 @@ class Replay:
         kept = next((int(each.value or -1) for each in entries if each.name == RETENTION), -1)
         return math.inf if kept < 0 else max(0.0, kept - SPARE_MS)
 
-    # --- which ----------------------------------------------------------------------------------
+    # --- selection -------------------------------------------------------------------------------
 
     def _pieces(
         self, ranges: Sequence[OffsetRange], ledger: ReplayLedger, waiting: "_Waiting"
     ) -> Iterator[list[Letter]]:
-        """The letters to send, as many as one transaction takes at a time."""
+        """The letters to send, in groups of one transaction each."""
         chosen = islice(self._chosen(ranges, ledger, waiting), self._request.limit)
         piece: list[Letter] = []
         size = 0
@@ -209,7 +209,7 @@ class Replay:
             else:
                 waiting.leave([letter])
 
-    # --- what and where -------------------------------------------------------------------------
+    # --- records to send -------------------------------------------------------------------------
 
     def _prepared(self, letters: Sequence[Letter]) -> list[_Ready]:
         ready = []
@@ -256,7 +256,7 @@ class Replay:
         return _Ready(letter, draft, TopicPartition(topic, partition), record)
 
     def _check_size(self, record: Record, topic: str) -> None:
-        """One that the topic does not take would hold up all others; raises `NotFixed`."""
+        """Raises `NotFixed` for a record that the topic would reject with its whole transaction."""
         limit = self._limit(topic)
         if size_of(record) < limit // 2:
             return
@@ -292,7 +292,7 @@ def _group(topic: str) -> str:
 
 
 class _Waiting:
-    """The first letter of each partition that is not sent."""
+    """The first letter of each partition that is not replayed."""
 
     def __init__(self) -> None:
         self._first: dict[TopicPartition, int] = {}
@@ -303,12 +303,12 @@ class _Waiting:
             self._first[letter.at] = min(at, letter.offset)
 
     def positions(self, done: Sequence[Letter]) -> dict[TopicPartition, int]:
-        """Where the group stands when these have been sent, too."""
+        """The group's offsets after these letters are sent."""
         behind: dict[TopicPartition, int] = {}
         for letter in done:
             behind[letter.at] = max(behind.get(letter.at, 0), letter.offset + 1)
         return {each: min(self._first.get(each, end), end) for each, end in behind.items()}
 
     def final(self, ranges: Sequence[OffsetRange]) -> dict[TopicPartition, int]:
-        """Where the group stands when everything was looked at."""
+        """The group's offsets at the end of the replay."""
         return {each.of: self._first.get(each.of, each.end) for each in ranges}

@@ -1,9 +1,9 @@
-"""Which dead letters were sent again: a topic beside the dead letters, `<topic>.replayed`.
+"""The ledger of replayed dead letters: the topic `<topic>.replayed`.
 
-A replay writes its entries in the transaction that sends the records, so an entry is there if and
-only if the records are. Entries name offsets one by one, because a replay takes some letters and
-leaves others; they do not expire as a group's offsets do. They also name the id of the dead-letter
-topic: in a topic that was deleted and made again, the same offset is another letter.
+A replay writes its entries in the transaction that sends the records, so an entry exists if and
+only if its records do. Entries list individual offsets, because a replay may select some letters
+only. Unlike a group's offsets, they do not expire. They also contain the id of the dead-letter
+topic: in a topic that was deleted and created again, the same offset is another letter.
 """
 
 import json
@@ -23,7 +23,7 @@ TOPIC_CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "delete", "retentio
 PARTITIONS: Final = 1
 
 Span = tuple[int, int]
-"""The first and the last offset of a run."""
+"""The first and the last of consecutive offsets."""
 
 
 def ledger_topic(topic: str) -> str:
@@ -42,7 +42,7 @@ def joined(spans: Iterable[Span]) -> list[Span]:
 
 
 class ReplayLedger:
-    """The letters of one topic that were sent again."""
+    """The replayed letters of one topic."""
 
     def __init__(self, spans: Mapping[int, Iterable[Span]] | None = None) -> None:
         self._spans = {partition: joined(of) for partition, of in (spans or {}).items()}
@@ -54,7 +54,7 @@ class ReplayLedger:
 
 
 def entries(topic_id: bytes, letters: Sequence[Letter], now_ms: int) -> list[Record]:
-    """What a transaction adds to the ledger for the letters that it sends."""
+    """The ledger's records for the letters that a transaction sends."""
     by_partition: dict[int, list[Span]] = {}
     for letter in letters:
         by_partition.setdefault(letter.at.partition, []).append((letter.offset, letter.offset))
@@ -74,7 +74,7 @@ def entries(topic_id: bytes, letters: Sequence[Letter], now_ms: int) -> list[Rec
 def read_ledger(
     settings: ReadSettings, topic: str, layout: TopicLayout, *, to_the_end: bool
 ) -> ReplayLedger:
-    """What the ledger says; `to_the_end` waits until transactions that write to it are over."""
+    """Reads the ledger. `to_the_end` waits until transactions that write to it have ended."""
     admin = LogAdmin(settings._replace(read_committed=not to_the_end))
     name = ledger_topic(topic)
     partitions = all_partitions(admin.topics(lambda each: each == name))

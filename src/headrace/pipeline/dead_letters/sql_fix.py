@@ -1,8 +1,8 @@
 """A fix in SQL: a SELECT over `source`, whose columns are the fields of the letters' JSON values.
 
-The fields are variants: one that the SELECT does not touch is written as it was, of whatever type.
-`_value` is the value as text, `_error` and `_message` say what was wrong. A SELECT of `_value`
-alone makes the whole value anew, for letters that are no JSON.
+The fields are variants, so a field that the SELECT does not change keeps its value and type.
+`_value` is the value as text; `_error` and `_message` are the class and message of the error. A
+SELECT of `_value` alone replaces the whole value, for letters that are not JSON.
 """
 
 import json
@@ -27,7 +27,7 @@ _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SqlFix:
-    """Runs on Spark, which is started with the first letters; raises `NotASelect`."""
+    """Runs on Spark, which starts with the first letters; raises `NotASelect`."""
 
     def __init__(self, sql: str, spark: "SparkSession | None" = None) -> None:
         self._select = read_select(sql)
@@ -75,7 +75,7 @@ class SqlFix:
         return {row[0]: row[1] for row in found.selectExpr(NUMBER, result).collect()}
 
     def _with_fields(self, rows: "DataFrame", letters: Sequence[Letter]) -> None:
-        """The view with a column for each field, and for what the SELECT may mean by a name."""
+        """Creates the view, with a column for each field and each possible name in the SELECT."""
         parsed = f"try_parse_json({VALUE})"
         columns = [
             f"try_variant_get({parsed}, '{_path(name)}', 'variant') AS {quoted(name)}"
@@ -85,7 +85,7 @@ class SqlFix:
 
 
 def _fields(letters: Sequence[Letter], words: Sequence[str]) -> list[str]:
-    """Names of fields, each once whatever its case; words of the SELECT that may be names."""
+    """The names of fields and the words of the SELECT, without duplicates of another case."""
     found: dict[str, str] = {}
     for letter in letters:
         try:

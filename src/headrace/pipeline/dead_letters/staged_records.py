@@ -1,4 +1,4 @@
-"""The bad records that a batch's tasks have set aside, read back in bounded pieces."""
+"""Reads the bad records that a batch's tasks have staged, with bounded memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -12,13 +12,13 @@ from headrace.pipeline.sinks.table_sink import BatchInfo
 from headrace.records.record import Record
 
 ROWS_AT_A_TIME: Final = 64
-"""Few: a record may be as large as a topic allows."""
+"""A small number, because a record may be as large as a topic allows."""
 
 
 def staged_letters(
     batch: BatchInfo, paths: Sequence[str], now_ms: int
 ) -> Iterator[tuple[int, Record]]:
-    """Each dead letter with the partition it came from."""
+    """Each dead letter with its source partition."""
     for record, error in staged_rows(paths):
         yield record["partition"], _letter(batch, record, error, now_ms)
 

@@ -1,1 +1,1 @@
-"""The way in: files and Delta tables, streamed to a topic, each row once."""
+"""Streams files and Delta tables into a topic, each row exactly once."""

@@ -1,8 +1,8 @@
-"""What a batch reads, written down before it runs.
+"""The input of a batch, saved before the batch runs.
 
-A topic's marker only has room for the number of the batch. What the batch read stands in a file of
-that number in the checkpoint directory. A batch that was begun and not committed is done again with
-the very same input, so whether the last commit went through or not, no row is lost or doubled.
+A topic's marker has room only for the number of the batch. A file of that number, in the checkpoint
+directory, has the input of the batch. A batch that was begun and not committed runs again with the
+same input. So no row is lost or duplicated, whether the last commit succeeded or not.
 """
 
 import json
@@ -17,30 +17,30 @@ NO_BATCH: Final = -1
 
 
 class BadIntent(Exception):
-    """The record of what was read is damaged: nothing can be read without it."""
+    """An intent is missing or damaged; without it the flow cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchIntent:
-    """One batch's input."""
+    """The input of one batch."""
 
     batch_id: int
     files: tuple[str, ...]
-    """Paths of files, complete."""
+    """Complete paths of files."""
     through: int = -1
-    """Of a table: the last version that was read whole."""
+    """For a table: the last version that is read completely."""
     within: int = 0
-    """Of a table: so many files of the version behind it were read, too."""
+    """For a table: the number of files of the next version that were read by then."""
     passed: tuple[str, ...] = ()
-    """Paths of files that are not to be read; somebody has said so."""
+    """Paths of files that a reset excludes from reading."""
     is_anew: bool = False
-    """What earlier batches have read does not count any more; somebody has said so."""
+    """Whether this is a reset: the input of earlier batches no longer counts as read."""
     versions: tuple[int, ...] = ()
-    """Of a table: which version has added each of the files."""
+    """For a table: the version that added each file."""
 
     def versioned(self) -> Iterable[tuple[str, int]]:
         """The files of a table with their versions."""
-        return zip(self.files, self.versions, strict=False)  # earlier releases wrote none down
+        return zip(self.files, self.versions, strict=False)  # intents of older releases have none
 
 
 class BatchIntents:
@@ -59,7 +59,7 @@ class BatchIntents:
         return self._known[batch_id]
 
     def until(self, batch_id: int) -> list[BatchIntent]:
-        """What was read up to and with that batch; raises `BadIntent` if it is not known."""
+        """The intents up to and including that batch; raises `BadIntent` if one is missing."""
         counting: list[BatchIntent] = []
         for each in range(batch_id + 1):
             found = self.get(each)
@@ -75,7 +75,7 @@ class BatchIntents:
         return counting
 
     def save(self, intent: BatchIntent) -> None:
-        """On disk when this returns."""
+        """Saves the intent durably."""
         self._folder.mkdir(parents=True, exist_ok=True)
         part = self._folder / f".{intent.batch_id}.part"
         content = {

@@ -1,8 +1,8 @@
-"""Whether quoted values of a CSV file span lines, and whether it can be read at all.
+"""Detects quoted values that span lines of a CSV file, and files that cannot be read.
 
-Spark reads a file by its lines, in many tasks, unless it is told that values span lines; then one
-task reads the whole file. It is told so for files that need it. It would make one value of all that
-follows a quote that never ends, so such a file is not read at all.
+Spark reads a file line by line, in many tasks. With the option `multiLine`, one task reads the
+whole file. Only files with values that span lines need this option. After a quote that is never
+closed, Spark would read the rest of the file as one value, so such a file is refused.
 """
 
 import re
@@ -16,14 +16,14 @@ from headrace.pipeline.sinks.file_stores import open_store
 
 CHUNK_BYTES: Final = 8 << 20
 MAX_VALUE_BYTES: Final = 64 << 20
-"""Of one record, while it is looked for the end of a quoted value."""
+"""The limit of one record while the scan searches for the end of a quoted value."""
 
 
 _END: Final = rb"(?:\r\n|\n|\r)"
 
 
 class BadText(Exception):
-    """A file cannot be read as it is: why, and which line it is about."""
+    """A file that cannot be read: the reason, and the line."""
 
     def __init__(self, line: int, message: str) -> None:
         super().__init__(message)
@@ -31,14 +31,14 @@ class BadText(Exception):
 
 
 class UnclosedQuote(BadText):
-    """A quoted value does not end."""
+    """A quoted value that does not end."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line, f"a quoted value begins in line {line} and does not end")
 
 
 class NotUtf8(BadText):
-    """Spark would put other characters in place of what it cannot read."""
+    """Invalid UTF-8, which Spark would replace by other characters."""
 
     def __init__(self, line: int) -> None:
         advice = "options: {encoding: ISO-8859-1}, say, reads another encoding"
@@ -46,14 +46,14 @@ class NotUtf8(BadText):
 
 
 class Quoting(NamedTuple):
-    """How values are written, by the options of Spark's reader."""
+    """The syntax of values, from the options of Spark's reader."""
 
     separator: bytes = b","
     quote: bytes = b'"'
     escape: bytes = b'"'
     comment: bytes = b""
     skips_blanks: bool = False
-    """Whether blanks before a quote do not count."""
+    """Whether blanks before a quote are ignored."""
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "Quoting":
@@ -93,28 +93,28 @@ class Quoting(NamedTuple):
 
 
 class _Patterns(NamedTuple):
-    """Of a record, from its beginning on."""
+    """Patterns that match from the beginning of a record."""
 
     lines: "re.Pattern[bytes]"
-    """Any number of them, each in its line."""
+    """Any number of records, each on one line."""
     whole: "re.Pattern[bytes]"
-    """With the end of its line."""
+    """A record with the end of its line."""
     within_quotes: "re.Pattern[bytes]"
-    """To the end of the text, which is in the middle of a quoted value."""
+    """A record that the end of the text cuts within a quoted value."""
     cut: "re.Pattern[bytes]"
-    """To the end of the text, which is elsewhere."""
+    """A record that the end of the text cuts outside of a quoted value."""
 
 
 class QuotedLines(NamedTuple):
-    """What quoted values of a file do."""
+    """The result for one file."""
 
     spans_lines: bool
     ends: frozenset[bytes]
-    """How lines end that end a record."""
+    """The line ends that end a record."""
 
 
 def look_at(chunks: Iterable[bytes], quoting: Quoting) -> QuotedLines:
-    """Raises `UnclosedQuote`. Lines without quotes are passed over."""
+    """Scans a file for quoted values; raises `UnclosedQuote`. Skips lines without quotes."""
     if not quoting.quote:
         deque(chunks, maxlen=0)
         return QuotedLines(spans_lines=False, ends=frozenset())
@@ -124,7 +124,7 @@ def look_at(chunks: Iterable[bytes], quoting: Quoting) -> QuotedLines:
         text = rest + chunk
         if is_last and text and not text.endswith((b"\r", b"\n")):
             text += b"\n"
-            scan.ends[b"\n"] -= 1  # it is not there
+            scan.ends[b"\n"] -= 1  # the file does not have it
         unread, in_quotes = scan.read(text, is_last=is_last)
         if in_quotes and (is_last or len(text) - unread > MAX_VALUE_BYTES):
             raise UnclosedQuote(line + text.count(b"\n", 0, unread))
@@ -141,8 +141,8 @@ class _Scan:
         self.ends: Counter[bytes] = Counter()
 
     def read(self, text: bytes, *, is_last: bool) -> tuple[int, bool]:
-        """Where the record begins that the text does not hold whole, and whether a quoted value of
-        it is what does not end."""
+        """Returns the position of the last, incomplete record, and whether the text ends within a
+        quoted value of it."""
         at = 0
         while (mark := text.find(self._quoting.quote, at)) >= 0:
             start = _line_start(text, at, mark)
@@ -154,7 +154,7 @@ class _Scan:
                 return start, True
             if not is_last and self._patterns.cut.match(text, start):
                 return start, False
-            at = text.find(b"\n", start) + 1  # quotes that are elsewhere: a line as it is
+            at = text.find(b"\n", start) + 1  # a quote elsewhere: skips the line
             if not at:
                 return start, False
         end = _line_start(text, at, len(text))
@@ -162,7 +162,7 @@ class _Scan:
         return end, False
 
     def _behind(self, text: bytes, start: int) -> int:
-        """Where the records end that begin there; `start` if that is not known."""
+        """The end of the records that begin at `start`; `start` if it is not known."""
         comment = self._quoting.comment
         if comment and text.startswith(comment, start):
             return max(start, text.find(b"\n", start) + 1)
@@ -189,12 +189,12 @@ def _first_line(text: bytes) -> bytes:
 
 
 def _line_start(text: bytes, since: int, before: int) -> int:
-    """Where the line begins that `before` is in."""
+    """The start of the line that contains `before`."""
     return max(text.rfind(b"\n", since, before), text.rfind(b"\r", since, before), since - 1) + 1
 
 
 def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Each with whether it is the last; none but the last ends between \\r and \\n."""
+    """Marks the last chunk. No other chunk ends between \\r and \\n."""
     held = b""
     for chunk in chunks:
         if held and held != b"\r":
@@ -206,7 +206,7 @@ def _with_last(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks as they are; raises `NotUtf8`."""
+    """The unchanged chunks; raises `NotUtf8`."""
     decoder, line = getincrementaldecoder("utf-8")(), 1
     for chunk in chain(chunks, [b""]):
         try:
@@ -219,7 +219,7 @@ def utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def chunks_of(path: str, storage_options: Mapping[str, str] | None) -> Iterator[bytes]:
-    """The content of a file, without its compression."""
+    """The decompressed content of a file."""
     store, inside = open_store(path, storage_options)
     with store.open_input_stream(inside, compression="detect") as stream:
         while chunk := stream.read(CHUNK_BYTES):

@@ -1,7 +1,7 @@
-"""The files that a Delta table's versions have added, from its log.
+"""Reads the files that versions of a Delta table have added, from the table's log.
 
-Only rows that are added can be streamed. A version that deletes or changes rows stops the flow with
-its number; one that only rewrites files (compaction) adds nothing.
+Only added rows can be streamed. A version that deletes or changes rows stops the flow, and the
+error has its number. A version that only rewrites files (compaction) adds nothing.
 """
 
 import json
@@ -21,7 +21,7 @@ MAPPING: Final = "delta.columnMapping.mode"
 
 
 class NotAppended(Exception):
-    """A version cannot be streamed: which, why, and what to do."""
+    """A version that cannot be streamed. The message says which, why, and what to do."""
 
 
 class AddedFile(NamedTuple):
@@ -40,14 +40,14 @@ class DeltaLog:
         self._store, self._root = open_store(location, storage_options)
 
     def versions(self) -> list[int]:
-        """Those whose log entries are there, in order."""
+        """The versions whose log entries exist, in order."""
         where = fs.FileSelector(f"{self._root}/{LOG}", allow_not_found=True)
         names = (each.base_name for each in self._store.get_file_info(where))
         found = (name.removesuffix(".json") for name in names if name.endswith(".json"))
         return sorted(int(name) for name in found if name.isdecimal())
 
     def schema(self) -> "StructType":
-        """The table's columns as they are now, for Spark; raises `NotAppended`."""
+        """The table's current columns, for Spark; raises `NotAppended`."""
         from deltalake import DeltaTable
         from pyspark.sql.types import StructType
 
@@ -64,7 +64,7 @@ class DeltaLog:
         """The files that the version has added; raises `NotAppended`."""
         path = f"{self._root}/{LOG}/{version:020}.json"
         with self._store.open_input_stream(path) as stream:
-            # Not by `splitlines`: a text in the log may hold other ends of lines.
+            # Not `splitlines`: texts in the log may contain other line separators.
             lines = stream.read().decode("utf-8").split("\n")
         return [
             each._replace(path=f"{self._location}/{each.path}")
@@ -73,7 +73,7 @@ class DeltaLog:
 
 
 def added_files(version: int, lines: list[str]) -> list[AddedFile]:
-    """The files in one entry of the log, by paths within the table. Pure."""
+    """The files in one log entry, with paths relative to the table. Pure."""
     files = []
     for line in filter(None, map(str.strip, lines)):
         action = json.loads(line)
@@ -95,7 +95,10 @@ def added_files(version: int, lines: list[str]) -> list[AddedFile]:
 
 
 def _check_place(version: int, path: str, partition_values: Mapping[str, object]) -> None:
-    """Spark takes partition values from the names of folders; elsewhere it finds nulls."""
+    """Raises `NotAppended` for files whose directories do not name the partition values.
+
+    Spark reads these values from the directories, and would return nulls.
+    """
     folders = path.split("/")[:-1]
     if "://" in path:
         raise NotAppended(

@@ -1,8 +1,8 @@
-"""Rows of files as the steps of a flow expect them: with their places and what is wrong with them.
+"""Reads the rows of files in the form that the steps of a flow expect: with positions and errors.
 
-A line that is no row is a bad record whose value is the line. Spark's reader of JSON takes what a
-line begins with and leaves out what follows in silence, so a line is read inside a text of our own,
-where what follows breaks the syntax, lengthens the array, or hides the end.
+A line that is not a valid row becomes a bad record, whose value is the line. Spark's JSON reader
+parses the first value of a line and silently ignores the rest. Each line is therefore wrapped in a
+JSON object: any further text breaks its syntax, lengthens its array, or hides its last field.
 """
 
 from collections.abc import Mapping
@@ -25,12 +25,12 @@ _BEFORE: Final = '{"r":['
 _BEHIND: Final = ',null],"end":true}'
 _WRAPPED: Final = f"concat({literal(_BEFORE)}, value, {literal(_BEHIND)})"
 _PAIR: Final = 2
-"""The line and the null behind it."""
+"""The size of the array: the line, followed by a null."""
 _FITS: Final = (
     f"({_PARSED}.{_CORRUPT} IS NULL AND {_PARSED}.end IS NOT NULL "
     f"AND size({_PARSED}.r) = {_PAIR} AND get({_PARSED}.r, 0) IS NOT NULL)"
 )
-# Costs a second reading: only asked of lines that do not fit.
+# Parses the line a second time, so it is evaluated only for lines that do not fit.
 _ALONE: Final = f"from_json({_WRAPPED}, 'r array<string>, end boolean')"
 _IS_ALONE: Final = f"coalesce({_ALONE}.end AND size({_ALONE}.r) = {_PAIR}, false)"
 
@@ -42,9 +42,9 @@ def json_rows(
     flow: Flow,
     given: StructOf | None,
 ) -> "DataFrame":
-    """Of lines of text, each one JSON object; blank ones do not count.
+    """The rows of lines of text, each one JSON object. Blank lines are ignored.
 
-    Fields of a schema that is `given` must be of its types, strings too.
+    With a `given` schema, fields must have its types; a string field must be a JSON string.
     """
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.types import ArrayType, BooleanType, StringType, StructType
@@ -91,7 +91,7 @@ def json_rows(
 def csv_rows(
     reader: "DataFrameReader", files: list[str], schema: "StructType", flow: Flow
 ) -> "DataFrame":
-    """Of files of CSV; a first line that does not name the columns fails when it is read."""
+    """The rows of CSV files. Reading fails if a file's first line does not name the columns."""
     from pyspark.sql.types import StringType, StructType
 
     with_corrupt = StructType(list(schema.fields)).add(_CORRUPT, StringType())
@@ -102,7 +102,7 @@ def csv_rows(
         BadRecord.NOT_CSV,
         literal("does not match the CSV schema of the source"),
     )
-    # Spark refuses to read nothing but the corrupt lines, as a step that needs no column would.
+    # Spark refuses a query of the corrupt-line column alone; the hash adds another column.
     kept = f"hash({quoted(schema.names[0])}) & 0"
     value = f"coalesce(CAST({_CORRUPT} AS binary), {_as_json(schema.names, flow)})"
     return rows.selectExpr(
@@ -114,7 +114,7 @@ def csv_rows(
 
 
 def whole_rows(rows: "DataFrame", flow: Flow, number: str = str(NO_NUMBER)) -> "DataFrame":
-    """Of files whose rows can all be read, or none of them; `number` is a row's, as SQL."""
+    """The rows of files that are valid as a whole; `number` is SQL for a row's number."""
     value = _as_json(rows.columns, flow)
     return rows.selectExpr(
         *(quoted(name) for name in rows.columns),
@@ -125,7 +125,7 @@ def whole_rows(rows: "DataFrame", flow: Flow, number: str = str(NO_NUMBER)) -> "
 
 
 def _as_json(columns: list[str], flow: Flow) -> str:
-    """What a dead letter holds of a row that has no line; nothing if there are no dead letters."""
+    """The dead letter's value for a row without a line; null if the flow has no dead letters."""
     if flow.dead_letter is None:
         return "CAST(NULL AS binary)"
     fields = ", ".join(quoted(name) for name in columns)

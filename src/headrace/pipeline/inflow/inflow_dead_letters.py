@@ -1,4 +1,4 @@
-"""A batch's bad lines and rows as dead letters that say in which file they were, and where."""
+"""Turns a batch's bad lines and rows into dead letters, with their file and position."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,13 +15,13 @@ from headrace.records.record import Record
 
 
 class RowOrigin(NamedTuple):
-    """What the input of a batch says about a row's file."""
+    """Finds the version and the line numbers of rows, from the input of a batch."""
 
     intent: BatchIntent
     storage_options: Mapping[str, str] | None
 
     def version(self, path: str) -> int:
-        """Of a table: the one that added the file. Names of its files are not used twice."""
+        """For a table: the version that added the file. File names in a table are unique."""
         named = {file.rpartition("/")[2]: at for file, at in self.intent.versioned()}
         return named.get(path.rpartition("/")[2], NO_NUMBER)
 
@@ -32,7 +32,7 @@ class RowOrigin(NamedTuple):
 def line_letters(
     batch: BatchInfo, staged: Sequence[str], origin: RowOrigin, now_ms: int
 ) -> Iterator[tuple[int, Record]]:
-    """Each letter with a number that is the same for all of one file, which keeps their order."""
+    """Each letter with a number. Letters of a file have the same number, to keep their order."""
     numbers = _numbers(staged, origin)
     for record, error in staged_rows(staged):
         path, value = path_of_uri(record["topic"]), record["value"] or b""

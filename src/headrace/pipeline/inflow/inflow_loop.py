@@ -1,8 +1,8 @@
-"""One flow from files or a table into a topic, batch after batch.
+"""Runs one flow from files or a table into a topic, in batches.
 
-A batch is written down, run, and committed by the topic sink's transaction, its dead letters with
-it. Which batch is next is what the topic says: the one behind its last marker, as it was written
-down, or a new one.
+The loop saves the intent of a batch and runs the batch. The topic sink's transaction commits its
+rows and its dead letters. The topic's last marker determines the next batch: it is the batch after
+the marker, with the saved intent if there is one, or else with a new intent.
 """
 
 import threading
@@ -43,7 +43,7 @@ NOTHING: Final = result_of([])
 
 
 class InflowLoop:
-    """Runs one flow until it is told to stop, has caught up, or cannot go on."""
+    """Runs one flow until it is stopped, has caught up, or fails."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class InflowLoop:
         self._intents = BatchIntents(Path(self._checkpoint.path))
 
     def run(self) -> None:
-        """Raises `FlowFailed`."""
+        """Runs batches until the flow ends; raises `FlowFailed`."""
         self._tell(EventKind.STARTED)
         attempt = 0
         while not self._stop.is_set():
@@ -88,7 +88,7 @@ class InflowLoop:
         self._tell(EventKind.STOPPED)
 
     def step(self) -> CommittedBatch | None:
-        """Runs the next batch; None if there is nothing new."""
+        """Runs the next batch; returns None if there is no new input."""
         held = self._sink.last_commit(self._flow.id, [])
         last = held.batch_id if held is not None else NO_BATCH
         intent = self._intents.get(last + 1)
@@ -111,7 +111,7 @@ class InflowLoop:
         result = NOTHING
         shaped, explanation = None, None
         if intent.files:
-            # Spark looks into the files here; the transaction's time begins after that.
+            # Spark may read the files here, so this comes before the transaction's timeout starts.
             rows, explanation = self._inputs.read(self._spark, intent, self._flow)
             shaped = shape(rows, self._flow)
             self._sink.prepare(output_schema(shaped))
@@ -157,7 +157,7 @@ class InflowLoop:
 
 
 def _said(failed: FailedRecord, origin: RowOrigin) -> str:
-    """The file, and the line's or the row's number where it is to be found."""
+    """The error, with the file and the number of the line or row, if it is known."""
     path = path_of_uri(failed.topic)
     if failed.offset != NO_NUMBER:
         place = f"{path}, row {failed.offset}"
@@ -180,7 +180,7 @@ def run_inflow(
     until_caught_up: bool,
     max_retries: int = MAX_RETRIES,
 ) -> None:
-    """Opens what the flow needs and runs it; raises `FlowFailed`."""
+    """Opens the flow's input and sink, and runs the flow; raises `FlowFailed`."""
     sink = open_sink(flow, kafka)
     assert isinstance(sink, TopicSink), "files and tables are streamed into a topic"
     try:

@@ -1,4 +1,4 @@
-"""How far a flow from files or a table has come, and how a person lets it read on elsewhere."""
+"""The position of a flow from files or a table: shows it and resets it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from headrace.pipeline.spec.flow import Flow
 
 @dataclass(frozen=True, slots=True)
 class Inflow:
-    """One flow from files or a table into a topic, opened."""
+    """An open flow from files or a table into a topic."""
 
     flow: Flow
     inputs: Input
@@ -21,15 +21,15 @@ class Inflow:
     checkpoint: Checkpoint
 
     def held(self) -> CommittedBatch | None:
-        """What the topic says it holds."""
+        """The last batch in the topic, by the topic's marker."""
         return self.sink.last_commit(self.flow.id, [])
 
     def standing(self) -> InputProgress:
-        """What was read and what is there."""
+        """The progress of reading."""
         return self.inputs.standing(self.read())
 
     def read(self) -> list[BatchIntent]:
-        """The batches whose input is not to be read again."""
+        """The batches whose input is not read again."""
         held = self.held()
         last = held.batch_id if held is not None else NO_BATCH
         intents = BatchIntents(self.checkpoint.path)
@@ -37,11 +37,11 @@ class Inflow:
         return [begun] if begun is not None and begun.is_anew else intents.until(last)
 
     def reset(self, to: ResetTarget) -> CommittedBatch | None:
-        """The next batch reads on from there; records that are in the topic stay there.
+        """Moves the position, so that the next batch reads from there. The topic keeps its records.
 
-        That is an empty batch: what it stands for is written down, then the topic is told. If this
-        is interrupted between the two, the next run finds it written down and goes on with it, as
-        it does where nothing was sent yet and the topic may not even exist.
+        A reset is an empty batch: its intent is saved, then the batch is committed to the topic. If
+        the reset is interrupted in between, the next run finds the intent and commits the batch.
+        Before the first batch the topic may not exist, so the next run commits the batch.
         """
         with self.checkpoint.locked(self.flow.id):
             held = self.held()
@@ -58,7 +58,7 @@ class Inflow:
 
 
 def open_inflow(flow: Flow, given: Mapping[str, str]) -> Inflow:
-    """With the client settings that the command line gives."""
+    """Opens the flow with the client settings of the command line."""
     return Inflow(
         flow, open_input(flow.source), open_sink(flow, given), Checkpoint(flow.checkpoint)
     )

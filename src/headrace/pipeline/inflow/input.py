@@ -1,4 +1,4 @@
-"""What a flow reads from, as batches of files: a folder, or a Delta table's versions."""
+"""The inputs of flows, as batches of files: a directory, or the versions of a Delta table."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -34,71 +34,71 @@ _FILE: Final = re.compile(r"while reading file (?:file://)?(\S+?)\.?(?:\s|$)")
 
 
 class BadFile(Exception):
-    """A file that cannot be read: where, why, and what to do."""
+    """A file that cannot be read. The message says which, why, and what to do."""
 
 
 class InputProgress(NamedTuple):
-    """How far reading has come: in files of a folder, in versions of a table."""
+    """The progress of reading: in files of a directory, or in versions of a table."""
 
     unit: str
     location: str
     held: int
-    """Files that were read, or the last version."""
+    """The number of files that were read, or the last version that was read."""
     end: int
-    """Files that are there, or the newest version."""
+    """The number of files that exist, or the newest version."""
     lag: int
 
 
 class Rows(NamedTuple):
-    """What a batch reads, and what tells which fields of a bad line do not fit."""
+    """The rows of a batch, and the explanation of bad lines by field."""
 
     frame: "DataFrame"
     explanation: Explanation | None = None
 
 
 class ResetTarget(NamedTuple):
-    """Where a person lets a flow read on: `beginning`, `end`, a `version`, or files since a
-    `time` in seconds."""
+    """The target of a reset: `beginning`, `end`, a `version`, or files since a `time` in
+    seconds."""
 
     kind: Literal["beginning", "end", "version", "time"]
     value: float = 0.0
 
 
 class NotMovable(Exception):
-    """There is no such place in this source: which ones there are."""
+    """A reset target that the source does not support. The message lists the valid ones."""
 
 
 class Input(Protocol):
     """Plans batches and reads them."""
 
     def next_intent(self, batch_id: int, before: Iterable[BatchIntent]) -> BatchIntent | None:
-        """The next batch, after all those `before`; None if there is nothing new."""
+        """The next batch, after all those `before`; None if there is no new input."""
         ...
 
     @property
     def storage_options(self) -> Mapping[str, str] | None:
-        """For whoever opens one of the files."""
+        """The options to open the files with."""
         ...
 
     def read(self, spark: "SparkSession", intent: BatchIntent, flow: Flow) -> Rows:
-        """The rows of a batch, with the tool's own columns."""
+        """The rows of a batch, with Headrace's own columns."""
         ...
 
     def explained(self, error: Exception) -> Exception:
-        """The error of a batch in words that help, if there are any."""
+        """A clearer error for the error of a batch, or the error itself."""
         ...
 
     def standing(self, before: Iterable[BatchIntent]) -> InputProgress:
-        """What is there beside what was read."""
+        """The progress after the batches `before`."""
         ...
 
     def moved(self, batch_id: int, to: ResetTarget) -> BatchIntent:
-        """The empty batch after which reading goes on there; raises `NotMovable`."""
+        """The empty batch that moves the position to the target; raises `NotMovable`."""
         ...
 
 
 class FolderInput:
-    """New files of a folder. A file is read once, by its path: it must not change."""
+    """New files of a directory. Each path is read once, so a file must not change."""
 
     def __init__(self, source: FileSource) -> None:
         self._source = source
@@ -120,7 +120,7 @@ class FolderInput:
         return InputProgress("files", self._source.files, len(found) - waiting, len(found), waiting)
 
     def moved(self, batch_id: int, to: ResetTarget) -> BatchIntent:
-        """From the beginning, all files are read again; from the end, none that is there now."""
+        """From `beginning`, all files are read again; from `end`, only files that are new."""
         match to.kind:
             case "beginning":
                 passed: list[str] = []
@@ -139,12 +139,12 @@ class FolderInput:
         source, files = self._source, [for_spark(each) for each in intent.files]
         reader = self._reader(spark)
         if source.has_own_lines or source.format == "parquet":
-            # What cannot be read stops the flow; Spark would make it a row of nulls.
+            # Unreadable data stops the flow; Spark would return a row of nulls.
             reader = reader.option("mode", "FAILFAST")
             if source.schema_ is not None:
                 reader = reader.schema(schema_text(source.schema_))
             elif source.format == "parquet" and "mergeSchema" not in source.options:
-                # Else Spark takes one file's columns for all, and drops those of the others.
+                # Otherwise Spark uses the columns of one file, and drops all others.
                 reader = reader.option("mergeSchema", "true")
             number = {"number": _ROW_NUMBER} if source.format == "parquet" else {}
             return Rows(whole_rows(reader.load(files), flow, **number))
@@ -163,7 +163,7 @@ class FolderInput:
         return Rows(rows, Explanation(columns, judges_times=not own_times))
 
     def _csv(self, spark: "SparkSession", files: tuple[str, ...], flow: Flow) -> "DataFrame":
-        """Files with values that span lines are read each by one task, the others by many."""
+        """Reads each file with values that span lines in one task, and the others in many."""
         parted: dict[str, list[str]] = {}
         for path in files:
             parted.setdefault(self._line_ends(path), []).append(for_spark(path))
@@ -172,13 +172,13 @@ class FolderInput:
         for ends, some in parted.items():
             reader = self._reader(spark)
             if ends:
-                # Told how records end, Spark leaves the ends of lines within quotes as they are.
+                # With `lineSep`, Spark does not change the line ends within quotes.
                 reader = reader.option("multiLine", "true").option("lineSep", ends)
             found.append(csv_rows(reader, some, schema, flow))
         return reduce(lambda all_, more: all_.unionByName(more), found)
 
     def _line_ends(self, path: str) -> str:
-        """Where quoted values span lines: how records end; else "". Raises `BadFile`."""
+        """The line end of records if quoted values span lines, else "". Raises `BadFile`."""
         quoting = Quoting.of(self._options())
         try:
             found = look_at(utf8(chunks_of(path, self.storage_options)), quoting)
@@ -214,7 +214,7 @@ class FolderInput:
         return self._source.storage_options.resolved() or None
 
     def _options(self) -> dict[str, str]:
-        """Of the reader, as Spark wants them."""
+        """The reader's options, as texts for Spark."""
         return {
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in self._source.options.items()
@@ -228,18 +228,18 @@ class FolderInput:
             if "header" not in given:
                 reader = reader.option("header", "true")
             if "escape" not in given:
-                # A quote within quotes is written twice (RFC 4180); Spark's own is a backslash.
+                # A quote within quotes is doubled (RFC 4180); Spark's default is a backslash.
                 reader = reader.option("escape", given.get("quote", '"'))
             if source.schema_ is None:
                 reader = reader.option("inferSchema", "true")
             else:
-                # The names in a file's first line count, or columns would be taken for others.
+                # Spark then checks the names in the first line, so that columns are not mixed up.
                 reader = reader.option("enforceSchema", "false")
         return reader.options(**self._options())
 
 
 class DeltaTableInput:
-    """What versions of a Delta table add."""
+    """The files that versions of a Delta table add."""
 
     def __init__(self, source: DeltaSource) -> None:
         self._source = source
@@ -260,13 +260,13 @@ class DeltaTableInput:
             )
         wanted = wanted[: self._source.max_versions_per_batch]
         if read is None and not wanted:
-            return BatchIntent(batch_id, (), through=start - 1)  # where `latest` was
+            return BatchIntent(batch_id, (), through=start - 1)  # stores the position of `latest`
         if not wanted:
             return None
         return self._within_bounds(batch_id, wanted, last.within if last is not None else 0)
 
     def _within_bounds(self, batch_id: int, versions: list[int], done: int) -> BatchIntent:
-        """Files of these versions, but for `done` ones of the first, up to the size of a batch."""
+        """The files of these versions, without the first `done` ones, up to the size of a batch."""
         files: list[str] = []
         of: list[int] = []
         size, through = 0, versions[0] - 1
@@ -316,7 +316,7 @@ class DeltaTableInput:
                 return version
 
     def read(self, spark: "SparkSession", intent: BatchIntent, flow: Flow) -> Rows:
-        # By the table's own schema: Spark would guess the types of partition columns (007 is 7).
+        # The table's schema: Spark would infer the types of partition columns (007 becomes 7).
         reader = spark.read.option("basePath", self._source.delta).schema(self._log.schema())
         files = [for_spark(each) for each in intent.files]
         return Rows(whole_rows(reader.parquet(*files), flow, _ROW_NUMBER))
@@ -330,7 +330,7 @@ class DeltaTableInput:
 
 
 def _columns(schema: "StructType") -> StructOf | None:
-    """None where Spark knows more types."""
+    """The columns; None if the schema has a type that only Spark supports."""
     try:
         return parse_ddl(ddl_of(schema))
     except FormatError:
@@ -342,7 +342,7 @@ def _known(before: Iterable[BatchIntent]) -> set[str]:
 
 
 def schema_text(schema: str) -> str:
-    """The DDL itself, or what the file holds."""
+    """The DDL itself, or the content of the file."""
     from pathlib import Path
 
     from headrace.pipeline.spec.spec_values import is_schema_file

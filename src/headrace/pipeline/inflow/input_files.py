@@ -1,4 +1,4 @@
-"""The files of a folder, and which of them are the next batch."""
+"""Lists the files of a directory, and selects those of the next batch."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -14,11 +14,11 @@ _GLOB: Final = re.compile(r"([{}\[\]*?\\])")
 
 
 class NoFolder(Exception):
-    """The folder of a source is not there. (In a bucket there are no empty folders.)"""
+    """The directory of a source does not exist. (A bucket has no empty directories.)"""
 
 
 class FoundFile(NamedTuple):
-    """A file; older ones come first."""
+    """A file; older files sort first."""
 
     modified_s: float
     path: str
@@ -26,7 +26,7 @@ class FoundFile(NamedTuple):
 
 
 def list_files(location: str, storage_options: Mapping[str, str] | None) -> list[FoundFile]:
-    """The files of a folder or of a pattern, or one; oldest first, hidden ones are not meant."""
+    """The files of a directory or a pattern, or one file; oldest first, without hidden files."""
     base, pattern = split_pattern(location)
     store, root = open_store(base, storage_options)
     scheme, remote, _ = base.partition("://")
@@ -51,7 +51,7 @@ def _found(file: fs.FileInfo, prefix: str) -> FoundFile:
 
 
 def split_pattern(location: str) -> tuple[str, str]:
-    """The folder to look into, and the pattern of paths within it; "" means all."""
+    """The directory, and the pattern of paths within it; "" matches all."""
     parts = location.split("/")
     for at, part in enumerate(parts):
         if any(wild in part for wild in WILD):
@@ -62,14 +62,14 @@ def split_pattern(location: str) -> tuple[str, str]:
 
 
 def for_spark(path: str) -> str:
-    """The path of this very file: Spark takes some characters of a name for a pattern."""
+    """The path with escaped wildcards: Spark would treat it as a pattern."""
     return _GLOB.sub(r"\\\1", path)
 
 
 def next_files(
     found: Sequence[FoundFile], read: Collection[str], max_files: int, max_bytes: int
 ) -> list[str]:
-    """The paths of the next batch: at least one new file, if there is one. Pure."""
+    """The paths of the next batch: at least one, if there is a new file. Pure."""
     chosen: list[str] = []
     size = 0
     for each in found:

@@ -1,8 +1,8 @@
-"""Where lines are in their files, for whoever has to mend them.
+"""Finds the numbers of bad lines in their files, so that a user can fix them.
 
-Spark's tasks begin anywhere in a file, so none of them knows a line's number. It is looked for
-afterwards, only in files that have bad lines: by what a line says. Lines that say the same are bad
-in the same way, and each of them gets a number of its own.
+Spark's tasks start anywhere in a file, so they do not know the number of a line. The number is
+found later, by the content of the line, and only in files with bad lines. Lines with the same
+content have the same error, and each of them gets its own number.
 """
 
 import io
@@ -17,23 +17,23 @@ from headrace.pipeline.sinks.file_stores import open_store
 from headrace.pipeline.sinks.table_sink import SinkError
 
 Numbers = dict[Digest, deque[int]]
-"""The numbers of the lines of one content, from 1, in order."""
+"""The line numbers of each content, from 1, in order."""
 
 
 def path_of_uri(uri: str) -> str:
-    """The path of a file as its owner writes it."""
+    """The path of a file from its URI, without `file:` and without escapes."""
     return unquote(urlsplit(uri).path if uri.startswith("file:") else uri)
 
 
 def line_numbers(
     path: str, storage_options: Mapping[str, str] | None, wanted: Collection[Digest]
 ) -> Numbers:
-    """The numbers of all lines that say what is wanted; none of a file that cannot be read."""
+    """The numbers of all lines with wanted content; empty for a file that cannot be read."""
     found: Numbers = {digest: deque() for digest in wanted}
     try:
         store, inside = open_store(path, storage_options)
         with store.open_input_stream(inside, compression="detect") as stream:
-            # Every byte is a character of this encoding; the ends of lines are those of Spark.
+            # Latin-1 decodes every byte; the line ends are the same as Spark's.
             for number, line in enumerate(io.TextIOWrapper(stream, "latin-1", newline=None), 1):
                 numbers = found.get(digest_of(line.encode("latin-1")))
                 if numbers is not None:

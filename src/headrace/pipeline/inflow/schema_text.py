@@ -1,7 +1,7 @@
-"""A schema that Spark has found, as DDL.
+"""Writes a schema of Spark as DDL.
 
-Spark's own `toDDL` asks a session, and through Spark Connect a thread that is not the one that
-opened it has none.
+Spark's own `toDDL` needs a session. With Spark Connect, only the thread that opened the session
+has one.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def ddl_of(schema: "StructType") -> str:
-    """As `parse_ddl` reads it, where it knows the types."""
+    """The schema as DDL, which `parse_ddl` reads if it supports the types."""
     return ", ".join(
         f"{quoted(field.name)} {_type_text(field.dataType)}{_rule(nullable=field.nullable)}"
         for field in schema.fields

@@ -1,1 +1,1 @@
-"""Where a pipeline's rows go: tables and topics, each with a commit that knows its batch."""
+"""The sinks of pipelines: tables and topics. Each commit records its batch."""

@@ -1,4 +1,4 @@
-"""`mapInArrow` for columns of any name: PySpark takes a dot or a backtick in one for syntax."""
+"""`mapInArrow` for columns of any name: PySpark parses dots and backticks in names as syntax."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _SYNTAX: Final = (".", "`")
 
 
 def map_in_arrow(rows: "DataFrame", task: "TaskWriter", ddl: str) -> "DataFrame":
-    """What the task makes of the rows, which it sees under their names."""
+    """Runs the task on the rows; it sees the columns under their own names."""
     names = tuple(rows.columns)
     if not any(sign in name for name in names for sign in _SYNTAX):
         return rows.mapInArrow(task, ddl)
@@ -25,7 +25,7 @@ def map_in_arrow(rows: "DataFrame", task: "TaskWriter", ddl: str) -> "DataFrame"
 
 @dataclass(frozen=True)
 class _Named:
-    """Picklable: gives the columns their names back."""
+    """Picklable: restores the names of the columns."""
 
     names: tuple[str, ...]
     task: "TaskWriter"

@@ -1,6 +1,6 @@
-"""What tasks do with their rows: good ones to the sink's writer, bad ones aside, in one pass.
+"""Splits a task's rows in one pass: good rows go to the sink's writer, bad records to staging.
 
-Runs in Spark's workers, so everything here is picklable and opens its files where it runs.
+This code runs in Spark's workers, so everything is picklable and opens its files where it runs.
 """
 
 import json
@@ -32,21 +32,21 @@ EXPLAINED: Final = frozenset({str(BadRecord.SCHEMA_MISMATCH), str(BadRecord.NOT_
 FILE: Final = "file"
 """A file of good rows, as the sink's writer describes it."""
 STAGED: Final = "staged"
-"""A file of bad records that go to the dead letters."""
+"""A file of bad records to be dead-lettered."""
 COUNT: Final = "count"
-"""So many bad records (`rows`) of an error class (`path`)."""
+"""The number (`rows`) of bad records of an error class (`path`)."""
 SKIPPED: Final = "skipped"
-"""So many bad records that the flow leaves out."""
+"""The number (`rows`) of bad records that the flow skips."""
 DAMAGED: Final = "damaged"
-"""A batch of the log (`path` is its partition) that is left out; `stats` says which offsets."""
+"""A damaged batch of the log that is skipped: its partition (`path`) and offsets (`stats`)."""
 FAILED: Final = "failed"
-"""A bad record that the flow must stop for; `stats` says which."""
+"""A bad record that stops the flow; `stats` identifies it."""
 READ: Final = "read"
-"""So many records (`rows`) of so many bytes were read by a task that writes while it reads."""
+"""The number (`rows`) and size of the records read by a task that writes while it reads."""
 
 
 class FailedRecord(NamedTuple):
-    """A record that stops the flow, and why. Its content is not shown: it may be confidential."""
+    """A record that stops the flow, and the reason. Its content may be confidential: not shown."""
 
     topic: str
     partition: int
@@ -54,7 +54,7 @@ class FailedRecord(NamedTuple):
     error: str
     message: str
     digest: str = ""
-    """Of a line of a file, which has no offset: what it is found by."""
+    """Identifies a line of a file, which has no offset."""
 
     def __str__(self) -> str:
         where = f"{self.topic}-{self.partition}, offset {self.offset}: " if self.topic else ""
@@ -63,7 +63,7 @@ class FailedRecord(NamedTuple):
 
 @dataclass(frozen=True)
 class SplitTask:
-    """Rows of `shape` in, descriptions of files and counts out."""
+    """Takes the rows of `shape`; returns descriptions of files, and counts."""
 
     write: TaskWriter
     staging: str
@@ -100,7 +100,7 @@ class Split:
         self._writer: pq.ParquetWriter | None = None
 
     def good(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The good rows, with those of the tool's columns that are kept.
+        """The good rows, with those of Headrace's own columns that are kept.
 
         Ends at a record that stops the flow.
         """
@@ -118,7 +118,7 @@ class Split:
             yield good.select([name for name in good.schema.names if name not in own])
 
     def _without_reports(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """What the task that read has to report is passed on."""
+        """Collects the reading task's reports, and removes them from the rows."""
         at = batch.schema.get_field_index(REPORT)
         if at < 0:
             return batch
@@ -129,7 +129,7 @@ class Split:
         return batch.filter(pc.is_null(reports))
 
     def refuse(self, record: pa.Array, error: str, message: str, action: str) -> None:
-        """Makes a row that was good so far a bad one; `record` may be null."""
+        """Turns a good row into a bad record; `record` may be null."""
         if action == "dead_letter" and record.null_count:
             action = "fail"
         said = {"class": error, "message": message, "action": action}
@@ -155,7 +155,7 @@ class Split:
         self._stage(bad.filter(pc.equal(actions, "dead_letter")).select([RECORD, ERROR]))
 
     def _note_damage(self, bad: pa.RecordBatch, errors: pa.Array) -> None:
-        """Whole batches that nobody can read: which, even where they are only skipped."""
+        """Reports damaged batches of the log by offset, even if they are skipped."""
         damaged = bad.filter(pc.equal(pc.struct_field(errors, "class"), BadRecord.DAMAGED_BATCH))
         for row in damaged.select([RECORD, ERROR]).to_pylist():
             of = f"{row[RECORD]['topic']}-{row[RECORD]['partition']}"
@@ -215,7 +215,7 @@ class Split:
             self._writer.close()
 
     def lines(self) -> list[dict[str, object]]:
-        """What there is to report, as rows of `REPORT_SCHEMA`."""
+        """The task's reports, as rows of `REPORT_SCHEMA`."""
         rows = [line(COUNT, path=name, rows=count) for name, count in self._counts.items()]
         rows += self._damaged + self._passed
         if self._skipped:
@@ -229,7 +229,7 @@ class Split:
 
 
 def _is_a_line(record: Mapping[str, Any]) -> bool:
-    """Of a file: it has no number yet."""
+    """Whether the record is a line of a file, whose number is not known yet."""
     return record.get("partition") == -1 and record["offset"] == -1 and record["value"] is not None
 
 

@@ -1,7 +1,7 @@
-"""The marker that a transaction leaves with a group's offsets: which batch they belong to. Pure.
+"""The marker of a transaction: the batch id, stored as metadata of a group's offsets. Pure.
 
-Offsets and batch id become visible together with the transaction's records, so they say what is in
-the topic, whatever happened to whoever wrote it.
+Offsets and batch id become visible together with the transaction's records, so after any crash
+they say which batch the topic holds.
 """
 
 import json
@@ -35,7 +35,7 @@ def batch_of(group: str, metadata: str) -> int:
 def last_marked(
     group: str, positions: Mapping[TopicPartition, client_offsets.CommittedOffset]
 ) -> CommittedBatch | None:
-    """The last batch and where it ends; partitions that it did not have are left out."""
+    """The last batch and its end offsets, without partitions that it did not have."""
     batches = {each: batch_of(group, at.metadata) for each, at in positions.items()}
     if not batches:
         return None

@@ -1,4 +1,4 @@
-"""Which small files are worth joining, and which with which. Pure."""
+"""Groups small files for compaction. Pure."""
 
 from collections.abc import Iterable
 from typing import Final, TypeVar

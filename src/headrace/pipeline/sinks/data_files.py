@@ -1,8 +1,8 @@
-"""A task's rows into Parquet files, one open file for each partition of the table.
+"""Writes a task's rows into Parquet files, one open file for each partition of the table.
 
-Files are named for the pipeline's batch and a random id: a task that runs twice writes other files,
-and only those that its successful attempt reports are committed. What nobody commits is an orphan,
-which `vacuum` removes.
+A file's name has the pipeline, the batch and a random id. A task that runs twice writes different
+files, and only those that its successful attempt reports are committed. A file that is never
+committed is an orphan, which `vacuum` removes.
 """
 
 import json
@@ -24,7 +24,7 @@ from headrace.pipeline.sinks.table_sink import WrittenFile
 
 COMPRESSION: Final = "zstd"
 MAX_OPEN_FILES: Final = 256
-"""Partitions of the table that one task may fill at a time."""
+"""The number of partitions of the table that one task may write at a time."""
 
 DESCRIPTION: Final = pa.schema(
     [
@@ -42,7 +42,7 @@ DESCRIPTION_DDL: Final = (
 
 @dataclass(frozen=True)
 class FileTask:
-    """Picklable: what Spark sends to its workers."""
+    """Picklable: Spark sends it to its workers."""
 
     location: str
     prefix: str
@@ -50,7 +50,7 @@ class FileTask:
     partition_by: tuple[str, ...] = ()
     keep_partition_columns: bool = False
     empty_is_null: tuple[str, ...] = ()
-    """Texts that the table is partitioned by, where its format has no empty ones."""
+    """String partition columns, if the table's format has no empty partition values."""
     target_file_bytes: int = 128 << 20
     storage_options: Mapping[str, str] | None = None
 
@@ -66,7 +66,7 @@ class FileTask:
         yield describe(writing.written)
 
     def open(self) -> "Writing":
-        """For a task that comes by its rows in another way than one batch after the other."""
+        """For a task that does not get its rows as an iterator of batches."""
         return Writing(self)
 
 
@@ -99,7 +99,7 @@ class _OpenFile:
         self.path = f"{base}/{self.relative}"
         self.values = values
         self.rows = 0
-        if is_on_disk(task.location):  # a bucket has no folders
+        if is_on_disk(task.location):  # a bucket has no directories
             self.store.create_dir(self.path.rpartition("/")[0], recursive=True)
         self._metadata: list[pq.FileMetaData] = []
         self._sink = self.store.open_output_stream(self.path)
@@ -123,7 +123,7 @@ class _OpenFile:
         return WrittenFile(self.relative, self.rows, size, self.values, stats)
 
     def abandon(self) -> None:
-        """Nobody will report it; a bucket keeps what was written, so it is removed."""
+        """Deletes the file: it will not be committed."""
         with suppress(OSError):
             self._sink.close()
         with suppress(OSError):
@@ -145,7 +145,7 @@ class Writing:
         self.written: list[WrittenFile] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Rows of the table's schema, see `conform`."""
+        """Writes rows of the table's schema, see `conform`."""
         if not batch.num_rows:
             return
         batch = without_empty(batch, self._task.empty_is_null)

@@ -1,8 +1,8 @@
-"""Delta tables: files from tasks, one commit from the driver, through deltalake (no JVM).
+"""Delta tables: tasks write files, the driver commits them through deltalake, without a JVM.
 
-The commit's application transactions say which batch of which pipeline it was and where each
-partition's reading ends. Delta keeps them with the table for good, also when its history is cleaned
-up, and refuses two commits of one application transaction that know nothing of each other.
+The commit's application transactions hold the pipeline, the batch and the end offset of each
+partition. Delta keeps them permanently, even when it cleans up its history, and rejects concurrent
+commits of the same application transaction.
 """
 
 import json
@@ -42,7 +42,7 @@ from headrace.pipeline.sinks.table_sink import (
 
 COMMIT_TRIES: Final = 20
 STAGING: Final = "_headrace"
-"""Readers and vacuum leave alone what begins with an underscore."""
+"""Readers and vacuum ignore names that start with an underscore."""
 _OS_ERROR: Final = re.compile(r"\bOs \{ code: (\d+),")
 
 
@@ -52,7 +52,7 @@ def batch_app(pipeline: str) -> str:
 
 
 def offset_app(pipeline: str, partition: TopicPartition) -> str:
-    """The one whose version is the next offset to read."""
+    """The application transaction whose version is the next offset to read."""
     return f"headrace/{pipeline}/{partition.topic}/{partition.partition}"
 
 
@@ -81,7 +81,7 @@ class DeltaSink:
             raise TableGone(self._settings.location)
         return table
 
-    # --- what the table holds -------------------------------------------------------------------
+    # --- commits ---------------------------------------------------------------------------------
 
     def last_commit(
         self, pipeline: str, partitions: Sequence[TopicPartition]
@@ -167,13 +167,13 @@ class DeltaSink:
         return f"{self._settings.location.rstrip('/')}/{STAGING}/{batch.pipeline}-{batch.batch_id}"
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
-        """Whoever commits in between, compaction for one, is looked at before another try."""
+        """Commits the batch once. If another writer was faster, rereads the table and retries."""
         partitions = list(batch.ends)
         for _ in range(COMMIT_TRIES):
             table = self._existing()
             before = _committed(table, batch.pipeline, partitions)
             if before is not None and before.batch_id >= batch.batch_id:
-                return before  # a replay: the rows are in
+                return before  # committed before a crash
             try:
                 self._write(table, batch, written)
             except CommitFailedError as error:
@@ -217,7 +217,7 @@ class DeltaSink:
         )
 
     def _merge(self, table: DeltaTable, batch: BatchInfo, written: Sequence[WrittenFile]) -> None:
-        """Rows with a key that is there replace it, deleted ones remove it, others are added."""
+        """Updates or deletes the rows of existing keys and inserts rows of new keys."""
         assert self._schema is not None
         staged = pa.schema([*self._schema, pa.field(DELETED, pa.bool_())])
         store, base = open_store(self._staging(batch), self._settings.storage_options)
@@ -246,7 +246,7 @@ class DeltaSink:
         )
         after = self._existing()
         if after.transaction_version(batch_app(batch.pipeline)) != batch.batch_id:
-            # A merge that changes nothing commits nothing; the batch must be known all the same.
+            # A merge that changes nothing commits nothing, but the batch must be recorded.
             self._append(after, batch, [])
         store.delete_dir_contents(base, missing_dir_ok=True)
 
@@ -261,9 +261,9 @@ class DeltaSink:
         )
 
     def vacuum(self, older_than_hours: float) -> MaintenanceReport:
-        """What versions have removed goes by its age alone, what no version knows by `OrphanFiles`.
+        """Deletes files that versions have removed by age, and unknown files by `OrphanFiles`.
 
-        The files are deleted here: deltalake takes no list of those that must stay.
+        This method deletes the files itself: deltalake accepts no list of files to keep.
         """
         table = self._existing()
         removed = set(_vacuumed(table, older_than_hours, full=False))
@@ -288,7 +288,7 @@ class DeltaSink:
 
 
 def _reason(error: Exception) -> str:
-    """The operating system's words where deltalake prints its own structs."""
+    """The operating system's message, where deltalake prints its own structs."""
     found = _OS_ERROR.search(str(error))
     return str(error) if found is None else os.strerror(int(found[1])).lower()
 
@@ -300,7 +300,7 @@ def _quoted(name: str) -> str:
 
 
 def _vacuumed(table: DeltaTable, older_than_hours: float, *, full: bool) -> list[str]:
-    """What a vacuum would delete; hours are whole ones, so a part of one keeps longer."""
+    """The files that a vacuum would delete. deltalake takes whole hours, so they are rounded up."""
     return table.vacuum(
         retention_hours=math.ceil(older_than_hours),
         dry_run=True,

@@ -1,7 +1,7 @@
-"""Which pipelines have written to a Delta table, from the table's log.
+"""The pipelines that have written to a Delta table, from the table's log.
 
-deltalake answers for one application transaction whose name is known; it does not list them. They
-are in the newest checkpoint of the log and in the commits behind it.
+deltalake looks up one application transaction by name; it does not list them. They are in the
+newest checkpoint of the log and in the commits after it.
 """
 
 import json

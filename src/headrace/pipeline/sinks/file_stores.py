@@ -1,7 +1,7 @@
-"""Where files are: a folder on disk or a bucket, behind Arrow's file systems.
+"""File systems of tables: a directory on disk or a bucket, through Arrow's file systems.
 
-A spec names a bucket's settings once, in the words of deltalake, of pyiceberg or of the AWS tools;
-each of the libraries that touch the bucket gets them in its own words.
+A spec has a bucket's settings once, under the names of deltalake, of pyiceberg or of the AWS tools.
+Each library that accesses the bucket gets them under its own names.
 """
 
 from collections.abc import Mapping
@@ -35,12 +35,12 @@ _NAMES: Final[Mapping[str, str]] = {
     "path_style_access": "path_style",
 }
 DEFAULT_REGION: Final = "us-east-1"
-"""For stores at an endpoint of their own, which seldom have regions but check the signature's."""
+"""For stores with their own endpoint, which rarely have regions but check the signed region."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket's settings, whatever they were called. What is unset is the AWS tools' default."""
+    """A bucket's settings under one set of names. Unset ones have the AWS tools' defaults."""
 
     access_key: str = ""
     secret_key: str = field(default="", repr=False)
@@ -48,7 +48,7 @@ class Bucket:
     region: str = ""
     endpoint: str = ""
     virtual_hosted: bool = False
-    """Buckets as names of hosts; without it as the first part of the path."""
+    """Whether the bucket is part of the host name, not the first part of the path."""
 
     @property
     def plain_http(self) -> bool:
@@ -84,18 +84,18 @@ def path_of(location: str) -> str:
 
 
 def _split(location: str) -> tuple[str, str]:
-    """Scheme and path. Names of files may hold what would end the path of a URL."""
+    """Scheme and path. File names may contain characters that would end the path of a URL."""
     scheme, named, path = location.partition("://")
     return (scheme.lower(), path) if named else ("", location)
 
 
 def rooted(location: str) -> str:
-    """A path that means the same in every process: workers run in folders of their own."""
+    """A path that is the same in every process: workers run in other directories."""
     return path_of(location) if is_on_disk(location) else location
 
 
 def delta_options(location: str, options: Mapping[str, str] | None) -> dict[str, str] | None:
-    """For deltalake. Its commits to a bucket are conditional: of two writers one is refused."""
+    """Options for deltalake. Commits to a bucket are conditional: of two writers, one fails."""
     if not is_s3(location):
         return dict(options or {}) or None
     bucket, others = bucket_of(options or {})
@@ -115,7 +115,7 @@ def delta_options(location: str, options: Mapping[str, str] | None) -> dict[str,
 
 
 def iceberg_options(options: Mapping[str, str] | None) -> dict[str, str]:
-    """For pyiceberg's catalogs and files; nothing where nothing is set."""
+    """Options for pyiceberg's catalogs and files; empty if nothing is set."""
     bucket, others = bucket_of(options or {})
     found = {
         "s3.access-key-id": bucket.access_key,
@@ -129,7 +129,7 @@ def iceberg_options(options: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def bucket_of(options: Mapping[str, str]) -> tuple[Bucket, dict[str, str]]:
-    """The settings that all libraries share, and those that only one of them knows."""
+    """The settings that all libraries share, and the remaining ones."""
     known: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, value in options.items():
@@ -169,7 +169,7 @@ def _is_true(text: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _s3(bucket: Bucket) -> fs.S3FileSystem:
-    """One client for a process: connections are kept and shared by its files."""
+    """One client per process, so that all files share its connections."""
     settings: dict[str, object] = {"force_virtual_addressing": bucket.virtual_hosted}
     if bucket.endpoint:
         scheme, _, host = bucket.endpoint.rpartition("://")

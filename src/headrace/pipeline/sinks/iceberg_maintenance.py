@@ -1,9 +1,9 @@
-"""An Iceberg table's small files joined, its old snapshots and left-over files removed.
+"""Compaction and vacuum of Iceberg tables.
 
-pyiceberg rewrites no files, but it can replace them: one snapshot deletes the small files and adds
-the joined ones. The table's properties, where pipelines keep their place, are not touched. A commit
-of somebody else in between is no harm: the swap is tried again on the table as it is then, as long
-as all files that it replaces are still there and nobody has deleted rows of them.
+pyiceberg cannot rewrite files, but it can replace them: one snapshot deletes the small files and
+adds the joined one. The table's properties, which hold the pipelines' positions, stay unchanged. If
+another writer commits in between, the swap is retried on the new state of the table, as long as it
+still has all the replaced files and no rows of them were deleted.
 """
 
 import time
@@ -37,10 +37,10 @@ OpenTable = Callable[[], Table]
 
 
 def without_retries(table: Table) -> Table:
-    """The table, whose commits fail when somebody else was faster.
+    """The table, with commits that fail if another writer was faster.
 
-    pyiceberg would try again by itself, on a table that it does not look at: a batch that another
-    run has committed meanwhile would land twice. The property is changed in memory only.
+    pyiceberg would retry without reading the table again, and a batch that another run has
+    committed meanwhile would be written twice. The property is changed in memory only.
     """
     table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
     return table
@@ -68,7 +68,7 @@ def compact(open_table: OpenTable, settings: TableSettings) -> MaintenanceReport
 
 
 def _groups(table: Table, target_bytes: int) -> list[list[FileScanTask]]:
-    """Files to be joined, by partition; those with rows deleted by others are left alone."""
+    """Groups of files to join, by partition, without files that have deleted rows."""
     partitions: dict[Record, list[FileScanTask]] = {}
     for task in table.scan().plan_files():
         if not task.delete_files and task.file.spec_id == table.spec().spec_id:
@@ -81,7 +81,7 @@ def _groups(table: Table, target_bytes: int) -> list[list[FileScanTask]]:
 
 
 def _join(table: Table, store: fs.FileSystem, group: Sequence[FileScanTask]) -> str:
-    """Writes one file with the rows of all, beside the first of them; its location."""
+    """Writes one file with the rows of all, beside the first of them; returns its location."""
     folder = group[0].file.file_path.rpartition("/")[0]
     location = f"{folder}/joined-{uuid.uuid4().hex}.parquet"
     schema = table.schema().as_arrow()  # with Iceberg's ids of the columns
@@ -132,9 +132,9 @@ def vacuum(
     older_than_hours: float,
     last_batch: Callable[[str], int | None],
 ) -> MaintenanceReport:
-    """Forgets old snapshots, then deletes the files that no snapshot names any more."""
+    """Expires old snapshots, then deletes the files that no snapshot names any more."""
     store, base = open_store(open_table().location(), settings.storage_options)
-    # Listed before the table is read again: a file that is committed in between is then named.
+    # Listed before the table is read again, so that files committed in between are named.
     listed = [
         info for info in store.get_file_info(fs.FileSelector(base, recursive=True)) if info.is_file
     ]
@@ -174,7 +174,7 @@ def _heads(table: Table) -> set[int]:
 
 
 def _named(table: Table) -> Iterable[str]:
-    """Every file that the table's metadata leads to."""
+    """Every file that the table's metadata refers to."""
     yield table.metadata_location
     yield from (each.metadata_file for each in table.metadata.metadata_log)
     yield from (each.statistics_path for each in table.metadata.statistics)

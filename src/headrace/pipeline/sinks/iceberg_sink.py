@@ -1,7 +1,7 @@
-"""Iceberg tables: files from tasks, one transaction from the driver, through pyiceberg (no JVM).
+"""Iceberg tables: tasks write files, the driver commits them through pyiceberg, without a JVM.
 
 The transaction that adds the files also sets a property of the table with the pipeline's batch and
-offsets, so both are there or neither is. A snapshot carries the same, for who looks at history.
+offsets, so both are committed or neither is. The snapshot has the same values, for the history.
 """
 
 import json
@@ -53,7 +53,7 @@ COMMIT_TRIES: Final = 20
 
 
 def open_catalog(warehouse: str, properties: Mapping[str, str]) -> Catalog:
-    """What the spec names, or a SQL catalog in a file beside the tables."""
+    """The catalog of the spec, or a SQL catalog in a file beside the tables."""
     if properties:
         return load_catalog("headrace", **dict(properties))
     store, base = open_store(warehouse, None)
@@ -92,7 +92,7 @@ class IcebergSink:
             raise TableGone(self._settings.location)
         return table
 
-    # --- what the table holds -------------------------------------------------------------------
+    # --- commits ---------------------------------------------------------------------------------
 
     def last_commit(
         self, pipeline: str, partitions: Sequence[TopicPartition]
@@ -151,18 +151,21 @@ class IcebergSink:
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(name.rpartition(".")[0])
         try:
-            # At once: a table that a crash has left without its partitioning would never get it.
+            # One transaction: a crash must not leave a table without its partitioning.
             with catalog.create_table_transaction(name, rows) as creation:
                 if self._settings.partition_by:
                     with creation.update_spec() as update:
                         for column in self._settings.partition_by:
                             update.add_identity(column)
         except (TableAlreadyExistsError, CommitFailedException):
-            pass  # somebody else was faster, and what he made is checked
+            pass  # another run created it; the caller checks it
         return self._existing()
 
     def _check_partitions(self, table: Table) -> None:
-        """Tasks write a file for each partition; merged rows are written by pyiceberg, anyhow."""
+        """Raises `SinkError` if tasks would write files for other partitions than the table has.
+
+        pyiceberg writes the rows of a merge, so a merge works with any partitioning.
+        """
         settings = self._settings
         columns = {field.field_id: field.name for field in table.schema().fields}
         there = [f"{each.transform} of {columns[each.source_id]}" for each in table.spec().fields]
@@ -206,12 +209,12 @@ class IcebergSink:
             store.delete_dir_contents(base, missing_dir_ok=True)
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
-        """Whoever commits in between, compaction for one, is looked at before another try."""
+        """Commits the batch once. If another writer was faster, rereads the table and retries."""
         for _ in range(COMMIT_TRIES):
             table = without_retries(self._existing())
             before = _committed(table, batch.pipeline)
             if before is not None and before.batch_id >= batch.batch_id:
-                return before  # a replay: the rows are in
+                return before  # committed before a crash
             try:
                 self._commit(table, batch, before, written)
             except (CommitFailedException, ValidationException) as error:
@@ -256,7 +259,7 @@ class IcebergSink:
         written: Sequence[WrittenFile],
         summary: dict[str, str],
     ) -> None:
-        """Rows whose keys are in the batch go; those that are not deleted come."""
+        """Deletes the rows of all keys in the batch, then appends the batch's rows."""
         store, base = open_store(self._staging(batch), self._settings.storage_options)
         paths = [f"{base}/{each.path}" for each in written if each.rows]
         if not paths:
@@ -326,7 +329,7 @@ def _all_of(key: Mapping[str, Any]) -> BooleanExpression:
 
 
 def _is_nan(value: object) -> bool:
-    """It equals nothing, itself neither; to Spark and to Delta it is one key."""
+    """NaN is not equal to itself, but Spark and Delta treat it as one key."""
     return isinstance(value, float) and math.isnan(value)
 
 
@@ -340,7 +343,7 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """As Spark's rows have it; fields within carry ids too."""
+    """The type as in Spark's rows; nested fields carry ids, too."""
     if pa.types.is_struct(kind):
         return pa.struct([_plain_field(kind.field(at)) for at in range(kind.num_fields)])
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):

@@ -1,7 +1,7 @@
-"""Columns as JSON texts, one a row, as Spark's `to_json` would have them: exactly, or not at all.
+"""Rows as JSON texts, exactly as Spark's `to_json` writes them, or not at all.
 
-Column by column and not row by row: a decimal keeps all its digits, a map is an object, and a date
-that Python has no type for (Spark's years go beyond 9999) is written all the same.
+The conversion works by column, not by row: a decimal keeps all its digits, a map becomes an object,
+and a date beyond the year 9999, for which Python has no type, is written as well.
 """
 
 import base64
@@ -89,7 +89,7 @@ def _of_maps(column: pa.Array) -> list[str]:
 
 
 def _child(values: pa.Array, offsets: list[int]) -> pa.Array:
-    """What a slice of lists holds of what all of them hold."""
+    """The values of a slice of lists."""
     return values.slice(offsets[0], offsets[-1] - offsets[0])
 
 
@@ -108,14 +108,14 @@ def _name(text: str) -> str:
 def _of_times(column: pa.Array) -> list[str]:
     try:
         values = column.to_pylist()
-    except (OverflowError, ValueError):  # years that Python does not know
+    except (OverflowError, ValueError):  # years beyond 9999
         said = column.cast(pa.string()).to_pylist()
         return [NULL if each is None else f'"{each.replace(" ", "T")}"' for each in said]
     return [NULL if each is None else f'"{each.isoformat()}"' for each in values]
 
 
 def _plain(kind: pa.DataType) -> Plain:
-    """Raises KeyError for a type that JSON has nothing for."""
+    """The function that writes a value of this type; raises KeyError for an unsupported type."""
     if pa.types.is_decimal(kind):
         return _decimal
     if pa.types.is_duration(kind):
@@ -134,7 +134,7 @@ def _duration(value: timedelta) -> str:
 
 
 def _float(value: float) -> str:
-    """JSON has no numbers that are none."""
+    """JSON has no NaN and no infinity: they are written as strings."""
     if value != value:
         return '"NaN"'
     if value in (float("inf"), float("-inf")):

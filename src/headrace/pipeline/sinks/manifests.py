@@ -1,8 +1,8 @@
-"""Manifests: which files a folder of Parquet consists of, and which batch wrote them.
+"""Manifests: the files that belong to a directory of Parquet files, and the batch that wrote them.
 
-One small file a batch, written last and under its final name at once: it is there or it is not.
-Readers and replays trust the manifests; a data file that none of them names does not count. Every
-so often a manifest holds everything of those before it as well, which may then be deleted.
+Each batch writes one small manifest, last and atomically. Readers and retries trust the manifests;
+a data file that no manifest names is not part of the table. Periodically a manifest repeats the
+content of all earlier ones, which may then be deleted.
 """
 
 import json
@@ -22,17 +22,17 @@ from headrace.pipeline.sinks.table_sink import SinkError
 FOLDER: Final = "_headrace"
 BATCH_DIGITS: Final = 12
 WHOLE_EVERY: Final = 200
-"""A manifest that repeats everything comes after so many: what has to be read stays short."""
+"""Number of manifests after which one repeats all earlier ones, to bound what a reader reads."""
 READ_TRIES: Final = 5
 
 
 class SequenceTaken(SinkError):
-    """Another writer was faster with a manifest of this number."""
+    """Another writer has already written the manifest of this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What one commit did; `offsets` are those of all partitions so far."""
+    """The content of one commit; `offsets` are those of all partitions so far."""
 
     pipeline: str
     batch_id: int
@@ -43,7 +43,7 @@ class Manifest:
 
 
 class _File(NamedTuple):
-    """A manifest's file: several manifests, if it repeats what came before."""
+    """The content of a manifest's file: several manifests, if it repeats earlier ones."""
 
     manifests: Sequence[Manifest]
     is_whole: bool
@@ -54,7 +54,7 @@ class _File(NamedTuple):
 
 
 class Manifests:
-    """The manifests of one folder, in the order in which they were written."""
+    """The manifests of one directory, in the order in which they were written."""
 
     def __init__(self, store: fs.FileSystem, base: str) -> None:
         self._store = store
@@ -63,7 +63,7 @@ class Manifests:
         """By path; a manifest never changes."""
 
     def read(self) -> list[Manifest]:
-        """What counts: the last whole one and those behind it."""
+        """The current manifests: the last complete one and those after it."""
         return [each for file in _counting(self._files()) for each in file.manifests]
 
     def _files(self) -> list[_File]:
@@ -77,7 +77,7 @@ class Manifests:
             try:
                 self._loaded = {path: self._loaded.get(path) or self._load(path) for path in paths}
             except FileNotFoundError:
-                continue  # deleted since they were listed: a whole one is there
+                continue  # deleted after the listing: a newer complete one exists
             return sorted(self._loaded.values(), key=lambda file: file.sequence)
         raise SinkError(f"{self._folder} changes while it is read; try again")
 
@@ -92,7 +92,7 @@ class Manifests:
             raise SinkError(f"{path} is damaged ({error}); restore it from a backup") from error
 
     def write(self, manifest: Manifest) -> None:
-        """Raises `SequenceTaken` if another writer was faster, where that can be seen."""
+        """Raises `SequenceTaken` if the store shows that another writer was faster."""
         self._store.create_dir(self._folder, recursive=True)
         files = self._files()
         content = _content(manifest)
@@ -112,24 +112,24 @@ class Manifests:
             return
         if self._store.get_file_info(path).type is not fs.FileType.NotFound:
             raise _taken(path)
-        with self._store.open_output_stream(path) as file:  # one request: whole or not at all
+        with self._store.open_output_stream(path) as file:  # one atomic request
             file.write(text)
 
     def _delete_before(self, sequence: int) -> None:
-        """Those before the whole one that was the last so far: nobody reads them any more."""
+        """Deletes the manifests before the previous complete one: no reader needs them any more."""
         for path, file in list(self._loaded.items()):
             if file.sequence < sequence:
                 self._store.delete_file(path)
 
 
 def _counting(files: Sequence[_File]) -> Sequence[_File]:
-    """The last whole one and what follows it."""
+    """The last complete manifest and those after it."""
     whole = [at for at, file in enumerate(files) if file.is_whole]
     return files[whole[-1] :] if whole else files
 
 
 def _summary(manifests: Sequence[Manifest], sequence: int) -> list[Manifest]:
-    """What these come to, with one manifest for each pipeline. Pure."""
+    """The sum of the manifests, as one manifest for each pipeline. Pure."""
     last = {each.pipeline: each for each in manifests}
     files = files_of(manifests)
     return [
@@ -161,7 +161,7 @@ def _content(manifest: Manifest) -> dict[str, object]:
 
 
 def _write_once(path: Path, text: bytes) -> None:
-    """A new file with these bytes, whole at once; never over one that is there."""
+    """Creates the file atomically; never replaces an existing one."""
     temporary = path.with_suffix(f".{uuid.uuid4().hex}.tmp")  # two writers, two files
     with temporary.open("wb") as file:
         file.write(text)
@@ -180,7 +180,7 @@ def _taken(path: str) -> SequenceTaken:
 
 
 def files_of(manifests: Sequence[Manifest]) -> list[str]:
-    """The data files that count, in the order in which they were added."""
+    """The current data files, in the order in which they were added."""
     current: dict[str, None] = {}
     for manifest in manifests:
         for path in manifest.removed:

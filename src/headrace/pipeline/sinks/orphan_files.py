@@ -1,9 +1,9 @@
-"""Which files that no version of a table names may be deleted. Pure.
+"""Decides which files that no version of a table names may be deleted. Pure.
 
-Such a file is either left over (of a crash, of a version that is gone) or on its way into the
-table: written, and not committed yet. A task's file says which it is: it is named for its pipeline
-and batch, and a batch that the table holds commits nothing more. Every other file is taken to be
-under way until it is a day old, however short a time the spec keeps old files.
+Such a file is either an orphan (of a crash, or of an expired version) or not committed yet. A
+task's file name shows which: it has the pipeline and the batch, and a batch that the table holds
+commits nothing more. Any other file may still be committed until it is a day old, however short
+the spec's retention time is.
 """
 
 from collections.abc import Callable
@@ -22,18 +22,18 @@ class FileOrigin(NamedTuple):
 
 
 def task_prefix(pipeline: str, batch_id: int) -> str:
-    """How the names of a batch's files begin; a dash and a random part follow."""
+    """The prefix of a batch's file names; a dash and a random part follow."""
     return f"{pipeline}-{batch_id}"
 
 
 def origin_of(name: str) -> FileOrigin | None:
-    """By a file's name; None if no task gave it."""
+    """The batch in a file's name; None if a task did not name it."""
     pipeline, _, rest = name.rpartition("/")[2].rpartition("-")[0].rpartition("-")
     return FileOrigin(pipeline, int(rest)) if pipeline and rest.isdecimal() else None
 
 
 class OrphanFiles:
-    """Judges files by name and age, at one moment."""
+    """Decides by a file's name and age, at one moment."""
 
     def __init__(
         self, older_than_hours: float, now_s: float, last_batch: Callable[[str], int | None]

@@ -1,7 +1,7 @@
-"""A folder of Parquet files with a manifest a batch: exact without a table format.
+"""A directory of Parquet files with a manifest per batch: exactly-once without a table format.
 
-`parquet_files` lists what counts. Tools that simply read every file of the folder see the same,
-except between a crash and the next batch, when files of an unfinished one may lie there.
+`parquet_files` lists the current files. Tools that read every file of the directory see the same
+rows, except between a crash and the next batch, when files of an unfinished batch may exist.
 """
 
 import time
@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 
 class ParquetSink:
-    """One folder."""
+    """One directory of Parquet files."""
 
     def __init__(self, settings: TableSettings) -> None:
         if settings.mode is not Mode.APPEND:
@@ -60,7 +60,7 @@ class ParquetSink:
         self._manifests = Manifests(self._store, self._base)
         self._schema: pa.Schema | None = None
 
-    # --- what the folder holds ------------------------------------------------------------------
+    # --- commits --------------------------------------------------------------------------------
 
     def last_commit(
         self, pipeline: str, partitions: Sequence[TopicPartition]
@@ -75,9 +75,9 @@ class ParquetSink:
         return found
 
     def prepare(self, schema: pa.Schema) -> None:
-        """New columns are simply in new files; a column of another type is refused.
+        """Accepts new columns and refuses columns of another type.
 
-        New files have all columns that there are so far, so that the newest one knows them.
+        New files have all columns so far, so that the newest file has the full schema.
         """
         settings = self._settings
         check_columns(
@@ -102,7 +102,7 @@ class ParquetSink:
         self._schema = pa.schema([*wanted, *map(schema.field, settings.partition_by)])
 
     def _schema_of(self, files: Sequence[str]) -> pa.Schema:
-        """All columns: of the newest file of a batch, and of those that compaction has made."""
+        """The columns of the newest file of a batch, and of the files that compaction made."""
         joined = [path for path in files if _is_joined(path)]
         written = [path for path in files if not _is_joined(path)]
         found: dict[str, pa.Field] = {}
@@ -116,7 +116,7 @@ class ParquetSink:
     def write_task(self, batch: BatchInfo) -> TaskWriter:
         assert self._schema is not None, "prepare comes first"
         settings = self._settings
-        # Not those of this batch: another run may be about to commit them.
+        # Files of this batch stay: another run may be about to commit them.
         self._remove_uncounted(batch.pipeline, batch.batch_id - 1)
         return FileTask(
             settings.location,
@@ -129,9 +129,9 @@ class ParquetSink:
         )
 
     def _remove_uncounted(self, pipeline: str, batch_id: int) -> None:
-        """Deletes what tries have left that came to nothing, of a batch that is committed.
+        """Deletes files that failed attempts of a committed batch have left.
 
-        A worker that was thought lost may still have written a file of the batch before.
+        A worker that Spark considered lost may still have written a file of the previous batch.
         """
         prefix = task_prefix(pipeline, batch_id)
         counted = set(files_of(self._manifests.read()))
@@ -142,12 +142,12 @@ class ParquetSink:
                     self._store.delete_file(info.path)
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
-        """Whoever commits in between, compaction for one, is looked at before another try."""
+        """Commits the batch once. If another writer was faster, rereads the table and retries."""
 
         def swap(manifests: Sequence[Manifest], sequence: int) -> Manifest | CommittedBatch:
             before = _last_of(manifests, batch.pipeline)
             if before is not None and before.batch_id >= batch.batch_id:
-                return before  # a replay: the rows are in
+                return before  # committed before a crash
             offsets = {**(before.offsets if before is not None else {}), **batch.ends}
             added = [each.path for each in written if each.rows]
             return Manifest(batch.pipeline, batch.batch_id, sequence, offsets, added)
@@ -159,8 +159,8 @@ class ParquetSink:
         return done
 
     def _write(self, make: Callable[[Sequence[Manifest], int], Manifest | R]) -> Manifest | R:
-        """Writes the manifest that `make` makes of those that are there; it may give another
-        answer instead. Made anew when somebody else was faster."""
+        """Writes the manifest that `make` returns for the current ones; it may return another
+        result instead. Calls `make` again if another writer was faster."""
         for _ in range(WRITE_TRIES):
             manifests = self._manifests.read()
             made = make(manifests, manifests[-1].sequence + 1 if manifests else 0)
@@ -177,7 +177,7 @@ class ParquetSink:
     # --- maintenance ----------------------------------------------------------------------------
 
     def compact(self) -> MaintenanceReport:
-        """Joins the small files of each folder; the manifest that swaps them is one step."""
+        """Joins the small files of each directory; one manifest replaces them atomically."""
         sizes = {self._relative(info): info.size for info in self._data_files()}
         manifests = self._manifests.read()
         self._remove_replaced(manifests, sizes)
@@ -198,11 +198,11 @@ class ParquetSink:
         return done
 
     def _exchanged(self, old: Sequence[str], new: str) -> bool:
-        """Whether the new file now counts in place of the old ones, which are deleted."""
+        """Whether the new file has replaced the old ones, which are then deleted."""
 
         def swap(manifests: Sequence[Manifest], sequence: int) -> Manifest | None:
             if not set(old) <= set(files_of(manifests)):
-                return None  # somebody else has joined them meanwhile
+                return None  # another compaction has joined them
             last = manifests[-1]
             return Manifest(last.pipeline, last.batch_id, sequence, last.offsets, [new], old)
 
@@ -213,7 +213,7 @@ class ParquetSink:
         return True
 
     def _remove_replaced(self, manifests: Sequence[Manifest], there: Container[str]) -> None:
-        """Files that were exchanged, by somebody who was killed before they were deleted."""
+        """Deletes replaced files that a killed compaction has left."""
         counted = set(files_of(manifests))
         removed = {path for each in manifests for path in each.removed}
         self._delete([path for path in removed - counted if path in there])
@@ -236,7 +236,7 @@ class ParquetSink:
         return name
 
     def vacuum(self, older_than_hours: float) -> MaintenanceReport:
-        # Listed before the manifests are read: a file that is committed in between then counts.
+        # Listed before the manifests are read, so that files committed in between are kept.
         listed = self._data_files()
         manifests = self._manifests.read()
         self._remove_replaced(manifests, {self._relative(info) for info in listed})
@@ -281,7 +281,7 @@ def _last_of(manifests: Sequence[Manifest], pipeline: str) -> CommittedBatch | N
 
 
 def parquet_files(location: str, options: dict[str, str] | None = None) -> list[str]:
-    """The files that a reader of the folder should read, with their whole paths."""
+    """The current files of the directory, with their full paths."""
     store, base = open_store(location, options)
     return [f"{base}/{path}" for path in files_of(Manifests(store, base).read())]
 

@@ -1,10 +1,10 @@
-"""Who may write to a partition: the first task that asks, and no other.
+"""Locks that let only the first task attempt write to a partition.
 
-All tasks of a batch write as one producer, so brokers cannot tell two attempts of a task apart: the
-second would be taken for the first, or mix with it. An attempt therefore claims its partitions, by
-files that can be made only once, before it writes. Spark may start a task again for many reasons
-(a lost worker, a stage that is repeated, speculation), and does not always say so; the claim does
-not depend on it. A batch whose claims collide is given up and run again under a new epoch.
+All tasks of a batch write as one producer, so brokers cannot distinguish two attempts of a task:
+their records would mix. Before it writes, an attempt therefore locks its partitions with files that
+can be created only once. Spark may repeat a task for many reasons (a lost worker, a repeated stage,
+speculation) and does not always report it; the lock does not depend on that. A batch whose locks
+collide is aborted and runs again under a new epoch.
 """
 
 import os
@@ -21,20 +21,20 @@ CLAIMS: Final = "claims"
 
 @dataclass(frozen=True)
 class PartitionLocks:
-    """The claims of one transaction. Picklable: a folder that the driver and the workers share."""
+    """The locks of one transaction, in a directory that driver and workers share. Picklable."""
 
     folder: str
 
     @classmethod
     def fresh(cls, checkpoint: Path, name: str) -> "PartitionLocks":
-        """An empty folder; attempts that are left over from other transactions find none."""
+        """A new directory. Attempts of earlier transactions find theirs deleted."""
         shutil.rmtree(checkpoint / CLAIMS, ignore_errors=True)
         folder = checkpoint / CLAIMS / name
         folder.mkdir(parents=True)
         return cls(str(folder))
 
     def take(self, partition: int) -> None:
-        """Raises `TriedAgain`, or what an earlier attempt has failed with."""
+        """Locks the partition; raises `TriedAgain`, or the error of an earlier attempt."""
         path = Path(self.folder) / str(partition)
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -53,7 +53,7 @@ class PartitionLocks:
             ) from None
 
     def failed(self, partitions: set[int], error: ProducerFailed) -> None:
-        """Leaves word for the attempts that Spark may make, which cannot know why this one fell."""
+        """Stores the error for later attempts of the task, which would otherwise not know it."""
         for partition in partitions:
             path = Path(self.folder) / str(partition)
             path.write_text(f"{type(error).__name__}: {error}", encoding="utf-8")

@@ -1,8 +1,8 @@
-"""What a table can be partitioned by, and what its values are called. Pure.
+"""Partition columns of a table, and the texts of partition values. Pure.
 
-Values are texts in the names of folders, which have an end, and in Delta's log. A text that would
-come back as another one, or that no folder can be named for, makes its record a bad one before it
-gets here: `partition_rules` sees to that.
+Partition values are texts in the names of directories, whose length is limited, and in Delta's
+log. `partition_rules` has already turned rows into bad records whose value would be read back as
+another one, or is too long for the name of a directory.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from headrace.pipeline.core.partition_types import problems
 from headrace.pipeline.sinks.table_sink import SinkError
 
 MAX_FOLDER_CHARS: Final = 255
-"""What file systems allow."""
+"""The limit of file systems."""
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 CHARS_PER_BYTE: Final = 3
-"""Of what cannot be in the name of a folder as it is: %2F."""
+"""Characters of an escaped byte in the name of a directory: %2F."""
 
 
 def check_types(rows: pa.Schema, partition_by: Sequence[str], *, where: str, kind: str) -> None:
@@ -37,15 +37,17 @@ def partition_texts(column: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind):
         return pc.strftime(column.cast(pa.timestamp("us", kind.tz)), "%Y-%m-%d %H:%M:%S")
     if pa.types.is_decimal(kind):
-        # Arrow's own texts of small ones have exponents (1E-10).
+        # Arrow writes small decimals with exponents (1E-10).
         values = column.to_pylist()
         return pa.array([None if each is None else f"{each:f}" for each in values], pa.string())
     return column.cast(pa.string())
 
 
 def without_empty(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """With a null for each empty text in these columns: some readers would find one, and some the
-    other."""
+    """The rows with null for each empty text in these columns.
+
+    Some readers return null for an empty partition value, others the empty text.
+    """
     for name in names:
         at = rows.schema.get_field_index(name)
         if pa.types.is_string(rows.schema.field(at).type):
@@ -56,12 +58,12 @@ def without_empty(rows: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
 
 
 def partition_columns(path: str) -> tuple[str, ...]:
-    """The columns that the folders of a file are named for."""
+    """The partition columns in the path of a file."""
     return tuple(unquote(each.partition("=")[0]) for each in path.split("/")[:-1])
 
 
 def folder(name: str, value: str | None) -> str:
-    """Hive's way: an empty text has no folder of its own, and shares that of null."""
+    """The directory of a partition value, as Hive names it. An empty text shares that of null."""
     found = f"{quote(name, safe='')}={quote(value, safe='') if value else NULL_PARTITION}"
     if len(found) > MAX_FOLDER_CHARS:
         raise SinkError(
@@ -73,12 +75,12 @@ def folder(name: str, value: str | None) -> str:
 
 
 def room(name: str) -> int:
-    """How many characters a value may have in the name of a folder, as they are written there."""
+    """The number of characters that a value may have in the name of a directory, after escaping."""
     return MAX_FOLDER_CHARS - len(quote(name, safe="")) - 1
 
 
 def doubtful(rows: pa.RecordBatch, partition_by: Sequence[str]) -> pa.Array:
-    """The rows that have a text which may not do; `partition_rules` judges them."""
+    """Marks rows whose partition value may be invalid; `partition_rules` decides."""
     found = pa.repeat(pa.scalar(False), rows.num_rows)
     for name in partition_by:
         column = rows.column(rows.schema.get_field_index(name))

@@ -1,4 +1,4 @@
-"""How rows become records: keys and values."""
+"""Encodes rows as the keys and values of records."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,12 +14,12 @@ VALUE: Final = "value"
 
 @dataclass(frozen=True)
 class Encoding:
-    """How rows become records."""
+    """The encoding of keys and values."""
 
     value: str = "json"
     """`json`: all columns as an object. `raw`: the column `value`."""
     key: tuple[str, ...] = ()
-    """The columns of the key, as a JSON object; none = the column `key`, where there is one."""
+    """The columns of the key, as a JSON object; if empty, the column `key`, if there is one."""
 
     def check(self, schema: pa.Schema) -> None:
         """Raises `SinkError` for rows that cannot become records."""

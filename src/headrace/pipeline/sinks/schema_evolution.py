@@ -1,4 +1,4 @@
-"""How a table's schema may follow its rows: columns are added, conflicts are refused. Pure."""
+"""Schema evolution: new columns are added, conflicting types are refused. Pure."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _WIDER: dict[pa.DataType, tuple[pa.DataType, ...]] = {
 
 
 def check_columns(rows: pa.Schema, names: Iterable[str], *, where: str, correct: str) -> None:
-    """Whether the rows have the columns that the spec names in `correct`."""
+    """Raises `SinkError` if the rows lack a column that the spec names in `correct`."""
     for name in names:
         if name not in rows.names:
             raise SinkError(
@@ -84,7 +84,7 @@ def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The rows with exactly these columns in this order; what they lack is null."""
+    """The rows with exactly these columns in this order; missing columns are null."""
     columns = []
     for field in schema:
         at = batch.schema.get_field_index(field.name)

@@ -1,4 +1,4 @@
-"""A file's statistics as Delta keeps them, out of what Parquet has already counted."""
+"""A file's statistics in Delta's form, from the statistics of the Parquet file."""
 
 import json
 from datetime import date, datetime
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
-MAX_TEXT_CHARS: Final = 32  # longer texts are left out: a bound that is cut short must be rounded
+MAX_TEXT_CHARS: Final = 32  # longer texts have no bounds: a truncated bound must be rounded
 
 
 def delta_stats(metadata: pq.FileMetaData, rows: int) -> str:
@@ -34,7 +34,7 @@ def delta_stats(metadata: pq.FileMetaData, rows: int) -> str:
                 continue
             try:
                 low, high = _bound(found.min), _bound(found.max)
-            except (OverflowError, ValueError):  # a year that Python does not know
+            except (OverflowError, ValueError):  # a year beyond 9999
                 low = high = None
             if low is None or high is None:
                 without_bounds.add(name)
@@ -55,7 +55,7 @@ def delta_stats(metadata: pq.FileMetaData, rows: int) -> str:
 
 
 def _bound(value: object) -> object:
-    """A value that JSON and Delta can hold, None for what they cannot."""
+    """A value that JSON and Delta can hold; None for any other."""
     if isinstance(value, bool | bytes | Decimal):
         return None
     if isinstance(value, float):

@@ -1,7 +1,7 @@
-"""What every table sink does, and the words that a runner and a sink share.
+"""The interface of all table sinks, and the types that runner and sinks share.
 
-A sink is exactly-once because its own commit carries the pipeline, the batch and the offsets, all
-at once: after a crash the table itself says what it holds, and a batch that is replayed is
+A sink is exactly-once because its commit contains the rows together with the pipeline, the batch
+and the offsets. After a crash the table itself says what it holds, and a batch that runs again is
 recognised and skipped.
 """
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from headrace.pipeline.sinks.topic_delivery import Delivery
 
 TaskWriter = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""Runs in Spark's tasks: rows in, descriptions of written files out. Must be picklable."""
+"""Runs in Spark's tasks: takes rows, returns descriptions of written files. Picklable."""
 
 
 class SinkError(Exception):
-    """The table cannot take the rows: which, why, and what to do about it."""
+    """The sink cannot accept the rows. The message says where, why, and what to do."""
 
 
 class TableGone(SinkError):
-    """Somebody deleted the table while a pipeline writes to it."""
+    """The table was deleted while the pipeline was running."""
 
     def __init__(self, location: str) -> None:
         super().__init__(f"{location}: the table is gone; start the pipeline anew")
 
 
 class Mode(StrEnum):
-    """What a row does to the rows that are there."""
+    """How rows are added to the table."""
 
     APPEND = "append"
     MERGE = "merge"
@@ -55,16 +55,16 @@ class BatchInfo(NamedTuple):
 
 
 class CommittedBatch(NamedTuple):
-    """What a table says about itself: the last batch of a pipeline and where to read on."""
+    """A pipeline's last batch in a table, and the offsets at which reading continues."""
 
     batch_id: int
     offsets: Mapping[TopicPartition, int]
     version: str
-    """The table's version or snapshot that made it so."""
+    """The table's version or snapshot of the commit."""
 
 
 class WrittenFile(NamedTuple):
-    """A file that a task has written and closed; it belongs to the table once it is committed."""
+    """A file that a task has written and closed; a commit makes it part of the table."""
 
     path: str
     rows: int
@@ -87,7 +87,7 @@ class TableSettings:
 
 
 class MaintenanceReport(NamedTuple):
-    """What a clean-up has done."""
+    """The result of a compaction or a vacuum."""
 
     files_added: int = 0
     files_removed: int = 0
@@ -100,7 +100,7 @@ class TableSink(Protocol):
     def last_commit(
         self, pipeline: str, partitions: Sequence[TopicPartition]
     ) -> CommittedBatch | None:
-        """What the table holds of these partitions; None if the pipeline never wrote to it."""
+        """The last batch and the offsets of these partitions; None if the pipeline never wrote."""
         ...
 
     def writers(self) -> Mapping[str, Set[str]]:
@@ -108,15 +108,15 @@ class TableSink(Protocol):
         ...
 
     def prepare(self, schema: pa.Schema) -> None:
-        """Makes the table, or checks and evolves it, for rows of this schema."""
+        """Creates the table, or checks and evolves it, for rows of this schema."""
         ...
 
     def write_task(self, batch: BatchInfo) -> "TaskWriter | Delivery":
-        """What tasks do with their rows; nothing that it writes is visible before `commit`."""
+        """The tasks' writer. Nothing that it writes is visible before `commit`."""
         ...
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
-        """Makes the files part of the table, once: a batch that is already in is left alone."""
+        """Adds the files to the table. A batch that is already committed is not added again."""
         ...
 
     def compact(self) -> MaintenanceReport:
@@ -124,5 +124,5 @@ class TableSink(Protocol):
         ...
 
     def vacuum(self, older_than_hours: float) -> MaintenanceReport:
-        """Removes files that no version within that time uses, orphans of crashes among them."""
+        """Removes files that no version within that time uses, including orphans of crashes."""
         ...

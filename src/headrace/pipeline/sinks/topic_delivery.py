@@ -1,13 +1,13 @@
-"""Rows into a topic, in two steps of one Spark job.
+"""Writes rows into a topic, in two steps of one Spark job.
 
-Tasks of the first step make records of their rows where they are read, and decide which partition
-each belongs to. Tasks of the second have a partition's records all to themselves, in the order in
-which they were read, and write them in the transaction that the driver has begun.
+Tasks of the first step turn rows into records and choose the partition of each. A task of the
+second step gets all records of a partition, in the order in which they were read, and writes them
+in the transaction that the driver has begun.
 
-What the first step has to report (bad records, and which attempts of it the records come from)
-travels with the records. So the driver can see that every partition was made from the same
-attempts: after a worker is lost, Spark may run some tasks of the first step again, and a function
-that is not the same twice would put a row in two partitions, or in none.
+The reports of the first step (bad records, and the attempts that the records come from) travel
+with the records. So the driver can check that all partitions were made from the same attempts.
+After the loss of a worker, Spark may run some tasks of the first step again, and a function that
+is not deterministic would put a row into two partitions, or into none.
 """
 
 import json
@@ -50,31 +50,31 @@ PLACED: Final = pa.schema(
 )
 PLACED_DDL: Final = "partition int, place bigint, key binary, value binary, report string"
 ATTEMPT: Final = "attempt"
-"""A task of the first step has records for this partition, or might have had."""
+"""Reports that a task of the first step has run for this partition, with or without records."""
 STRIPE_ROWS: Final = 1000
-"""Records without keys stay with a partition for so many."""
+"""Number of consecutive records without a key that go to the same partition."""
 PLACE_BITS: Final = 40
-"""A place is the number of the task that read the row, and so many bits for the row's number."""
+"""A place is the number of the task that read the row, and this many bits of the row's number."""
 BATCH_OVERHEAD_BYTES: Final = 128
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """Picklable: what both steps need to know."""
+    """Picklable: the settings of both steps."""
 
     topic: str
     partitions: int
     tasks: int
-    """Of the second step."""
+    """The number of tasks of the second step."""
     batch_id: int
     identity: TransactionIdentity
     settings: ProducerSettings
     claims: PartitionLocks
     encoding: Encoding
     max_record_bytes: int
-    """What the topic takes."""
+    """The topic's max.message.bytes."""
     on_error: str = "fail"
-    """What becomes of records that it does not take."""
+    """The action for records that are too large."""
 
     def run(
         self, rows: "DataFrame", staging: str, explanation: Explanation | None = None
@@ -87,7 +87,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class PlaceTask:
-    """The first step: rows of `shape` in, records with their partitions out."""
+    """The first step: turns the rows of `shape` into records with their partitions."""
 
     delivery: Delivery
     staging: str
@@ -137,7 +137,7 @@ class PlaceTask:
     def _without_large(
         self, split: Split, placed: pa.RecordBatch, records: pa.Array
     ) -> pa.RecordBatch:
-        """Records that the topic does not take are bad records."""
+        """Turns records that are too large for the topic into bad records."""
         limit = self.delivery.max_record_bytes - BATCH_OVERHEAD_BYTES
         sizes = pc.add(
             pc.fill_null(pc.binary_length(placed.column("key")), 0),
@@ -159,7 +159,7 @@ class PlaceTask:
         return placed.filter(good)
 
     def _fits(self, row: pa.RecordBatch) -> bool:
-        """Whether it is small enough once it is compressed."""
+        """Whether the compressed record is small enough."""
         record = Record(0, 0, row.column("key")[0].as_py(), row.column("value")[0].as_py())
         delivery = self.delivery
         batch = transactional_batch([record], delivery.identity, 0, delivery.settings)
@@ -168,7 +168,7 @@ class PlaceTask:
 
 @dataclass(frozen=True)
 class DeliverTask:
-    """The second step: a partition's records into the topic; reports out."""
+    """The second step: writes a partition's records into the topic and returns reports."""
 
     delivery: Delivery
 
@@ -187,7 +187,7 @@ class DeliverTask:
 
 
 class _Delivering:
-    """What one task of the second step has taken."""
+    """The records and reports of one task of the second step."""
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
@@ -197,7 +197,7 @@ class _Delivering:
         self._lines: list[dict[str, object]] = []
 
     def take(self, rows: pa.RecordBatch) -> Iterator[tuple[TopicPartition, list[Record]]]:
-        """Records by partition, in order; a partition is claimed with its first one."""
+        """Records by partition, in order. The first record of a partition locks the partition."""
         reports = rows.column("report")
         if reports.null_count < rows.num_rows:
             said = pc.is_valid(reports)
@@ -244,7 +244,7 @@ class _Delivering:
 
 
 def check_delivered(delivery: Delivery, written: Sequence[WrittenFile]) -> None:
-    """Every partition was made by one task, from the same attempts; raises `TriedAgain`."""
+    """Checks that one task wrote each partition, from the same attempts; raises `TriedAgain`."""
     partitions = sorted(int(each.path) for each in written)
     made_from = {each.stats for each in written}
     if written and (partitions != list(range(delivery.partitions)) or len(made_from) > 1):

@@ -1,10 +1,10 @@
-"""What was written to a topic, in the checkpoint directory, for when the marker has expired.
+"""A journal of commits to a topic, in the checkpoint directory, for when the marker has expired.
 
-Brokers forget a group's offsets some days after its last commit (`offsets.retention.minutes`), and
-with them the marker. A pipeline that rests for longer would write a batch twice. So what a
-transaction is meant to do is written down here before it begins, and that it was done when it has
-ended. If a run ended in between and the marker is gone, the topic itself is asked: the intent names
-the producer and where the topic ended, and behind that place are its records and how they ended.
+Brokers delete a group's offsets some days after its last commit (`offsets.retention.minutes`), and
+the marker with them. A pipeline that is stopped for longer would write a batch twice. So the
+journal records each transaction before it begins and again after it was committed. If a run ended
+in between and the marker has expired, the topic decides: the journal has the producer id and the
+topic's end offsets, and after these are the transaction's records and its commit or abort marker.
 """
 
 import json
@@ -22,21 +22,21 @@ class WriteIntent(NamedTuple):
     """A transaction that is about to begin."""
 
     batch: CommittedBatch
-    """What will be committed if it succeeds."""
+    """The batch that it commits if it succeeds."""
     producer_id: int
     starts: Mapping[TopicPartition, int]
-    """Where the partitions that it may write to ended."""
+    """The end offsets of the partitions that it may write to."""
 
 
 class JournalEntry(NamedTuple):
-    """What is known beside the marker."""
+    """The content of the journal."""
 
     done: CommittedBatch | None = None
     intended: WriteIntent | None = None
 
     @property
     def unclear(self) -> WriteIntent | None:
-        """A transaction of which only the beginning is known."""
+        """A transaction that was begun, with unknown outcome."""
         last = self.done.batch_id if self.done is not None else -1
         intended = self.intended
         return intended if intended is not None and intended.batch.batch_id > last else None
@@ -45,7 +45,7 @@ class JournalEntry(NamedTuple):
 def settled(
     marker: CommittedBatch | None, known: JournalEntry, was_committed: Callable[[WriteIntent], bool]
 ) -> CommittedBatch | None:
-    """The last commit, by what the group and the directory say; raises `SinkError`."""
+    """The last commit, according to the group's marker and the journal; raises `SinkError`."""
     done = known.done
     if marker is not None:
         if done is not None and marker.batch_id < done.batch_id:
@@ -62,7 +62,7 @@ def settled(
 
 
 class TopicJournal:
-    """One file; a write is on disk, whole, when it returns."""
+    """One file. A write is atomic and durable when it returns."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

@@ -1,9 +1,9 @@
 """A topic as a sink: every batch is one transaction.
 
-The driver begins the transaction, tasks write records in it (`delivery`), and the driver adds the
-marker, the batch's end offsets and its id as those of the group `<pipeline>.sink`, and commits: if
-every partition was written by one attempt of one task, and by nobody else. A driver that is killed
-leaves a transaction that the next run aborts, and tasks that are left over are shut out by it.
+The driver begins the transaction, and tasks write records in it (`topic_delivery`). The driver then
+adds the marker: the batch's end offsets and id, as offsets of the group `<pipeline>.sink`. It
+commits only if each partition was written by exactly one attempt of one task. A killed driver
+leaves an open transaction, which the next run aborts; that also fences its remaining tasks.
 """
 
 import shutil
@@ -46,7 +46,7 @@ NO_CONFIGS: Final[Mapping[str, str]] = {}
 JOURNAL: Final = "commits.json"
 ROWS_PER_TASK: Final = 20_000
 TASKS_OF_UNKNOWN: Final = 16
-"""At most, where nobody knows how many rows a batch has."""
+"""The limit if the number of rows in the batch is not known."""
 MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 NO_LIMIT: Final = 2**31 - 1
 
@@ -65,13 +65,13 @@ class TopicSettings:
     """Spark's workers must see it under the same path."""
     encoding: Encoding = JSON
     on_error: str = "fail"
-    """What becomes of records that are too large for the topic."""
+    """The action for records that are too large for the topic."""
     aside: str | None = None
-    """A topic for what a batch sets aside, in the same transaction."""
+    """The dead-letter topic, written in the same transaction."""
 
 
 class TopicSink:
-    """One topic, written by one pipeline. It looks until it is told to write."""
+    """One topic, written by one pipeline. It opens a producer only when it writes."""
 
     def __init__(self, settings: TopicSettings) -> None:
         self._settings = settings
@@ -82,7 +82,7 @@ class TopicSink:
         self._aside_partitions = 0
 
     def close(self) -> None:
-        """Readers of the topic do not have to wait for a transaction that nobody will end."""
+        """Aborts an open transaction, so that readers of the topic do not wait for its timeout."""
         producer, self._producer = self._producer, None
         if producer is not None:
             try:
@@ -94,7 +94,7 @@ class TopicSink:
     def last_commit(
         self, pipeline: str, partitions: Sequence[TopicPartition]
     ) -> CommittedBatch | None:
-        """What is in the topic; None if the pipeline never wrote to it."""
+        """The last batch in the topic; None if the pipeline never wrote to it."""
         group = sink_group(pipeline)
         known = self._journal.read()
         wanted = partitions or [self._own_marker]
@@ -106,7 +106,7 @@ class TopicSink:
         return settled(marker, known, self._was_committed)
 
     def writers(self) -> dict[str, set[str]]:
-        """Not known: the group of a pipeline does not say which topic it wrote to."""
+        """Empty: a pipeline's group does not record the topic that the pipeline wrote to."""
         return {}
 
     def prepare(self, schema: pa.Schema) -> None:
@@ -116,14 +116,14 @@ class TopicSink:
     def write_task(self, batch: BatchInfo) -> Delivery:
         """Begins the batch's transaction; tasks must not write before.
 
-        From here on the topic is this run's: whoever wrote to it before is shut out.
+        From here on this run owns the topic: it fences every earlier run of the pipeline.
         """
         first = self._producer is None
         producer = self._take(batch.pipeline)
         if first:
             held = self.last_commit(batch.pipeline, list(batch.ends))
             if (held.batch_id if held is not None else -1) != batch.batch_id - 1:
-                # Not an error: what an earlier run had under way is decided only now.
+                # Not an error: only now is it known whether an earlier run's transaction committed.
                 raise CommitUncertain(f"batch {batch.batch_id} is planned anew")
         settings, timeout_s = self._settings, self._settings.producer.delivery_timeout_s
         topic = settings.topic
@@ -152,7 +152,8 @@ class TopicSink:
         return self._delivery
 
     def set_aside(self, records: Iterable[tuple[int, Record]]) -> None:
-        """Adds records to the transaction, for the other topic; numbers choose its partitions."""
+        """Adds dead letters to the transaction. Each record comes with a number that selects its
+        partition."""
         producer, topic = self._producer, self._settings.aside
         assert producer is not None, "a transaction was begun"
         assert topic is not None, "the spec names a topic for dead letters"
@@ -160,7 +161,7 @@ class TopicSink:
             producer.produce(topic, number % self._aside_partitions, [record])
 
     def _aside_starts(self, producer: TransactionalProducer) -> dict[TopicPartition, int]:
-        """Where the other topic ends: a batch may have nothing but what is set aside."""
+        """The end offsets of the dead-letter topic: a batch may consist of dead letters only."""
         topic, timeout_s = self._settings.aside, self._settings.producer.delivery_timeout_s
         if topic is None:
             return {}
@@ -172,7 +173,7 @@ class TopicSink:
         return producer.call(lambda client: ends_of(client, topic, count, timeout_s))
 
     def commit(self, batch: BatchInfo, written: Sequence[WrittenFile]) -> CommittedBatch:
-        """Adds the marker to what tasks have written and ends the transaction, once."""
+        """Adds the marker to the tasks' records and commits the transaction, once."""
         producer = self._take(batch.pipeline)
         held = self.last_commit(batch.pipeline, list(batch.ends))
         if held is not None and held.batch_id >= batch.batch_id:
@@ -185,7 +186,7 @@ class TopicSink:
             producer.send_offsets(sink_group(batch.pipeline), ends, marker_of(batch.batch_id))
             producer.commit()
         except CommitUncertain:
-            # Taking the id anew might abort what is about to be committed: the next batch looks.
+            # A new epoch might abort a transaction that is being committed: the next batch checks.
             self._producer = None
             producer.close()
             raise
@@ -198,16 +199,16 @@ class TopicSink:
         return done
 
     def compact(self) -> MaintenanceReport:
-        """A topic is looked after by its brokers."""
+        """Does nothing: the brokers maintain a topic."""
         return MaintenanceReport()
 
     def vacuum(self, older_than_hours: float) -> MaintenanceReport:
-        """A topic is looked after by its brokers."""
+        """Does nothing: the brokers maintain a topic."""
         return MaintenanceReport()
 
     @property
     def _own_marker(self) -> TopicPartition:
-        """Where the marker of a batch is that was not read from partitions."""
+        """The partition that holds the marker of a batch that was not read from partitions."""
         return TopicPartition(self._settings.topic, 0)
 
     def _done(self, batch: BatchInfo) -> CommittedBatch:
@@ -234,7 +235,7 @@ class TopicSink:
         )
 
     def _limit(self, producer: TransactionalProducer) -> int:
-        """The largest batch that the topic takes, as far as this user may know."""
+        """The largest batch that the topic accepts, if this user may read its configuration."""
         if self._max_record_bytes is None:
             self._max_record_bytes = producer.call(self._ask_limit)
         return self._max_record_bytes
@@ -255,7 +256,7 @@ class TopicSink:
 
 
 def _later(marker: CommittedBatch | None, known: JournalEntry) -> CommittedBatch | None:
-    """For those who only look: the marker of the last commit may not be readable yet."""
+    """The later of marker and journal: the marker of the last commit may not be readable yet."""
     done = known.done
     if done is not None and (marker is None or marker.batch_id < done.batch_id):
         return done
@@ -263,7 +264,7 @@ def _later(marker: CommittedBatch | None, known: JournalEntry) -> CommittedBatch
 
 
 def _tasks(batch: BatchInfo, partitions: int) -> int:
-    """Of the step that writes: few for few records, since each costs a moment."""
+    """The number of writing tasks: few for few records, because each has a fixed cost."""
     if not batch.ranges:
         return min(partitions, TASKS_OF_UNKNOWN)
     wanted = -(-sum(each.size for each in batch.ranges) // ROWS_PER_TASK)
