@@ -62,7 +62,7 @@ class RunSummary:
 
     def __init__(self) -> None:
         self.flows: dict[str, FlowSummary] = {}
-        """By flow id: the pipeline's name, or `<pipeline>.<flow>` where there are several."""
+        """The summaries by flow id: `<pipeline>`, or `<pipeline>.<flow>` if it has several."""
 
     def __call__(self, event: Event) -> None:
         self.flows.setdefault(event.flow, FlowSummary(event.flow)).add(event)

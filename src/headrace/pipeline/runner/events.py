@@ -57,7 +57,10 @@ class Event:
     message: str = ""
 
     def facts(self) -> dict[str, object]:
-        """For JSON: offsets and lag by topic and partition, empty things left out."""
+        """Returns the event for JSON, without empty fields.
+
+        Offsets and lag are grouped by topic and partition.
+        """
         facts: dict[str, object] = asdict(self)
         facts["time"] = _iso(self.time_s)
         del facts["time_s"]
