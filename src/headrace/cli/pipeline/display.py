@@ -209,7 +209,7 @@ def _facts(flow: FlowState, now_s: float) -> Iterator[tuple[str, str]]:
 
 
 def _partitions(flow: FlowState, position: "Event", width: int, lines: int) -> "Table":
-    """Returns the partitions that fit, with the largest lag first.
+    """Returns a table of partitions. If not all fit, it has those with the largest lag.
 
     A wide terminal shows several side by side.
     """

@@ -281,9 +281,10 @@ def _holds_others(kind: Type, value: str, depth: int) -> str:
 
 
 def _suspects(kind: Type, value: str, text: str) -> Iterator[str]:
-    """Yields cheap conditions for fields that may have another type. The others are strings.
+    """Yields cheap conditions for values that may not be strings. All other values are strings.
 
-    A field is a string if its name is in the text only once, with a string after it.
+    A value that looks like another type is a string if its name is in the text only once, with a
+    string after it.
     """
     match kind:
         case StructOf(columns):

@@ -23,7 +23,7 @@ from headrace.pipeline.spec.spec_rules import Path, Problem
 
 
 def schema_problems(spec: PipelineSpec) -> list[Problem]:
-    """Returns the errors. A schema file that cannot be read or parsed is also an error."""
+    """Returns errors for unknown columns, and for schema files that cannot be read or parsed."""
     if spec.source is not None and spec.sink is not None:
         return list(_of_flow((), spec.source, spec.transform, spec.sink))
     return [

@@ -40,7 +40,7 @@ def check_connection(flow: Flow, given: Mapping[str, str]) -> None:
 def _cluster_of(flow: Flow, given: Mapping[str, str]) -> dict[str, str]:
     """Returns the client settings of the flow's cluster.
 
-    A flow that reads files has only the cluster that it writes to.
+    It is the cluster that the flow reads from or, without a topic as source, writes to.
     """
     if not isinstance(flow.source, TopicSource) and isinstance(flow.sink, Topic):
         return {**flow.kafka_settings(flow.sink.kafka), **given}

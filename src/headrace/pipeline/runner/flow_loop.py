@@ -68,7 +68,7 @@ FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 INFERENCE_RECORDS: Final = 10_000
 UNKNOWN_SIZE_RECORDS: Final = 10_000
-"""The size of the first batch if bytes are limited and the size of records is not known yet."""
+"""The most records in a batch with a limit in bytes, while the size of records is unknown."""
 TRANSACTION_BYTES: Final = 256 << 20
 """The default size of a batch for a topic. Readers see the records when the batch ends."""
 
