@@ -1,8 +1,9 @@
 """`headrace demo`: a broker, orders, and a Spark pipeline that writes them into a table.
 
 Everything runs on this machine. The broker is `headrace up` with the same options. The pipeline
-runs from a spec that stays beside the table. The demo first removes the files and topics of an
-earlier demo. At the end it compares table and dead letters with the orders, record by record.
+runs from a spec that is kept beside the table. The demo first removes the files and topics of an
+earlier demo. At the end it compares the table and the dead letters with the orders, record by
+record.
 """
 
 import importlib.util
@@ -50,7 +51,7 @@ Exit = Annotated[
 
 
 def register(app: typer.Typer, up_parameters: Sequence[Parameter]) -> None:
-    """Adds the command. It takes the options of `up` and two of its own."""
+    """Adds the command. It takes the options of `up` and two more."""
 
     def demo(**values: object) -> None:
         orders, leave = values.pop("orders"), values.pop("exit")
@@ -68,7 +69,7 @@ def register(app: typer.Typer, up_parameters: Sequence[Parameter]) -> None:
 
 
 def run(options: UpOptions, orders: int, *, stays: bool = True) -> ExitCode | None:
-    """Runs the demo. Where Spark cannot run, starts only the broker."""
+    """Runs the demo. If Spark cannot run here, starts only the broker."""
     missing = what_is_missing()
     if missing is not None:
         remark(f"starting only the broker, without the demo: {missing}")
@@ -90,7 +91,7 @@ def run(options: UpOptions, orders: int, *, stays: bool = True) -> ExitCode | No
 
 
 def what_is_missing() -> str | None:
-    """The reason why Spark cannot run here, in one sentence; None if it can."""
+    """Returns the reason why Spark cannot run here, in one sentence. Returns None if it can."""
     for name in ("pyspark", "deltalake", "pyarrow", "numba", "pydantic"):
         if importlib.util.find_spec(name) is None:
             return "pipelines need more packages: pip install 'headrace[pipeline]'"
@@ -104,7 +105,7 @@ def what_is_missing() -> str | None:
 
 
 def words_of(options: UpOptions) -> list[str]:
-    """The options as arguments of `headrace up`."""
+    """Returns the options as arguments of `headrace up`."""
     words: list[str] = []
     for option in UP_OPTIONS:
         value = getattr(options, option.name)
@@ -129,7 +130,7 @@ def _wait_for_broker(broker: ChildBroker) -> ExitCode | None:
 
 
 class DemoLocation(NamedTuple):
-    """The directory of the demo's files, and a description of where the topics are."""
+    """The directory of the demo's files, and a description of where the topics are stored."""
 
     folder: Path
     topics: str
@@ -137,7 +138,10 @@ class DemoLocation(NamedTuple):
 
 @contextmanager
 def _demo_location(options: UpOptions) -> Iterator[DemoLocation]:
-    """Beside the broker's data; for an ephemeral broker, a directory that is removed at the end."""
+    """Yields a directory beside the broker's data.
+
+    For an ephemeral broker, it is a temporary directory that is removed at the end.
+    """
     if options.ephemeral:
         with tempfile.TemporaryDirectory(prefix="headrace-demo-") as folder:
             yield DemoLocation(Path(folder), NOWHERE)
@@ -149,7 +153,7 @@ def _demo_location(options: UpOptions) -> Iterator[DemoLocation]:
 
 
 def _run_demo(servers: str, location: DemoLocation, orders: int) -> bool:
-    """Whether the demo finished; False if it was stopped before."""
+    """Returns whether the demo finished. False means that it was stopped early."""
     from headrace.pipeline.demo.demo_result import outcome
     from headrace.pipeline.demo.demo_run import DemoFailed, DemoProgress
     from headrace.pipeline.demo.demo_run import run as run_pipeline
@@ -234,13 +238,13 @@ def _print(text: str) -> None:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """A closed terminal ends the demo as Ctrl-C does: in order, together with its broker."""
+    """Closing the terminal ends the demo as Ctrl-C does: cleanly, together with its broker."""
 
     def stop(number: int, frame: object) -> None:
         raise Terminated
 
     with stoppable():
-        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # `nohup`
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # started with `nohup`
         before = None if ignored else signal.signal(signal.SIGHUP, stop)
         try:
             yield

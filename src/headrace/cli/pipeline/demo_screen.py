@@ -1,4 +1,4 @@
-"""What `headrace demo` prints: its progress, then the result and commands to try."""
+"""The output of `headrace demo`: its progress, then the result and commands to try."""
 
 import shutil
 import sys
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 REFRESH_PER_S: Final = 4
 MAX_WIDTH: Final = 100
-"""Columns of the text, also where stdout is not a terminal; a narrower terminal gets fewer."""
+"""The width of the text in columns, also without a terminal. A narrower terminal gets fewer."""
 MIN_WIDTH: Final = 60
 GROUP_INDENT: Final = 15
 PROBLEMS: Final = frozenset({"retry", "warning", "failed"})
@@ -75,7 +75,7 @@ STAYS: Final = "The broker stays up. Ctrl-C stops it.\n"
 
 
 def text_width() -> int:
-    """Columns that the demo's text may use."""
+    """Returns the number of columns that the demo's text may use."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else MAX_WIDTH
     return max(MIN_WIDTH, min(columns, MAX_WIDTH))
 
@@ -83,7 +83,7 @@ def text_width() -> int:
 def begin(
     servers: str, data: str, orders: int, topic: str, spec: Path, *, width: int = MAX_WIDTH
 ) -> str:
-    """The first screen. No line is longer than `width`, unless one path is."""
+    """Returns the first screen. No line is longer than `width`, unless a single path is."""
     return BEGIN.format(
         version=__version__,
         servers=servers,
@@ -94,7 +94,7 @@ def begin(
 
 
 def end(outcome: "DemoResult", servers: str, folder: Path, *, width: int = MAX_WIDTH) -> str:
-    """The last screen. No line is longer than `width`, unless one path is."""
+    """Returns the last screen. No line is longer than `width`, unless a single path is."""
     from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, TABLE
 
     python = Path(sys.executable)
@@ -114,7 +114,7 @@ def end(outcome: "DemoResult", servers: str, folder: Path, *, width: int = MAX_W
 
 
 def _commands_to_try(servers: str, folder: Path, width: int) -> str:
-    """Commands with a comment above each, ready to paste into a shell."""
+    """Returns commands with a comment above each, ready to paste into a shell."""
     from headrace.pipeline.demo.spec import DEAD_LETTER_TOPIC, PIPELINE, SPEC_FILE, TOPIC
 
     spec = short(folder / SPEC_FILE)
@@ -134,7 +134,7 @@ def _commands_to_try(servers: str, folder: Path, width: int) -> str:
 
 
 def _command(words: Sequence[str], width: int) -> str:
-    """The command on as few lines as fit; a backslash continues it on the next line."""
+    """Returns the command on as few lines as possible. A backslash continues a line."""
     lines = [f"  {words[0]}"]
     for word in words[1:]:
         if len(lines[-1]) + len(word) + len("  \\") > width:
@@ -156,7 +156,7 @@ def _group_line(group: "ErrorGroup", width: int) -> str:
 
 
 def short(path: Path) -> str:
-    """The path relative to the current directory, or to the home directory as `~/`."""
+    """Returns the path relative to the current directory, or to the home directory as `~/`."""
     for base, prefix in ((Path.cwd(), ""), (Path.home(), "~/")):
         if path.is_relative_to(base):
             return f"{prefix}{path.relative_to(base)}"
@@ -165,7 +165,10 @@ def short(path: Path) -> str:
 
 @contextmanager
 def watching(traffic: "Traffic", progress: "DemoProgress") -> Iterator["Watch"]:
-    """Yields the listener that shows progress: a live line on a terminal, else a line per batch."""
+    """Yields the listener that shows progress.
+
+    On a terminal it updates one live line. Elsewhere it prints one line per batch.
+    """
     if not sys.stdout.isatty():
         yield lambda event: _print_event(event, traffic, progress)
         return
@@ -188,7 +191,7 @@ def watching(traffic: "Traffic", progress: "DemoProgress") -> Iterator["Watch"]:
 
 
 def line(traffic: "Traffic", progress: "DemoProgress") -> str:
-    """The progress of orders and pipeline, in one line."""
+    """Returns the progress of the orders and the pipeline, in one line."""
     if not progress.batches:
         waits_for = "the first batch is running" if progress.is_running else "Spark is starting"
         return f"{traffic.delivered:,} orders produced; {waits_for}, {progress.waited_s:.0f} s"

@@ -1,4 +1,4 @@
-"""What `pipeline run` shows: a live screen on a terminal, a line of JSON an event elsewhere."""
+"""The output of `pipeline run`: a live screen on a terminal, else one line of JSON per event."""
 
 import json
 import os
@@ -23,24 +23,24 @@ RATE_WINDOW_S: Final = 30.0
 REFRESHES_PER_SECOND: Final = 4
 MAX_NOTES: Final = 5
 ROOMY_LINES: Final = 20
-"""On a terminal of fewer, long lines are cut."""
+"""On a terminal with fewer lines, long lines are truncated."""
 FEWEST_LINES: Final = 1
-"""Of partitions, however small the terminal is."""
+"""The least number of lines for partitions, however small the terminal is."""
 GAP: Final = 3
 STALE_S: Final = 5.0
-"""From this age on, a lag is shown with its age."""
+"""A lag that is at least this old is shown with its age."""
 SHOW_CURSOR: Final = "\x1b[?25h"
 UNSAID: Final = frozenset({"idle", "begun"})
 COLORS: Final = {"failed": "red", "retry": "yellow", "warning": "yellow", "stopping": "yellow"}
 
 
 def is_live_terminal() -> bool:
-    """Whether a screen can be drawn and drawn again where output goes."""
+    """Whether stdout is a terminal that can redraw a screen."""
     return sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def print_line(event: "Event") -> None:
-    """One event as one line; that nothing has happened is not said."""
+    """Prints one event as one line. Idle and begin events are not printed."""
     if event.kind in UNSAID:
         return
     write(json.dumps(event.facts(), ensure_ascii=False) + "\n")
@@ -49,20 +49,20 @@ def print_line(event: "Event") -> None:
 
 @dataclass
 class FlowState:
-    """What is known of a flow."""
+    """The state of one flow, collected from its events."""
 
     state: str = "starting"
     rows: int = 0
     bad: Counter[str] = field(default_factory=Counter)
     dead_letters: int = 0
     begun: "Event | None" = None
-    """The batch that is under way."""
+    """The begin event of the current batch."""
     last: "Event | None" = None
-    """The last batch."""
+    """The event of the last finished batch."""
     position: "Event | None" = None
     """The last event with offsets."""
     measured: "Event | None" = None
-    """The last event with a lag: of the moment when the broker was asked."""
+    """The last event with a lag. The lag was measured at the time of this event."""
     recent: deque["Event"] = field(default_factory=deque)
 
     def take(self, event: "Event") -> None:
@@ -85,7 +85,7 @@ class FlowState:
         return 0 if self.measured is None else self.measured.lag.get(partition, 0)
 
     def shown_lag(self, now_s: float) -> str:
-        """The last known lag, and how old it is unless it is new."""
+        """The last known lag. An old value is shown with its age."""
         if self.measured is None:
             return "lag unknown"
         age_s = now_s - self.measured.time_s
@@ -93,7 +93,7 @@ class FlowState:
         return f"lag {sum(self.measured.lag.values()):,}{age}"
 
     def rows_per_s(self, now_s: float) -> float:
-        """Over the last half minute, idle time included."""
+        """The rate over the last 30 seconds, including idle time."""
         while self.recent and self.recent[0].time_s < now_s - RATE_WINDOW_S:
             self.recent.popleft()
         if not self.recent:
@@ -103,7 +103,10 @@ class FlowState:
 
 
 class Display:
-    """The live screen. It fits the terminal: of many partitions, those with most lag are shown."""
+    """The live screen. It fits the terminal.
+
+    If not all partitions fit, it shows those with the largest lag.
+    """
 
     def __init__(self, flows: Sequence[str] = ()) -> None:
         self.flows = {name: FlowState() for name in flows}
@@ -161,7 +164,7 @@ class Display:
 
 
 def leave_screen() -> None:
-    """Before the process ends at once: gives the terminal its cursor back."""
+    """Shows the cursor again. To be called before the process exits immediately."""
     if sys.stdout.isatty():
         os.write(sys.stdout.fileno(), f"{SHOW_CURSOR}\n".encode())
 
@@ -206,7 +209,10 @@ def _facts(flow: FlowState, now_s: float) -> Iterator[tuple[str, str]]:
 
 
 def _partitions(flow: FlowState, position: "Event", width: int, lines: int) -> "Table":
-    """As many as fit, side by side where the terminal is wide; those with most lag come first."""
+    """Returns a table of partitions. If not all fit, it has those with the largest lag.
+
+    A wide terminal shows several side by side.
+    """
     from rich.table import Table
 
     most = sorted(position.offsets.items(), key=lambda each: (-flow.lag_of(each[0]), each))

@@ -35,6 +35,6 @@ checkpoint: checkpoints/{topic}
 
 
 def example(topic: str) -> str:
-    """A spec that reads this topic."""
+    """Returns a spec that reads this topic."""
     name = "".join(each if each.isalnum() else "_" for each in topic)
     return _EXAMPLE.format(topic=topic, name=name)

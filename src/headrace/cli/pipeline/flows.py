@@ -1,4 +1,4 @@
-"""What the commands of `headrace pipeline` share: a spec read, its flows chosen and opened."""
+"""Helpers for the commands of `headrace pipeline`: load a spec, select its flows, open them."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -38,7 +38,7 @@ Master = Annotated[
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Around imports of the extra's libraries, and what can be wrong with a spec or a sink."""
+    """Turns a missing library of the extra into an error that says how to install it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -48,7 +48,7 @@ def installed() -> Iterator[None]:
 
 
 def load(path: Path) -> "PipelineSpec":
-    """The spec, or the end of the command with all that is wrong with it."""
+    """Returns the spec. If it is invalid, the command fails and lists all of its errors."""
     with installed():
         from headrace.pipeline.application.spec_loader import load_spec
         from headrace.pipeline.spec import SpecErrors
@@ -63,7 +63,10 @@ def _count(mistakes: int) -> str:
 
 
 def given(session: Session, spec: "PipelineSpec") -> dict[str, str]:
-    """The client settings that win over the spec's: all but servers that nobody has named."""
+    """Returns the client settings that override the spec's.
+
+    The default server address is left out if every flow's spec names its own servers.
+    """
     settings = dict(session.settings)
     unnamed = not session.servers_named and settings[SERVERS] == DEFAULT_SERVERS
     if unnamed and all(_has_servers(flow) for flow in spec.resolved()):
@@ -77,7 +80,7 @@ def _has_servers(flow: "Flow") -> bool:
 
 
 def chosen(spec: "PipelineSpec", name: str | None) -> list["Flow"]:
-    """All flows, or the one of this name."""
+    """Returns all flows, or only the flow with this name."""
     flows = list(spec.resolved())
     if name is None:
         return flows
@@ -94,7 +97,7 @@ def reads_topics(flow: "Flow") -> bool:
 
 
 def running(flow: "Flow") -> bool:
-    """Whether a run holds the flow at this moment."""
+    """Whether a run has locked the flow's checkpoint now."""
     from headrace.pipeline.batch.checkpoint import Checkpoint
 
     return Checkpoint(flow.checkpoint).is_locked()
@@ -102,7 +105,7 @@ def running(flow: "Flow") -> bool:
 
 @contextmanager
 def opened(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["FlowContext"]:
-    """A flow's log, table and dead letters."""
+    """Opens a flow's log, table and dead letters."""
     with installed():
         from headrace.pipeline.runner.flow_context import open_parts
     with explained(flow), closing(open_parts(flow, given(session, spec))) as parts:
@@ -111,7 +114,7 @@ def opened(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["Fl
 
 @contextmanager
 def opened_inflow(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["Inflow"]:
-    """A flow's files or table, and its topic."""
+    """Opens the source files or table of a flow, and its topic."""
     with installed():
         from headrace.pipeline.inflow.inflow_position import open_inflow
     with explained(flow), closing(open_inflow(flow, given(session, spec))) as inflow:
@@ -120,7 +123,7 @@ def opened_inflow(session: Session, spec: "PipelineSpec", flow: "Flow") -> Itera
 
 @contextmanager
 def opened_sink(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterator["TableSink"]:
-    """A flow's table alone: no broker is asked."""
+    """Opens only a flow's table. It does not contact a broker."""
     with installed():
         from headrace.pipeline.runner.flow_factory import open_sink
     with explained(flow):
@@ -129,7 +132,7 @@ def opened_sink(session: Session, spec: "PipelineSpec", flow: "Flow") -> Iterato
 
 @contextmanager
 def explained(flow: "Flow") -> Iterator[None]:
-    """Errors of a flow's parts become one sentence."""
+    """Turns any error of a flow into a command error of one sentence."""
     from headrace.pipeline.runner.failures import failure_of
 
     try:

@@ -1,4 +1,4 @@
-"""`headrace pipeline reset|backfill|compact`: what a person does to a pipeline and its tables."""
+"""`headrace pipeline reset|backfill|compact`: manual operations on a pipeline and its tables."""
 
 import re
 from collections.abc import Mapping, Sequence

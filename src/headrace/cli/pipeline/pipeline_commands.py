@@ -1,7 +1,7 @@
 """`headrace pipeline`: topics into tables on Spark, and files into topics, from a spec.
 
-Spark, pydantic and the table libraries are only imported by the commands that need them: they are
-an extra, and slow to load.
+Only the commands that need Spark, pydantic or the table libraries import them. These libraries are
+an extra, and they are slow to load.
 """
 
 import typer

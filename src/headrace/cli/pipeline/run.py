@@ -1,4 +1,4 @@
-"""`headrace pipeline run`: batch after batch, shown as they land."""
+"""`headrace pipeline run`: runs a pipeline and shows each batch."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -80,7 +80,7 @@ def run_flows(
         listeners.append(summary)
         live = session.output.form is Format.TEXT and is_live_terminal()
         if live:
-            shown.callback(lambda: write(f"{summary}\n"))  # below the last screen
+            shown.callback(lambda: write(f"{summary}\n"))  # print below the last screen
             listeners.append(shown.enter_context(Display([flow.id for flow in flows]).shown()))
         else:
             listeners.append(print_line)

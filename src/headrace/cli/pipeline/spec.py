@@ -1,4 +1,4 @@
-"""`headrace pipeline init|validate|schema|warm-up`: before anything runs."""
+"""`headrace pipeline init|validate|schema|warm-up`: commands to use before a pipeline runs."""
 
 import json
 from contextlib import ExitStack
@@ -87,7 +87,7 @@ def validate(
 
 
 def _checked(path: Path, *, with_spark: bool) -> tuple["PipelineSpec", str]:
-    """The spec, and what could not be looked at; raises `SpecErrors`."""
+    """Returns the spec and the parts that could not be checked. Raises `SpecErrors`."""
     with installed():
         from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""`headrace pipeline status|lag|history`: what a pipeline holds, lacks, and has done."""
+"""`headrace pipeline status|lag|history`: a pipeline's position, lag and past events."""
 
 import json
 from collections.abc import Mapping, Sequence

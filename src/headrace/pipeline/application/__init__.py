@@ -1,1 +1,1 @@
-"""A whole pipeline: validation, running all flows, history, metrics, reset."""
+"""A whole pipeline: validation, running all flows, history, metrics and reset."""

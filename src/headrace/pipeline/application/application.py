@@ -1,4 +1,4 @@
-"""All flows of a spec in one Spark application, each in a thread of its own."""
+"""Runs all flows of a spec in one Spark application, with one thread for each flow."""
 
 import os
 import signal
@@ -33,14 +33,14 @@ STOPPING: Final = "the batch that is under way is finished first"
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What a run is told beside its spec."""
+    """The settings of a run that are not in its spec."""
 
     kafka: Mapping[str, str] = field(default_factory=dict)
-    """Client settings that win over the spec's."""
+    """Client settings. They override the spec's."""
     master: str | None = None
     until_caught_up: bool = False
     ends: Mapping[TopicPartition, int] | None = None
-    """Nothing from here on is read."""
+    """The end offsets of the run. Records at or after them are not read."""
     max_retries: int = MAX_RETRIES
 
 
@@ -57,7 +57,7 @@ class Application:
         spark: "SparkSession | None" = None,
         before_exit: Callable[[], None] | None = None,
     ) -> None:
-        """`before_exit` is called when a second signal ends the process where it is."""
+        """Initializes a run. `before_exit` is called when a second signal ends the process."""
         self._spec = spec
         self._before_exit = before_exit
         self._flows = tuple(spec.resolved() if flows is None else flows)
@@ -69,14 +69,15 @@ class Application:
         self._telling = threading.Lock()
 
     def stop(self) -> None:
-        """Every flow finishes the batch it is at, and ends."""
+        """Asks every flow to finish its current batch and stop."""
         self._stop.set()
 
     def run(self) -> list[FlowFailed]:
-        """Returns when all flows have ended, with those that could not go on.
+        """Returns the flows that failed, after all flows have ended.
 
-        A flow that fails stops the others after their batch, so that whoever watches the process
-        sees it; where flows end by themselves, the others still do their part.
+        In a continuous run, a flow that fails stops the others after their current batch. The
+        process then exits, so that a supervisor notices the failure. If the flows end by
+        themselves, the others continue to their end.
         """
         flows = self._flows
         with ExitStack() as held:
@@ -96,11 +97,11 @@ class Application:
                     thread.start()
                 for thread in threads:
                     while thread.is_alive():
-                        thread.join(LOOK_S)  # short, so that signals are seen
+                        thread.join(LOOK_S)  # a short timeout, so that signals are handled
         return list(self._failed)
 
     def _can_connect(self, flow: Flow) -> bool:
-        """Whether a broker answers now. Reports and records the flow's failure otherwise."""
+        """Whether a broker answers now. If not, reports and records the flow's failure."""
         try:
             check_connection(flow, self._settings.kafka)
         except Exception as error:
@@ -119,7 +120,10 @@ class Application:
         return report
 
     def _session(self, held: ExitStack, checkpoint: Checkpoint) -> "SparkSession":
-        """A session of its own, stopped with the run; one that is there already is borrowed."""
+        """Opens a session that is stopped with the run.
+
+        An existing session is reused and kept open.
+        """
         from pyspark.sql import SparkSession
 
         borrowed = SparkSession.getActiveSession() is not None
@@ -134,7 +138,7 @@ class Application:
         return spark
 
     def _flow(self, flow: Flow, spark: "SparkSession") -> None:
-        """A thread's work: whatever goes wrong, it is known afterwards."""
+        """Runs one flow in its thread. Every failure is reported and recorded."""
         try:
             with RunHistory(Checkpoint(flow.checkpoint).history) as history:
                 report = self._report_to(history)
@@ -142,7 +146,7 @@ class Application:
                     self._run_flow(flow, spark, report)
                 except FlowFailed:
                     raise
-                except Exception as error:  # before the loop: a sink or a setting that is wrong
+                except Exception as error:  # an invalid sink or setting, before the loop
                     report(Event(flow.id, EventKind.FAILED, message=failure_of(error).message))
                     raise
         except FlowFailed as error:
@@ -192,9 +196,9 @@ class Application:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT finish the batch; a second one ends the process where it is.
+        """On SIGTERM or SIGINT, finishes the current batch. A second signal exits immediately.
 
-        That is safe: whatever was going on, the next run finds out what was committed.
+        An immediate exit is safe: the next run reads from the sink what was committed.
         """
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -1,8 +1,8 @@
-"""The run history: an event log that is a Delta table in the flow's checkpoint directory.
+"""The run history: an event log in a Delta table, in the flow's checkpoint directory.
 
-A commit for every batch would be a table of tiny files. So events go to a spool file first, line
-by line, and a full spool becomes one commit, which carries the spool's number: a spool that is
-found again after a crash is known to be in the table or not.
+One commit for each batch would make a table of tiny files. So each event is first appended to a
+spool file, as one line. A full spool becomes one commit. The commit carries the spool's number.
+After a crash, this number shows whether a spool is already in the table.
 """
 
 import json
@@ -42,7 +42,7 @@ _AS_TEXT: Final = ("bad", "phases", "offsets", "lag")
 
 
 class RunHistory:
-    """One flow's events, in `folder`; the table is `folder/events`."""
+    """The events of one flow, in `folder`. The table is `folder/events`."""
 
     def __init__(self, folder: Path, *, spool_events: int = SPOOL_EVENTS) -> None:
         self._folder = folder
@@ -63,7 +63,10 @@ class RunHistory:
         self._fold_all()
 
     def add(self, event: Event) -> None:
-        """On its way to disk when this returns; a full disk costs the history, not the run."""
+        """Writes the event to the spool file.
+
+        A write error loses the event but does not stop the run.
+        """
         if event.kind in UNWRITTEN or self._file is None:
             return
         try:
@@ -78,7 +81,7 @@ class RunHistory:
             return
 
     def events(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The last events, oldest first, as `Event.facts` has them."""
+        """Returns the last events, oldest first, with the keys of `Event.facts`."""
         found = [*self._folded(), *(_row(fact) for fact in self._spooled_facts())]
         found.sort(key=lambda row: row["time"])
         return found if limit is None else found[-limit:]
@@ -107,7 +110,7 @@ class RunHistory:
     # --- the table ------------------------------------------------------------------------------
 
     def _fold_all(self) -> None:
-        """Whatever spools there are into the table; they stay where they are if that fails."""
+        """Commits all spools to the table. If a commit fails, the remaining spools are kept."""
         try:
             for spool in self._spools():
                 self._fold(spool)
@@ -149,7 +152,7 @@ def _facts(spool: Path) -> Iterator[dict[str, Any]]:
         try:
             yield json.loads(line)
         except ValueError:
-            continue  # the last line of a run that was killed
+            continue  # the incomplete last line of a run that was killed
 
 
 def _row(fact: dict[str, Any]) -> dict[str, Any]:

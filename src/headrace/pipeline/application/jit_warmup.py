@@ -1,4 +1,4 @@
-"""Decoder and JSON reader compiled ahead of the first batch; numba keeps them on disk."""
+"""Compiles the decoder and the JSON reader before the first batch. Numba caches them on disk."""
 
 import time
 
@@ -12,7 +12,7 @@ from headrace.records.record import Record, build_batch
 
 
 def warm_up() -> float:
-    """Reads one batch in each of the ways that a pipeline does; how long it took, in seconds."""
+    """Reads one batch in each way that a pipeline does. Returns the seconds that it took."""
     began = time.perf_counter()
     record = Record(0, 1, b"key", b"value", (("name", b"value"),))
     for codec in (Codec.NONE, Codec.ZSTD):

@@ -1,4 +1,4 @@
-"""How far a flow's table is behind its topics."""
+"""The lag of a flow: how far its table is behind its topics."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from headrace.pipeline.runner.flow_context import FlowContext
 
 
 class PartitionLag(NamedTuple):
-    """One partition. `held` is where the table says reading goes on, `group` what tools see."""
+    """One partition. `held` is the next offset of the table, `group` that of the consumer group."""
 
     topic: str
     partition: int
@@ -17,7 +17,10 @@ class PartitionLag(NamedTuple):
 
 
 def lag_of(parts: FlowContext) -> list[PartitionLag]:
-    """Every partition that there is now; one that was never read lacks all its records."""
+    """Returns the lag of every partition that exists now.
+
+    For a partition that was never read, all of its records count.
+    """
     log = parts.log.look()
     held = parts.sink.last_commit(parts.flow.id, list(log.bounds))
     group = parts.log.committed(parts.flow.id)

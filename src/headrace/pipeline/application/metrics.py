@@ -1,4 +1,4 @@
-"""A run's events as Prometheus metrics."""
+"""Exposes a run's events as Prometheus metrics."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ SECONDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
 class Metrics:
-    """Listens to events; `serve` opens the port."""
+    """A listener that turns events into metrics. `serve` opens the port."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -68,7 +68,7 @@ class Metrics:
         )
 
     def serve(self, port: int) -> int:
-        """Answers at the port, on a thread of its own, until the process ends; the port."""
+        """Serves the metrics in a separate thread until the process ends. Returns the port."""
         server, _ = start_http_server(port, registry=self.registry)
         return int(server.server_port)
 

@@ -1,7 +1,7 @@
-"""A pipeline in Python: the spec as a value that checks and runs itself.
+"""The Python API: a pipeline as an object that validates and runs a spec.
 
-`Pipeline(...)` takes what a YAML file says, by the same names; `Pipeline.load` reads one. `run` is
-what `headrace pipeline run` does, for scripts and notebooks.
+`Pipeline(...)` takes the keys of a YAML spec as arguments. `Pipeline.load` reads a YAML file. `run`
+does the same as `headrace pipeline run`, for scripts and notebooks.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Where a flow reads on, changed by a person: anew from another place, or a stretch once more."""
+"""Changes a flow's read position, and creates flows that read a range again."""
 
 import shutil
 from collections.abc import Mapping
@@ -16,17 +16,17 @@ from headrace.pipeline.spec.sources import StartOffsets, TopicSource
 
 
 class ResetResult(NamedTuple):
-    """What a reset did. `held` is None where the table had nothing of the flow."""
+    """The result of a reset. `held` is None if the table has no batch of the flow."""
 
     held: CommittedBatch | None
     starts: Mapping[TopicPartition, int]
 
 
 def reset(parts: FlowContext, starts: Mapping[TopicPartition, int]) -> ResetResult:
-    """The next batch begins at `starts`; rows that are in the table stay there.
+    """Lets the next batch begin at `starts`. Rows in the table stay there.
 
-    A position lives in the table, so it is changed by a commit: an empty batch that ends there.
-    The checkpoint forgets its pinned schemas and takes topics as they are now.
+    The position is stored in the table, so a commit changes it: an empty batch that ends at the new
+    position. The checkpoint drops its pinned schemas and records the current topic ids.
     """
     with parts.checkpoint.locked(parts.flow.id):
         log = parts.log.look()
@@ -51,10 +51,10 @@ def reset(parts: FlowContext, starts: Mapping[TopicPartition, int]) -> ResetResu
 
 
 def backfill_flow(flow: Flow, name: str, starts: Mapping[TopicPartition, int]) -> Flow:
-    """The same flow under a name of its own, so that the table tells the two apart.
+    """Returns a copy of the flow with its own id, so that the table keeps their batches apart.
 
-    A backfill that was interrupted goes on when it is run again under its name; one that has
-    finished does nothing. It reads by the schemas that the flow has pinned.
+    An interrupted backfill continues when it runs again under the same name. A finished one does
+    nothing. It reads with the schemas that the flow has pinned.
     """
     source = flow.source
     assert isinstance(source, TopicSource)

@@ -35,10 +35,10 @@ from headrace.pipeline.spec.yaml_text import Document, YamlPosition, read_yaml
 # Sections that may contain secrets: their variables are replaced only when they are used.
 SETTINGS: Final = frozenset({"kafka", "storage_options", "catalog", "auth", "spark"})
 MAX_SPEC_BYTES: Final = 10 * 2**20
-"""People write specs by hand. A larger file is not a spec."""
+"""A spec is written by hand. A larger file is not a spec."""
 
 SpecCheck = Callable[[PipelineSpec], list[Problem]]
-"""A further check of a spec whose text is valid."""
+"""An additional check of a spec whose text is valid."""
 
 
 def load_spec(
@@ -47,9 +47,9 @@ def load_spec(
     environment: Mapping[str, str] | None = None,
     more: SpecCheck | None = None,
 ) -> PipelineSpec:
-    """The spec in the file; raises `SpecErrors` with all of its errors.
+    """Returns the spec in the file. Raises `SpecErrors` with all of its errors.
 
-    `more` checks a spec in which nothing else is wrong.
+    `more` is called only if the spec has no other error.
     """
     file = FilePath(path)
     try:
@@ -75,7 +75,7 @@ def parse_spec(
     environment: Mapping[str, str] | None = None,
     more: SpecCheck | None = None,
 ) -> PipelineSpec:
-    """The spec in a text; raises `SpecErrors`. Relative paths start at `base`."""
+    """Returns the spec in a text. Raises `SpecErrors`. Relative paths start at `base`."""
     document = read_yaml(text)
     errors = list(document.errors)
     if not errors and not isinstance(document.data, dict):
@@ -107,7 +107,10 @@ def _with_variables(
     errors: list[SpecError],
     document: Document,
 ) -> object:
-    """The value with its variables replaced. In settings they are only checked to be set."""
+    """Returns the value with its variables replaced.
+
+    In settings, it only checks that the variables are set.
+    """
     if isinstance(value, dict):
         return {
             key: _with_variables(each, (*path, key), env, errors, document)
@@ -129,7 +132,7 @@ def _with_variables(
 
 
 def _spec_errors(error: ErrorDetails, document: Document) -> Iterator[SpecError]:
-    """Turns one error of pydantic into errors with positions and fixes."""
+    """Turns one pydantic error into errors with positions and fixes."""
     context = error.get("ctx", {})
     path = _path_of(error["loc"])
     kind = error["type"]
@@ -173,7 +176,7 @@ def _spec_errors(error: ErrorDetails, document: Document) -> Iterator[SpecError]
 def _unknown_format(
     message: str, path: Path, allowed: tuple[str, ...], data: object
 ) -> tuple[str, str]:
-    """The message and the fix for a missing or unknown `format`."""
+    """Returns the message and the fix for a missing or unknown `format`."""
     found = data
     for step in path:
         try:
@@ -216,7 +219,7 @@ _SECTIONS: Final[dict[str, type[BaseModel]]] = {
 
 
 def _unknown_key(path: Path, loc: tuple[str | int, ...]) -> tuple[str, str]:
-    """The message and the fix for a key that its section does not have."""
+    """Returns the message and the fix for a key that its section does not have."""
     section: type[BaseModel] = PipelineSpec
     for step in loc[:-1]:
         if step == "<delta>" and "source" in loc:
@@ -230,7 +233,7 @@ def _unknown_key(path: Path, loc: tuple[str | int, ...]) -> tuple[str, str]:
 
 
 def _path_of(loc: tuple[str | int, ...]) -> Path:
-    """The path in the text: `loc` without pydantic's tags for kinds of sections."""
+    """Returns the path in the text: `loc` without pydantic's tags for kinds of sections."""
     path: list[str | int] = []
     for step in loc:
         if isinstance(step, str) and (step.startswith("<") or step == "[key]"):
@@ -245,7 +248,7 @@ def _located(problem: Problem, document: Document) -> SpecError:
 
 
 def _position_of(path: Path, document: Document) -> YamlPosition:
-    """The position of a plain value, else of its key, else of the enclosing section."""
+    """Returns the position of a plain value, else of its key, else of the enclosing section."""
     for length in range(len(path), 0, -1):
         at = path[:length]
         if at in document.values:

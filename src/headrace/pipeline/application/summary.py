@@ -1,4 +1,4 @@
-"""What a run came to: for whoever called it from Python, and for the last lines of a display."""
+"""The summary of a run, for callers from Python and for the last lines of the display."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,25 +10,25 @@ from headrace.pipeline.runner.events import Event, EventKind
 
 @dataclass(slots=True)
 class FlowSummary:
-    """One flow's part of a run."""
+    """The results of one flow in a run."""
 
     flow: str
     batches: int = 0
     rows: int = 0
     bad: Counter[str] = field(default_factory=Counter)
-    """Bad records by error class."""
+    """The number of bad records by error class."""
     dead_letters: int = 0
     skipped: int = 0
     seconds: float = 0.0
-    """Spent in batches."""
+    """The total time of the batches."""
     caught_up: bool = False
     version: str = ""
-    """The table's version that holds the last batch."""
+    """The table version of the last batch."""
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Where reading goes on, by partition."""
+    """The next offset to read, by partition."""
     lag: int = 0
     failure: str | None = None
-    """Why the flow could not go on."""
+    """The reason why the flow failed."""
 
     def add(self, event: Event) -> None:
         if event.offsets:
@@ -49,7 +49,7 @@ class FlowSummary:
                 self.failure = event.message
 
     def __str__(self) -> str:
-        """One line."""
+        """Returns the summary as one line."""
         aside = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
         skipped = f", {self.skipped:,} skipped" if self.skipped else ""
         at = f", version {self.version}" if self.version else ""
@@ -58,11 +58,11 @@ class FlowSummary:
 
 
 class RunSummary:
-    """All flows of a run; a listener of its events."""
+    """The summaries of all flows of a run. It is a listener of the run's events."""
 
     def __init__(self) -> None:
         self.flows: dict[str, FlowSummary] = {}
-        """By flow id: the pipeline's name, or `<pipeline>.<flow>` where there are several."""
+        """The summaries by flow id: `<pipeline>`, or `<pipeline>.<flow>` if it has several."""
 
     def __call__(self, event: Event) -> None:
         self.flows.setdefault(event.flow, FlowSummary(event.flow)).add(event)
@@ -81,7 +81,7 @@ class RunSummary:
 
     @property
     def caught_up(self) -> bool:
-        """Whether all that was there at the start has landed, in every flow."""
+        """Whether every flow has written all records that existed at the start."""
         return bool(self.flows) and all(each.caught_up for each in self.flows.values())
 
     def __str__(self) -> str:

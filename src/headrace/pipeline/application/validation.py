@@ -1,7 +1,7 @@
-"""What only running a spec's steps can tell, found before anything is read: on no rows at all.
+"""Checks the steps of a spec by running them on an empty DataFrame.
 
-Spark resolves SQL against the columns without a job, so every name and type is checked; a Python
-step is called with an empty DataFrame. Nothing is written.
+Spark resolves SQL against the columns without a job. This checks every name and type. A Python step
+is called with an empty DataFrame. Nothing is written.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ _BOOLEAN: Final = "boolean"
 
 
 def needs_spark(spec: PipelineSpec) -> bool:
-    """Whether there is anything that only Spark understands."""
+    """Whether the spec has a part that only Spark can check."""
     return any(
         isinstance(flow.source, TopicSource) and (flow.transform or flow.expect)
         for flow in spec.resolved()
@@ -42,7 +42,7 @@ def needs_spark(spec: PipelineSpec) -> bool:
 
 
 def function_problems(spec: PipelineSpec) -> list[Problem]:
-    """Python steps that are not there, or cannot be imported."""
+    """Returns errors for Python steps that do not exist or cannot be imported."""
     found = []
     for at, flow in _flows(spec):
         for i, step in enumerate(flow.transform):
@@ -58,7 +58,7 @@ _FUNCTION: Final = "module:function, or file.py:function with a path that starts
 
 
 def plan_problems(spec: PipelineSpec, spark: "SparkSession") -> list[Problem]:
-    """SQL that does not fit the columns, rules that are no conditions, steps that fail."""
+    """Returns errors for SQL that does not match the columns, invalid rules, and failing steps."""
     return [
         problem
         for at, flow in _flows(spec)
@@ -79,7 +79,7 @@ def _of_flow(at: Path, flow: Flow, spark: "SparkSession") -> Iterator[Problem]:
         yield Problem((*at, "source"), str(error))
         return
     if schemas is None:
-        return  # the columns are known when the first records are read
+        return  # the columns are only known when the first records are read
     records = spark.createDataFrame([], source_schema(with_headers=True))
     rows = parse(records, flow, schemas)
     for i, step in enumerate(flow.transform):
@@ -100,7 +100,7 @@ def _tried(work: Callable[[], "DataFrame"], at: Path) -> "DataFrame | Problem":
         return Problem(at, error.reason, error.fix)
     except TransformError as error:
         return Problem(at, str(error))
-    except Exception as error:  # whatever Spark or the person's function says
+    except Exception as error:  # Spark and the user's function may raise any exception
         name = type(error).__name__
         message = failure_of(error).message
         return Problem(at, message if message.startswith("[") else f"{name}: {message}")
@@ -142,7 +142,7 @@ def _output(at: Path, flow: Flow, rows: "DataFrame") -> Iterator[Problem]:
 
 
 def _schemas(flow: Flow) -> Schemas | None:
-    """As a run would take them, but nothing is asked of a registry, and nothing is pinned."""
+    """Returns the schemas as a run does, but asks no registry and pins nothing."""
     assert isinstance(flow.source, TopicSource)
     value = _prepared(flow, "value", flow.source.value)
     key = None if flow.source.key is None else _prepared(flow, "key", flow.source.key)

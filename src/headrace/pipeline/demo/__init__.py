@@ -1,1 +1,1 @@
-"""A pipeline to look at: orders, some of them broken, on their way into a table."""
+"""A demo pipeline that writes orders, some of them invalid, into a table."""

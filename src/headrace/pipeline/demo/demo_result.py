@@ -1,4 +1,4 @@
-"""What became of the orders: read back from the table and the dead letters, and checked."""
+"""Checks the result of the demo against the records in the table and the dead-letter topic."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ MAX_NAMED: Final = 3
 
 
 class DemoResult(NamedTuple):
-    """What landed, what was set aside, and what is wrong with that, if anything."""
+    """The numbers of rows and dead letters, and the differences from the expected result."""
 
     produced: int
     rows: int
@@ -28,7 +28,10 @@ class DemoResult(NamedTuple):
 def outcome(
     table: Path, servers: str, dead_letter_topic: str, produced: int, broken: Mapping[Place, str]
 ) -> DemoResult:
-    """Looks at the table and the topic as anybody else would, not at what the run has counted."""
+    """Reads the table and the topic as any other client does.
+
+    It does not use the counts of the run itself.
+    """
     landed, version = landed_places(table)
     letters = read_all(servers, dead_letter_topic) if broken else []
     set_aside = [((each.facts.partition, each.facts.offset), each.facts.error) for each in letters]
@@ -43,7 +46,7 @@ def outcome(
 
 
 def landed_places(table: Path) -> tuple[list[Place], int]:
-    """Where each row of the table comes from, and the table's version."""
+    """Returns the source partition and offset of each row of the table, and the table's version."""
     from deltalake import DeltaTable
 
     delta = DeltaTable(str(table))
@@ -63,8 +66,10 @@ def differences(
     landed: Sequence[Place],
     letters: Sequence[tuple[Place, str]],
 ) -> list[str]:
-    """How table and dead letters differ from what they must hold; empty if every order is in the
-    right one of them, once."""
+    """Returns the differences between the table and dead letters and their expected content.
+
+    The result is empty if every order is exactly once in the right place.
+    """
     rows, aside = Counter(landed), Counter(place for place, _ in letters)
     found = [
         *_named("rows are there twice", (place for place, count in rows.items() if count > 1)),

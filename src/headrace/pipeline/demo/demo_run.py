@@ -1,4 +1,4 @@
-"""Runs the demo's pipeline until all orders have landed, and keeps count on the way."""
+"""Runs the demo's pipeline until all orders are written, and counts its progress."""
 
 import time
 from collections.abc import Callable
@@ -12,19 +12,19 @@ from headrace.pipeline.runner.events import Event, EventKind
 
 
 class DemoFailed(Exception):
-    """The demo cannot show what it promises; the message says why."""
+    """The demo failed. The message gives the reason."""
 
 
 @dataclass(slots=True)
 class DemoProgress:
-    """How far the pipeline is."""
+    """The progress of the pipeline."""
 
     batches: int = 0
     rows: int = 0
     dead_letters: int = 0
     read: int = 0
     is_running: bool = False
-    """Whether Spark is there."""
+    """Whether Spark has started."""
     began_s: float = field(default_factory=time.monotonic)
 
     @property
@@ -48,7 +48,10 @@ def run(
     progress: DemoProgress,
     watch: Callable[[Event], None],
 ) -> bool:
-    """Whether everything has landed; False if somebody stopped it before. Raises `DemoFailed`."""
+    """Returns whether all orders are written. False means that it was stopped early.
+
+    Raises `DemoFailed`.
+    """
     landed = False
 
     def follow(event: Event) -> None:

@@ -1,7 +1,7 @@
-"""Orders of a small shop, as its website would send them; a few are broken. Pure.
+"""Orders of a small shop, as its website would send them. A few are invalid. Pure.
 
-The same seed makes the same orders. Each knows what a pipeline must say about it, so that the demo
-can check what it shows.
+The same seed makes the same orders. Each order has the expected result of the pipeline, so that the
+demo can check what it shows.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 BROKEN_SHARE: Final = 0.02
 LANDS: Final = ""
-"""In place of an error: the order becomes a row."""
+"""The value for an order without an error, which becomes a row."""
 
 PRODUCTS: Final[Mapping[str, int]] = {
     "espresso-machine": 24900,
@@ -34,7 +34,7 @@ STEP: Final = timedelta(seconds=7)
 
 
 class Order(NamedTuple):
-    """A record for the topic, and the error class that it must end with."""
+    """A record for the topic, and its expected error class."""
 
     key: bytes
     value: bytes
@@ -46,14 +46,14 @@ Fields = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """A way to be broken."""
+    """A way to make an order invalid."""
 
     error: str
     spoil: Callable[[Fields, Random], bytes]
 
 
 def _cut_off(fields: Fields, random: Random) -> bytes:
-    """A sender that was interrupted."""
+    """A value that ends early, as from an interrupted sender."""
     text = _encoded(fields)
     return text[: random.randrange(len(text) // 4, len(text) - 1)]
 
@@ -64,7 +64,7 @@ def _without_a_field(fields: Fields, random: Random) -> bytes:
 
 
 def _negative(fields: Fields, random: Random) -> bytes:
-    """A refund that went the wrong way."""
+    """A negative amount, as from a refund in the wrong field."""
     amount = fields["amount"]
     assert isinstance(amount, float)
     return _encoded({**fields, "amount": -amount})
@@ -85,7 +85,7 @@ FLAWS: Final = (
 def orders(
     count: int, seed: int, began: datetime = datetime(2026, 1, 5, 8, tzinfo=UTC)
 ) -> Iterator[Order]:
-    """So many orders, one every few seconds of the shop's time."""
+    """Yields orders, with a few seconds of the shop's time between them."""
     random = Random(seed)  # noqa: S311 - a demo, not a secret
     for number in range(count):
         fields = _order(number, began + number * STEP, random)

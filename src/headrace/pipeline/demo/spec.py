@@ -1,4 +1,4 @@
-"""The demo's names, and its spec as a person would write it."""
+"""The names that the demo uses, and its spec in the style of a user."""
 
 from typing import Final
 

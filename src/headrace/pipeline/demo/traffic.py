@@ -1,7 +1,7 @@
-"""Sends the demo's orders, and keeps in mind which became what record.
+"""Sends the demo's orders, and remembers the partition and offset of each.
 
-A backlog goes out at once; the rest follows at a steady pace when the pipeline is seen to work, so
-that there is something to watch however long Spark takes to start.
+A backlog is sent at once. The rest follows at a steady rate after the pipeline has written records.
+So there is something to watch however long Spark takes to start.
 """
 
 import threading
@@ -23,7 +23,7 @@ Place = tuple[int, int]
 
 
 class Traffic:
-    """A thread that sends orders; `delivered` and `broken` are what the cluster has taken."""
+    """A thread that sends orders. `delivered` and `broken` contain only acknowledged orders."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Traffic:
     ) -> None:
         self.delivered = 0
         self.broken: dict[Place, str] = {}
-        """The error class that each broken order must end with."""
+        """The expected error class of each invalid order."""
         self.failure: str | None = None
         self._servers = servers
         self._topic = topic
@@ -51,11 +51,11 @@ class Traffic:
         self._thread.start()
 
     def go_on(self) -> None:
-        """The backlog was seen to land: sends what comes behind it."""
+        """Starts to send the orders after the backlog."""
         self._go_on.set()
 
     def stop(self) -> None:
-        """Sends no more, and waits for what is on its way."""
+        """Stops sending, and waits for the records in flight."""
         self._stop.set()
         self._go_on.set()
         if self._thread.ident is not None:
@@ -83,7 +83,8 @@ class Traffic:
         orders = iter(self._orders)
         for order in islice(orders, self._backlog):
             self._produce(producer, order)
-        # What is sent must be delivered before the wait: nothing else sees to it meanwhile.
+        # Records must be delivered before the wait, because nothing else polls the producer
+        # meanwhile.
         while producer.flush(FLUSH_S) and not self._stop.is_set():
             pass
         self._go_on.wait()
@@ -108,7 +109,7 @@ class Traffic:
         while True:
             try:
                 producer.produce(self._topic, order.value, order.key, on_delivery=note)
-            except BufferError:  # the queue is full: let some of it go out first
+            except BufferError:  # the queue is full: wait until some records are delivered
                 producer.poll(TURN_S)
             else:
                 return

@@ -1,6 +1,6 @@
-"""Keys and values of records: JSON, Avro, Protobuf, CSV, raw bytes.
+"""Formats of keys and values: JSON, Avro, Protobuf, CSV and raw bytes.
 
-`prepare` reads, fetches or infers the schemas once a run; `parse` makes rows of records.
+`prepare` reads, fetches or infers the schemas once per run. `parse` turns records into rows.
 """
 
 from headrace.pipeline.formats.bad_record import BadRecord

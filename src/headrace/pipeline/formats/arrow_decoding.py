@@ -1,4 +1,4 @@
-"""Formats that are decoded in Python: one more column, made from Arrow batches."""
+"""Decodes formats in Python: adds a column to Arrow batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _ARROW = {
 
 
 class Decoding(NamedTuple):
-    """One side: the column it reads, the one it makes, and how."""
+    """One side of the records: the column to read, the column to add, and the format."""
 
     side: Side
     prepared: PreparedFormat
@@ -47,7 +47,7 @@ class Decoding(NamedTuple):
 def decode(
     records: "DataFrame", wanted: Iterable[tuple[Side, PreparedFormat, int, str]]
 ) -> "DataFrame":
-    """The records with a struct<columns, error, message> for each side that is wanted."""
+    """Returns the records with a struct<columns, error, message> for each requested side."""
     sides = [Decoding(*each) for each in wanted]
     with_headers, with_damage = (name in records.columns for name in ("headers", "damage"))
     made = "".join(
@@ -106,7 +106,7 @@ class SideTask:
     limit_bytes: int
 
     def decoded(self, data: pa.Array) -> pa.Array:
-        """As long as `data`; null where there is nothing to decode."""
+        """Returns an array as long as `data`, with nulls where there is nothing to decode."""
         rows, errors, messages = [], [], []
         for each in data:
             row, error, message = self._one(each.as_py())
@@ -136,7 +136,7 @@ class SideTask:
         errors: list[str | None],
         messages: list[str | None],
     ) -> pa.Array:
-        """One value that no column can hold must not spoil the batch."""
+        """Converts each row separately, so that one invalid value does not fail the whole batch."""
         kept: list[dict[str, object] | None] = []
         for i, row in enumerate(rows):
             try:

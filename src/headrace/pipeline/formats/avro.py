@@ -1,4 +1,4 @@
-"""Avro: its schemas as columns, its bytes as rows."""
+"""Avro: converts schemas to columns, and bytes to rows."""
 
 import io
 import json
@@ -56,7 +56,7 @@ _LOGICAL: Final = {
 
 
 def reader_schema(given: Avro, subject: str) -> tuple[str, StructOf]:
-    """The schema that the columns follow, and the columns; raises `FormatError`."""
+    """Returns the schema of the columns as text, and the columns. Raises `FormatError`."""
     if given.schema_ is not None:
         text, references = read_text(Path(given.schema_)), {}
     else:
@@ -68,7 +68,7 @@ def reader_schema(given: Avro, subject: str) -> tuple[str, StructOf]:
 
 
 def _parsed(text: str, references: Mapping[str, str]) -> object:
-    """For fastavro; raises `FormatError`."""
+    """Returns the schema as fastavro parses it. Raises `FormatError`."""
     named: dict[str, object] = {}
     try:
         for reference in references.values():
@@ -79,7 +79,10 @@ def _parsed(text: str, references: Mapping[str, str]) -> object:
 
 
 def columns_of(schema: object) -> StructOf:
-    """Of a record; raises `FormatError` for what has no column type."""
+    """Returns the columns of a record schema.
+
+    Raises `FormatError` for a type without a column type.
+    """
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise FormatError("the Avro schema must be that of a record")
     kind = _type(schema, str(schema.get("name")), 0)
@@ -122,13 +125,13 @@ def _type(schema: object, at: str, depth: int) -> Type:
 
 
 class AvroDecoder(NamedTuple):
-    """Made on the driver, used in tasks."""
+    """Decodes Avro. It is created on the driver and used in tasks."""
 
     reader: str
     access: Access | None
 
     def decode(self, data: bytes) -> dict[str, object]:
-        """Raises `Undecodable` for a bad record, `RegistryError` where it cannot know."""
+        """Raises `Undecodable` for a bad record. Raises `RegistryError` if the registry fails."""
         try:
             writer, body = self._writer(data)
             source = io.BytesIO(body)
@@ -177,7 +180,7 @@ def _reader_of(content: str) -> object:
 
 
 def _plain(value: object) -> object:
-    """What Arrow takes: no times of day, no UUIDs."""
+    """Converts a value to a type that Arrow accepts. Times of day and UUIDs become strings."""
     match value:
         case dict():
             return {key: _plain(each) for key, each in value.items()}

@@ -1,4 +1,4 @@
-"""`_error` as SQL: classes of bad records, in one place."""
+"""The classes of bad records, and the SQL that makes their `_error`."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -8,7 +8,7 @@ from headrace.pipeline.core.columns import ERROR_TYPE
 
 
 class BadRecord(StrEnum):
-    """Why a record cannot be a row. The names are what people filter dead letters by."""
+    """The reason why a record cannot become a row. Users filter dead letters by these names."""
 
     NOT_JSON = "NotJson"
     NOT_AVRO = "NotAvro"
@@ -29,20 +29,20 @@ class BadRecord(StrEnum):
 
 
 def literal(text: str) -> str:
-    """As a SQL literal."""
+    """Returns the text as a SQL literal."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
 
 def problem(kind: BadRecord, message: str, action: str) -> str:
-    """An `_error` whose message is the SQL expression `message`."""
+    """Returns the SQL of an `_error`. `message` is a SQL expression."""
     return (
         f"named_struct('class', {literal(kind)}, 'message', {message}, 'action', {literal(action)})"
     )
 
 
 class RecordCheck(NamedTuple):
-    """One way to be bad: a condition, and the message as SQL."""
+    """One check of a record: the condition for an error, and the message as SQL."""
 
     condition: str
     kind: BadRecord
@@ -50,10 +50,10 @@ class RecordCheck(NamedTuple):
 
 
 def verdict(good: str, checks: Iterable[RecordCheck], action: str) -> str:
-    """`_error` by the first check that finds something; null where `good` holds or none does.
+    """Returns the SQL of `_error` from the first check that applies.
 
-    Higher-order functions would be shorter in places, but Spark interprets them, and every record
-    pays for that, good ones too.
+    It is null if `good` is true or no check applies. Higher-order functions would be shorter in
+    places. But Spark interprets them, which slows down every record, also the good ones.
     """
     branches = " ".join(
         f"WHEN {each.condition} THEN {problem(each.kind, each.message, action)}" for each in checks

@@ -1,7 +1,7 @@
-"""CSV by Spark's `from_csv`, one line a record. Pure: makes SQL.
+"""Reads CSV with Spark's `from_csv`, one line per record. Pure: it makes SQL.
 
-A quote within quotes is written twice (RFC 4180). Spark makes something of every text that has its
-quotes elsewhere, so these are looked at here.
+A quote within quotes is written twice (RFC 4180). Spark accepts any text with quotes in other
+places, so this module checks for them.
 """
 
 import re
@@ -41,9 +41,10 @@ def field(struct: str, column: Column) -> str:
 
 
 def misquoted(text: str, separator: str, quote: str) -> str:
-    """A condition: a quoted value does not end, or something follows its end.
+    """Returns a condition: a quoted value does not end, or text follows its end.
 
-    Pairs of quotes are left out first; then a value has two quotes around it, or none.
+    The check first removes pairs of quotes. Then each value has either two quotes around it, or
+    none.
     """
     sep, mark = re.escape(separator), re.escape(quote)
     blanks = "" if separator == " " else " *+"
@@ -56,7 +57,7 @@ def misquoted(text: str, separator: str, quote: str) -> str:
 def checks(
     given: Csv, columns: StructOf, struct: str, bytes_sql: str, prefix: str
 ) -> Iterator[RecordCheck]:
-    """What may be wrong with one side of a record."""
+    """Yields the checks of one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
     yield RecordCheck(
         f"NOT is_valid_utf8({text})", BadRecord.INVALID_UTF8, literal(f"{prefix}is not UTF-8")
@@ -84,11 +85,11 @@ def checks(
 def out_of_range(
     columns: StructOf, at: Callable[[Column], str], text: str, prefix: str = ""
 ) -> Iterator[RecordCheck]:
-    """What Spark's types can hold, and readers of the table cannot, or not as it was meant."""
+    """Yields checks for values that Spark accepts but readers of the table cannot represent."""
     for each in columns.columns:
         kind = each.type.name if isinstance(each.type, Primitive) else ""
         if kind in ("double", "float"):
-            # A number that is too large becomes infinity; one that says so is meant.
+            # A number that is too large becomes infinity. An explicit infinity is allowed.
             condition = f"abs({at(each)}) = double('Infinity') AND NOT rlike({text}, '(?i)inf')"
             message = f"{prefix}{each.name} is not a finite number"
         elif kind in YEARS:

@@ -1,4 +1,4 @@
-"""The interface of decoders, which tasks use for single records."""
+"""The interface of the decoders that tasks use for single records."""
 
 from typing import Protocol
 
@@ -15,7 +15,7 @@ class Undecodable(Exception):
 
 
 class Decoder(Protocol):
-    """Decodes records. Picklable; its only state is the caches of its process."""
+    """Decodes records. It is picklable. Its only state is the caches of its process."""
 
     def decode(self, data: bytes) -> dict[str, object]:
-        """The columns; raises `Undecodable`. Any other error stops the batch."""
+        """Returns the columns. Raises `Undecodable`. Any other error stops the batch."""

@@ -1,11 +1,12 @@
-"""JSON by Spark's `from_json`, and what it lets pass in silence. Pure: makes SQL.
+"""Reads JSON with Spark's `from_json`, and finds the errors that it ignores. Pure: it makes SQL.
 
-`from_json` is the fastest reader there is in Spark, but it is lenient: it stops reading after the
-first object, takes any value for a string and a number for a time, gives infinity for a number
-that is too large, repairs invalid UTF-8, and knows no required fields. So the record is read
-inside a text of our own, `{"_record":[RECORD,null],"_end":true}`. What follows the object in the
-record then breaks the syntax, lengthens the array, or hides the end, which is looked for. Cheap
-checks on the result find the rest. What costs a second reading is done for bad records only.
+`from_json` is the fastest JSON reader in Spark, but it is lenient. It stops after the first object.
+It accepts any value for a string, and a number for a time. It turns a number that is too large into
+infinity, repairs invalid UTF-8, and does not know required fields.
+
+So this module reads each record inside a larger text: `{"_record":[RECORD,null],"_end":true}`. If
+the record has text after its object, the syntax breaks, the array is longer, or `_end` is missing.
+Cheap checks on the result find the other errors. Only bad records are read a second time.
 """
 
 import json
@@ -35,10 +36,10 @@ _CORRUPT: Final = "_corrupt"
 _BEFORE: Final = f'{{"{_ROOT}":['
 _BEHIND: Final = f',null],"{_END}":true}}'
 _ELEMENTS: Final = 2
-"""The record and the null behind it."""
-# Types that JSON writes as a string; `from_json` takes other things for them.
+"""The record and the null after it."""
+# Types that JSON writes as a string. `from_json` also accepts other values for them.
 _AS_STRING: Final = frozenset({"string", "timestamp", "timestamp_ntz", "date", "binary"})
-# The checks of single columns are generated code, which must stay small to be fast.
+# The checks of single columns are generated code. It must stay small to be fast.
 MAX_CHECKED_COLUMNS: Final = 60
 _ESCAPES: Final = (r"\ud", r"\uD")
 _LONE_SURROGATE: Final = (
@@ -46,13 +47,13 @@ _LONE_SURROGATE: Final = (
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F])"
 )
 MAX_VARIANT_BYTES: Final = 16 << 20
-"""A variant that is larger may not be read for its size alone."""
+"""Spark may reject a larger variant only because of its size."""
 MAX_SHOWN: Final = 300
-"""Characters of a record's own schema in a message."""
+"""The most characters of a record's own schema in a message."""
 
 
 def parsed(given: Json, columns: StructOf, side: str, limit_bytes: int) -> str:
-    """The SQL of the parsed struct; `field` and `checks` read it."""
+    """Returns the SQL of the parsed struct. `field` and `checks` use it."""
     text = f"CAST({side} AS STRING)"
     wrapped = (
         f"CASE WHEN octet_length({side}) <= {limit_bytes} "
@@ -78,14 +79,14 @@ def field(struct: str, column: Column) -> str:
 
 
 def _at(struct: str, path: tuple[str, ...]) -> str:
-    """A field of the record, by the names of the structs it is in."""
+    """Returns the SQL of a field of the record. `path` has the names of the enclosing structs."""
     return ".".join((f"get({struct}.{_ROOT}, 0)", *(quoted(step) for step in path)))
 
 
 def checks(
     given: Json, columns: StructOf, struct: str, bytes_sql: str, prefix: str
 ) -> Iterator[RecordCheck]:
-    """What may be wrong with one side of a record."""
+    """Yields the checks of one side of a record."""
     text = f"CAST({bytes_sql} AS STRING)"
     broken = (
         f"({struct}.{_CORRUPT} IS NOT NULL OR {struct}.{_END} IS NULL "
@@ -120,10 +121,11 @@ def checks(
 
 
 def _is_object(text: str) -> str:
-    """Nothing but one object, as a strict reader sees it. Costs a second reading.
+    """Returns a condition: a strict parser reads the text as exactly one object.
 
-    Inside an array, because this reader, too, stops after the first value; and inside an object,
-    because a bracket that closes the array would hide what follows.
+    It reads the text a second time, which is slow. The text is put into an array, because this
+    parser also stops after the first value. It is also put into an object, because a bracket that
+    closes the array would hide the text after it.
     """
     listed = f"try_parse_json(concat('[', {text}, ']'))"
     held = f"try_parse_json(concat('{{\"r\":', {text}, '}}'))"
@@ -132,12 +134,12 @@ def _is_object(text: str) -> str:
 
 
 class _Leaf(NamedTuple):
-    """A value in the record, behind structs and at most one array or map."""
+    """A value in the record, inside structs and at most one array or map."""
 
     path: tuple[str, ...]
     type: Primitive
     many: Literal["", "array", "map"] = ""
-    """Where there are several values, what holds them."""
+    """The container, if there are several values."""
 
 
 def _leaves(kind: Type, path: tuple[str, ...] = (), *, in_array: bool = False) -> Iterator[_Leaf]:
@@ -154,11 +156,11 @@ def _leaves(kind: Type, path: tuple[str, ...] = (), *, in_array: bool = False) -
 
 
 def _out_of_range(columns: StructOf, struct: str, prefix: str) -> Iterator[RecordCheck]:
-    """What Spark's types can hold, and readers of the table cannot, or not as it was meant."""
+    """Yields checks for values that Spark accepts but readers of the table cannot represent."""
     for leaf in _leaves(columns):
         name, value = ".".join(leaf.path), _at(struct, leaf.path)
         if leaf.type.name in ("double", "float"):
-            # A number that is too large becomes infinity; JSON itself has none.
+            # A number that is too large becomes infinity. JSON has no infinity.
             yield RecordCheck(
                 _is_infinite(leaf, value),
                 BadRecord.OUT_OF_RANGE,
@@ -188,7 +190,7 @@ def _is_infinite(leaf: _Leaf, value: str) -> str:
 
 
 def _doubled_keys(columns: StructOf, struct: str, prefix: str) -> Iterator[RecordCheck]:
-    """A map that has a key twice cannot be read from a table again."""
+    """Yields checks for maps with duplicate keys. A table with such a map cannot be read."""
     for each in columns.columns:
         if isinstance(each.type, MapOf):
             keys = f"map_keys({field(struct, each)})"
@@ -209,7 +211,7 @@ def _missing(columns: StructOf, struct: str, prefix: str) -> Iterator[RecordChec
 
 
 def _not_strings(columns: StructOf, struct: str, text: str, prefix: str) -> Iterator[RecordCheck]:
-    """A number, a boolean, an array or an object where a string belongs."""
+    """Yields a check for numbers, booleans, arrays and objects in place of a string."""
     wrapped = f"concat({literal(_BEFORE)}, {text}, {literal(_BEHIND)})"
     found = not_strings(columns, f"get({struct}.{_ROOT}, 0)", text, wrapped, _ROOT)
     if found:
@@ -218,28 +220,29 @@ def _not_strings(columns: StructOf, struct: str, text: str, prefix: str) -> Iter
 
 
 def not_strings(columns: StructOf, struct: str, text: str, wrapped: str, root: str) -> str:
-    """A condition: the JSON `text` has something else where a string, a time or bytes belong.
+    """Returns a condition: the JSON `text` has another type in place of a string, time or bytes.
 
-    `from_json` makes a string of anything, and a time of a number. So it is asked again, for these
-    fields as variants, which know what they were: what `wrapped` holds as the first of the list
-    `root`. `struct` is what the first reading made. Empty where there are no such fields.
+    `from_json` turns any value into a string, and a number into a time. So the condition reads
+    these fields again as variants, which keep their type. `wrapped` is the text to read. Its field
+    `root` is a list, and the record is the first element. `struct` is the result of the first read.
+    The condition is empty if there are no such fields.
     """
     again = _as_variants(columns)
     if again is None:
         return ""
     suspects = list(_suspects(columns, struct, text))
     looked = " OR ".join(suspects) if len(suspects) <= MAX_CHECKED_COLUMNS else "true"
-    # An object that has a key twice is no variant.
+    # An object with a duplicate key cannot be a variant.
     unread = f"(_s.{_CORRUPT} IS NOT NULL AND octet_length({text}) <= {MAX_VARIANT_BYTES})"
     bad = f"{unread} OR {_holds_others(columns, f'get(_s.{root}, 0)', 0)}"
     ddl = literal(f"{root} array<{type_text(again)}>, {_CORRUPT} string")
     read = f"from_json({wrapped}, {ddl}, map('columnNameOfCorruptRecord', {literal(_CORRUPT)}))"
-    # A list of one, so that what was read has a name and is read once.
+    # A list of one element gives the result a name, so that it is read only once.
     return f"({looked}) AND exists(array({read}), _s -> {bad})"
 
 
 def _as_variants(kind: Type) -> Type | None:
-    """The type with variants for strings and the like, and without everything else."""
+    """Returns the type with variants in place of strings and similar types, and nothing else."""
     match kind:
         case Primitive(name):
             return Primitive("variant") if name in _AS_STRING else None
@@ -256,7 +259,10 @@ def _as_variants(kind: Type) -> Type | None:
 
 
 def _holds_others(kind: Type, value: str, depth: int) -> str:
-    """Whether a value that was read as variants holds other things than strings; never null."""
+    """Returns a condition: a value read as variants has other types than strings.
+
+    It is never null.
+    """
     inner = f"_x{depth}"
     match kind:
         case Primitive(name):
@@ -275,9 +281,10 @@ def _holds_others(kind: Type, value: str, depth: int) -> str:
 
 
 def _suspects(kind: Type, value: str, text: str) -> Iterator[str]:
-    """Where something else may have been, cheaply: what is left out was a string for sure.
+    """Yields cheap conditions for values that may not be strings. All other values are strings.
 
-    A value that looks like one was, if its name is in the text once, with a string behind it.
+    A value that looks like another type is a string if its name is in the text only once, with a
+    string after it.
     """
     match kind:
         case StructOf(columns):
@@ -301,10 +308,10 @@ def _is_string(column: str, text: str) -> str:
 
 
 def _looks_otherwise(column: Column, value: str) -> str:
-    """Whether the value may have been something else than a string; cheap, and never too strict."""
+    """Returns a cheap condition: the value may not have been a string. It misses no such value."""
     if column.type != Primitive("string"):
         return f"{value} IS NOT NULL"
-    # '-' to '9' begin numbers; '[' and '{' begin arrays and objects.
+    # Numbers begin with '-' to '9', arrays with '[', objects with '{'.
     return (
         f"(({value} >= '-' AND {value} < ':') OR ({value} >= '[' AND {value} < '\\\\') "
         f"OR ({value} >= '{{' AND {value} < '|') OR {value} IN ('true', 'false'))"

@@ -1,11 +1,13 @@
-"""JSON fields that an inferred schema does not have: found while records are read.
+"""Finds JSON fields that an inferred schema does not have, while records are read.
 
-A field at the top of the record becomes a column: the schema grows, and the batch is read again
-before anything of it is committed. Fields inside objects and arrays, and names that differ from a
-column's in case only, cannot become columns. They are counted, so that the run can report them.
+A field at the top level of the record becomes a column. The schema grows, and the batch is read
+again before any part of it is committed. Some fields cannot become columns: fields inside objects
+and arrays, and names that differ from a column only in case. They are counted, so that the run can
+report them.
 
-Tasks write what they find into the batch's staging folder, which workers and the driver share. A
-field without content (null, an empty object or array) loses nothing and has no type: it is ignored.
+Tasks write their findings into the batch's staging folder, which the workers and the driver share.
+A field without content (null, an empty object or array) has no type, and nothing is lost without
+it. It is ignored.
 """
 
 import json
@@ -23,19 +25,22 @@ from headrace.pipeline.formats.schema import ArrayOf, Column, Primitive, StructO
 from headrace.pipeline.formats.schema_inference import infer_schema
 
 MAX_SAMPLES: Final = 1000
-"""Records of a task from which the types of new columns are inferred."""
+"""The most records per task for inferring the types of new columns."""
 MAX_SAMPLE_CHARACTERS: Final = 100_000
 MAX_NAMES: Final = 1000
-"""Names that a task counts: records may have names without end."""
+"""The most names that a task counts. Records may have an unlimited number of names."""
 MAX_COLUMNS: Final = 1000
-"""To which an inferred schema grows. Names that are data, such as ids, would make endless ones."""
+"""The largest inferred schema.
+
+Names that are data, such as ids, would add columns without limit.
+"""
 MAX_SHOWN: Final = 5
 _FILE: Final = "new-fields-*.json"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldWatch:
-    """Picklable: the columns that are known, and where tasks report others."""
+    """The known columns, and the folder for reports of other fields. Picklable."""
 
     columns: StructOf
     folder: str
@@ -52,14 +57,14 @@ class FieldWatch:
 
 @dataclass(slots=True)
 class WatchedFields:
-    """What one task has found."""
+    """The new fields that one task has found."""
 
     watch: FieldWatch
     counts: Counter[str] = field(default_factory=Counter)
     samples: list[Mapping[str, object]] = field(default_factory=list)
 
     def look(self, values: pa.Array) -> None:
-        """Records that may have other fields than the schema's."""
+        """Counts the unknown fields in these records, and keeps samples of their values."""
         known = {each.name for each in self.watch.columns.columns}
         for text in values.drop_null().to_pylist():
             record = _object(text)
@@ -79,13 +84,13 @@ class WatchedFields:
 
 
 class NewFields(NamedTuple):
-    """What the tasks of a batch have found; `counts` is records by the field's path."""
+    """The new fields of a batch. `counts` has the number of records by the path of the field."""
 
     counts: Mapping[str, int]
     samples: Sequence[Mapping[str, object]]
 
     def grown(self, columns: StructOf) -> StructOf:
-        """The columns and the new ones, as far as there may be."""
+        """Returns the columns and the new ones, up to `MAX_COLUMNS`."""
         texts = (json.dumps(each).encode() for each in self.samples)
         found = infer_schema(texts)
         taken = {each.name.lower() for each in columns.columns}
@@ -95,7 +100,7 @@ class NewFields(NamedTuple):
         return StructOf((*columns.columns, *new[:room]))
 
     def unread(self) -> str:
-        """For a person: which fields are in no column."""
+        """Returns a message that names the fields without a column."""
         most = sorted(self.counts.items(), key=lambda each: (-each[1], each[0]))
         named = ", ".join(f"{name} ({count:,} records)" for name, count in most[:MAX_SHOWN])
         more = f" and {len(most) - MAX_SHOWN:,} more" if len(most) > MAX_SHOWN else ""
@@ -106,7 +111,7 @@ class NewFields(NamedTuple):
 
 
 def found_in(folder: Path) -> NewFields | None:
-    """What the tasks have reported; None if there is nothing."""
+    """Returns the reports of all tasks. Returns None if there are none."""
     counts: Counter[str] = Counter()
     samples: list[Mapping[str, object]] = []
     for file in sorted(folder.glob(_FILE)):
@@ -125,7 +130,7 @@ def _object(text: bytes) -> Mapping[str, object]:
 
 
 def _unknown(value: object, kind: Type, path: str) -> Iterator[str]:
-    """Paths of the fields that the type does not have, and that hold something."""
+    """Yields the paths of fields that are not in the type and have content."""
     match kind:
         case StructOf(columns) if isinstance(value, dict):
             types = {each.name: each.type for each in columns}

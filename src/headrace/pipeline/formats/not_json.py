@@ -1,8 +1,8 @@
-"""Why Spark cannot read a record as a JSON object: the one cause that applies. Pure.
+"""Explains why Spark cannot read a record as a JSON object. Pure.
 
-Spark only reports that it cannot read the record. This module reads the text again, for bad
-records only, and returns a sentence with real numbers. No sentence quotes the record's content,
-which may be confidential.
+Spark only reports that it cannot read the record. This module reads the text again, for bad records
+only, and returns a sentence with actual numbers. No sentence quotes the record's content, which may
+be confidential.
 """
 
 import json
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import Final, Never
 
 UNREADABLE: Final = "is not a JSON object that Spark can read"
-"""The message where no single cause is found."""
+"""The message if no single cause is found."""
 PARSER_MAX_DEPTH: Final = 1000
-"""Levels of arrays and objects that Spark's JSON parser reads."""
+"""The most levels of arrays and objects that Spark's JSON parser reads."""
 WRAPPER_DEPTH: Final = 2
-"""Levels that the text around each record takes: see `json_rules`."""
+"""The levels of the text around each record. See `json_rules`."""
 MAX_DEPTH: Final = PARSER_MAX_DEPTH - WRAPPER_DEPTH
 MAX_DIGITS: Final = 1000
-"""Digits of a number that Spark's JSON parser reads."""
+"""The most digits of a number that Spark's JSON parser reads."""
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _WORDS: Final = ("true", "false", "null", "-")
 # A string without its closing quote runs to the end of the text, so one pass is enough.
@@ -26,15 +26,15 @@ _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[{]|[\]}]|\d[\d.eE+-]*', re.
 
 
 class _Constant(ValueError):
-    """NaN or Infinity, which Python reads and JSON does not have."""
+    """NaN or Infinity. Python accepts them, but JSON does not have them."""
 
 
 class _DuplicateKey(ValueError):
-    """An object that has the same key twice."""
+    """An object has the same key twice."""
 
 
 def not_json_reason(record: bytes) -> str:
-    """What is wrong with `record`, as the end of a sentence about it."""
+    """Returns the error of `record`, as the end of a sentence about it."""
     try:
         text = record.decode()
     except UnicodeDecodeError:
@@ -87,7 +87,7 @@ def _is_incomplete(text: str, error: json.JSONDecodeError) -> bool:
 
 
 def _limit_reason(text: str) -> str | None:
-    """The limit of Spark's parser that the text exceeds, if it does."""
+    """Returns the limit of Spark's parser that the text exceeds, if any."""
     depth = deepest = most_digits = 0
     for token in _TOKENS.finditer(text):
         found = token[0]

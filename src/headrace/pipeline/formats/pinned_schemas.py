@@ -1,7 +1,8 @@
-"""Schemas that a pipeline has used, numbered, in its checkpoint directory.
+"""The numbered schemas that a pipeline has used, in its checkpoint directory.
 
-A schema is pinned before the first record is read with it, so that a record means the same after
-a restart; a changed schema file becomes a new version, and rows say which one they were read by.
+A schema is pinned before the first record is read with it. So a record has the same meaning after a
+restart. A changed schema file becomes a new version. Each row names the version that it was read
+with.
 """
 
 import json
@@ -15,7 +16,7 @@ FOLDER: Final = "schemas"
 
 
 class Pinned(NamedTuple):
-    """One version. `text` is whatever the format can be read by again: DDL, Avro JSON, ..."""
+    """One version. `text` is the schema in the format's own language: DDL, Avro JSON, ..."""
 
     version: int
     format: str
@@ -23,13 +24,13 @@ class Pinned(NamedTuple):
 
 
 def latest(checkpoint: str, side: str) -> Pinned | None:
-    """The newest version of the key's or the value's schema; raises `FormatError`."""
+    """Returns the latest version of the key's or value's schema. Raises `FormatError`."""
     files = sorted(_folder(checkpoint, side).glob("v*.json"))
     return _read(files[-1]) if files else None
 
 
 def pin(checkpoint: str, side: str, format_name: str, text: str) -> Pinned:
-    """The version of this schema: the newest where it did not change, else one more."""
+    """Returns the version of this schema. A changed schema gets a new version."""
     last = latest(checkpoint, side)
     if last is not None and (last.format, last.text) == (format_name, text):
         return last
@@ -54,7 +55,7 @@ def _read(file: Path) -> Pinned:
 
 
 def _write(file: Path, pinned: Pinned) -> None:
-    """All or nothing: a file that is half written must not be the newest version."""
+    """Writes the file atomically. An incomplete file must not become the latest version."""
     file.parent.mkdir(parents=True, exist_ok=True)
     content = {"version": pinned.version, "format": pinned.format, "schema": pinned.text}
     part = file.with_suffix(f".{os.getpid()}.part")

@@ -1,4 +1,4 @@
-"""A format made ready for a run: its schema read, fetched or inferred, and pinned."""
+"""Prepares a format for a run: reads, fetches or infers its schema, and pins it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 Side = Literal["value", "key"]
 Sample = Callable[[], "DataFrame"]
-"""Some of the source's records (binary `key` and `value`), read only if a schema is inferred."""
+"""Returns sample records (binary `key` and `value`). Used only if a schema is inferred."""
 MAX_SAMPLE_BYTES: Final = 100_000
-"""Larger records are not looked at: the sample comes to the driver."""
+"""Larger records are left out of the sample, because the driver collects it."""
 
 
 class PreparedFormat(NamedTuple):
-    """One side of the records."""
+    """The prepared format of the key or the value."""
 
     format: Format
     columns: StructOf
     reader: str
-    """Avro's or Protobuf's schema, for the tasks; empty for the others."""
+    """The schema of Avro or Protobuf for the tasks. Empty for other formats."""
 
     @property
     def json_columns(self) -> StructOf | None:
@@ -48,20 +48,20 @@ class PreparedFormat(NamedTuple):
 
     @property
     def has_own_times(self) -> bool:
-        """Whether the spec says how times are written."""
+        """Whether the spec defines the format of times."""
         given = self.format
         return isinstance(given, Json) and bool(given.timestamp_format or given.date_format)
 
 
 class Schemas(NamedTuple):
-    """What `parse` needs beside the flow; `version` goes with every batch and dead letter."""
+    """The schemas of a flow. `version` is stored with every batch and dead letter."""
 
     value: PreparedFormat
     key: PreparedFormat | None
     version: int
 
     def explanation(self) -> Explanation:
-        """What tells which fields of a bad record do not fit."""
+        """Returns the object that explains which fields of a bad record do not match the schema."""
         value = self.value.json_columns
         key = None if self.key is None else self.key.json_columns
         sides = (self.value, self.key)
@@ -70,7 +70,10 @@ class Schemas(NamedTuple):
 
 
 def prepare(flow: Flow, sample: Sample | None = None) -> Schemas:
-    """Once a run, on the driver; raises `FormatError`. Pins schemas in the checkpoint."""
+    """Prepares the formats and pins their schemas in the checkpoint. Raises `FormatError`.
+
+    It is called once per run, on the driver.
+    """
     source = flow.source
     if not isinstance(source, TopicSource):
         raise FormatError("only records of topics have a format")
@@ -104,7 +107,7 @@ def _side(
 
 
 def reader_schema(given: Avro | Protobuf, side: Side, flow: Flow) -> tuple[str, StructOf]:
-    """The schema that the columns follow, as a text for the tasks, and the columns."""
+    """Returns the schema of the columns as text for the tasks, and the columns."""
     subject = default_subject(flow, side)
     if isinstance(given, Avro):
         from headrace.pipeline.formats import avro
@@ -116,7 +119,10 @@ def reader_schema(given: Avro | Protobuf, side: Side, flow: Flow) -> tuple[str, 
 
 
 def default_subject(flow: Flow, side: Side) -> str:
-    """As Confluent's clients name it; empty where several topics make it unclear."""
+    """Returns the subject as Confluent's clients name it.
+
+    Returns "" if there are several topics.
+    """
     source = flow.source
     topics = source.topics if isinstance(source, TopicSource) else ()
     return f"{topics[0]}-{side}" if len(topics) == 1 else ""
@@ -139,13 +145,13 @@ def _inferred(
 
 
 def grow(flow: Flow, schemas: Schemas, columns: StructOf) -> Schemas:
-    """The schemas with other columns of the value, pinned as a new version."""
+    """Returns the schemas with new columns of the value, pinned as a new version."""
     given = schemas.value.format
     pinned = pinned_schemas.pin(flow.checkpoint, "value", given.format, to_ddl_with_rules(columns))
     return Schemas(schemas.value._replace(columns=columns), schemas.key, pinned.version)
 
 
 def infer(records: "DataFrame", side: Side, count: int) -> StructOf | None:
-    """From at most `count` records; None where none of them is a JSON object."""
+    """Infers the columns from at most `count` records. Returns None if none is a JSON object."""
     chosen = records.where(f"octet_length({side}) <= {MAX_SAMPLE_BYTES}").select(side).limit(count)
     return infer_schema(None if row[0] is None else bytes(row[0]) for row in chosen.collect())

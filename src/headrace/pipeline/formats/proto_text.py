@@ -1,8 +1,8 @@
-"""A `.proto` text as a file descriptor, as `protoc` would make it. Pure.
+"""Parses a `.proto` text into a file descriptor, as `protoc` does. Pure.
 
-Registries hold the text, and no Python package reads it without a compiler. Known are messages,
-enums, maps, oneofs, nesting, imports, proto2 and proto3; services, extensions and options are
-skipped.
+Registries store the text, and no Python package parses it without a compiler. The parser supports
+messages, enums, maps, oneofs, nesting, imports, proto2 and proto3. It skips services, extensions
+and options.
 """
 
 import re
@@ -37,7 +37,10 @@ _LABELS: Final = {
 
 
 def parse_proto(text: str, name: str) -> FileDescriptorProto:
-    """Raises `FormatError`. Names of types are left for the pool to look up."""
+    """Parses the text.
+
+    Raises `FormatError`. The descriptor pool resolves the names of types later.
+    """
     return _Parser(text, name).file()
 
 
@@ -62,7 +65,7 @@ class _Parser:
             position = match.end()
 
     def _fail(self, reason: str) -> NoReturn:
-        """At the token that was read last."""
+        """Raises `FormatError` with the line of the last token."""
         line = self._lines[self._at - 1] if self._at else 1
         raise FormatError(
             f"the schema {self._name} is not a .proto file: line {line}: {reason} is unexpected"
@@ -117,7 +120,7 @@ class _Parser:
         return found
 
     def _skip(self) -> None:
-        """To the end of a statement or of its block."""
+        """Skips to the end of a statement or its block."""
         depth = 0
         while True:
             match self._next():
@@ -197,7 +200,7 @@ class _Parser:
             field.type_name = name
 
     def _map(self, message: DescriptorProto) -> None:
-        """As `protoc` does: a repeated message of key and value."""
+        """Adds a map field as `protoc` does: as a repeated message of key and value."""
         self._expect("map")
         self._expect("<")
         key = self._next()
@@ -244,7 +247,7 @@ class _Parser:
 
 
 def _add_optional_oneofs(message: DescriptorProto) -> None:
-    """proto3's `optional` is a oneof of its own, after the written ones."""
+    """Adds a oneof for each `optional` field of proto3, after the declared oneofs."""
     for field in message.field:
         if field.proto3_optional:
             field.oneof_index = len(message.oneof_decl)

@@ -1,4 +1,4 @@
-"""Protobuf: its messages as columns, its bytes as rows."""
+"""Protobuf: converts messages to columns, and bytes to rows."""
 
 import base64
 import json
@@ -77,7 +77,7 @@ _TIMESTAMP: Final = "google.protobuf.Timestamp"
 
 
 def reader_schema(given: Protobuf, subject: str) -> tuple[str, StructOf]:
-    """The descriptors and the message that the columns follow; raises `FormatError`."""
+    """Returns the descriptors and the message as text, and the columns. Raises `FormatError`."""
     if given.schema_ is not None:
         files = _from_file(Path(given.schema_))
     else:
@@ -96,7 +96,7 @@ def reader_schema(given: Protobuf, subject: str) -> tuple[str, StructOf]:
 
 
 def _from_file(path: Path) -> list[FileDescriptorProto]:
-    """A `.proto`, with what it imports beside it, or a descriptor set by `protoc`."""
+    """Reads a `.proto` file and its imports beside it, or a descriptor set of `protoc`."""
     if path.suffix == ".proto":
         found: dict[str, FileDescriptorProto] = {}
         _with_imports(path, path.name, found)
@@ -147,7 +147,7 @@ def _pool(files: Iterable[FileDescriptorProto]) -> DescriptorPool:
 
 
 def _add_known(pool: DescriptorPool, name: str) -> None:
-    """One of Google's own types, which the package brings along."""
+    """Adds one of Google's well-known types, which are part of the package."""
     import importlib
 
     try:
@@ -218,13 +218,13 @@ def _single(field: FieldDescriptor, above: tuple[str, ...]) -> Type:
 
 
 class ProtobufDecoder(NamedTuple):
-    """Made on the driver, used in tasks."""
+    """Decodes Protobuf. It is created on the driver and used in tasks."""
 
     reader: str
     access: Access | None
 
     def decode(self, data: bytes) -> dict[str, object]:
-        """Raises `Undecodable` for a bad record, `RegistryError` where it cannot know."""
+        """Raises `Undecodable` for a bad record. Raises `RegistryError` if the registry fails."""
         make, wanted = _reader_of(self.reader)
         try:
             message = make()
@@ -254,7 +254,7 @@ class ProtobufDecoder(NamedTuple):
 
 
 def split_indexes(data: bytes) -> tuple[tuple[int, ...], bytes]:
-    """Which message of the schema it is, as a path of numbers; raises `NoPrefix`."""
+    """Returns the path of the message in its schema, and the rest. Raises `NoPrefix`."""
     count, position = _zigzag(data, 0)
     if count == 0:
         return (0,), data[position:]
@@ -293,7 +293,7 @@ def _reader_of(text: str) -> "tuple[Callable[[], Message], str]":
 
 
 def _names_of(access: Access, schema_id: int) -> Mapping[tuple[int, ...], str]:
-    """The messages of a registered schema by their indexes."""
+    """Returns the names of the messages in a registered schema, by their indexes."""
     if (access, schema_id) not in _names:
         file = _files(client_of(access).by_id(schema_id))[-1]
         names: dict[tuple[int, ...], str] = {}
@@ -309,7 +309,7 @@ def _names_of(access: Access, schema_id: int) -> Mapping[tuple[int, ...], str]:
 
 
 def _row(message: Message) -> dict[str, object]:
-    """By field; what is not set is null where the schema can tell, else the type's default."""
+    """Returns the row. An unset field is null if it has presence, else the type's default."""
     row: dict[str, object] = {}
     for field in message.DESCRIPTOR.fields:
         if field.is_repeated:

@@ -1,4 +1,4 @@
-"""Records into rows: columns of the schema, the record itself, and what is wrong with it."""
+"""Parses records into rows: the columns of the schema, the record itself, and its error."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -30,18 +30,18 @@ _RECORD_COLUMNS: Final = (
 
 
 class _Plan(NamedTuple):
-    """One side of the records, and what it is to be read with."""
+    """The plan for one side of the records."""
 
     side: Side
     prepared: PreparedFormat
     limit_bytes: int
     action: str
     absent: str = ""
-    """The `_error` of a record that has nothing on this side; empty = that is fine."""
+    """The `_error` of a record without this side. Empty means that it is not an error."""
     simple: bool = False
-    """Whether tasks have read the simple ones of the records already."""
+    """Whether tasks have already read the simple records."""
     of: str = ""
-    """What the bytes are a part of, before `_record` is made."""
+    """The prefix of the column with the bytes, before `_record` is made."""
 
     @property
     def content(self) -> str:
@@ -57,9 +57,9 @@ class _Plan(NamedTuple):
 
 
 def parse(records: "DataFrame", flow: Flow, schemas: Schemas) -> "DataFrame":
-    """One row a record: the columns, `_record`, `_error` (null = good) and `_deleted`.
+    """Returns one row per record: the columns, `_record`, `_error` (null = good) and `_deleted`.
 
-    Rows with an error hold nothing of use in their columns. One pass, no shuffle.
+    The columns of a row with an error are not valid. There is one pass and no shuffle.
     """
     source = flow.source
     assert isinstance(source, TopicSource)
@@ -105,7 +105,7 @@ def _record(records: "DataFrame") -> str:
 
 
 def _made(plan: _Plan) -> str:
-    """The columns as one struct: those that the task has read, or else what Spark reads."""
+    """Returns the columns as one struct: from the task if it has read them, else from Spark."""
     fields = (
         f"'{simple_field(number)}', {json_rules.field(plan.parsed, each)}"
         for number, each in enumerate(plan.prepared.columns.columns)
@@ -124,7 +124,7 @@ def _parsed(plan: _Plan) -> str:
         case Csv() as given:
             return csv_rules.parsed(given, plan.prepared.columns, plan.content, plan.limit_bytes)
         case Raw(type="string"):
-            # A string column must not hold what is none: Arrow would stumble over it.
+            # A string column must not contain invalid UTF-8: Arrow would fail.
             text = f"CAST({plan.content} AS STRING)"
             return f"CASE WHEN is_valid_utf8({text}) THEN {text} END"
         case Raw():
@@ -151,10 +151,10 @@ def _field(plan: _Plan, column: Column) -> str:
 
 
 def _columns(plans: list[_Plan]) -> list[str]:
-    """The value's, and the key's where the value has none of that name.
+    """Returns the columns of the value, and those of the key that the value does not have.
 
-    A tombstone has only its key: a column that both have is the key's there, so that a merge
-    finds the row to delete.
+    A tombstone has only a key. There, a column of both is taken from the key, so that a merge finds
+    the row to delete.
     """
     value = plans[0]
     names = {each.name: each for each in value.prepared.columns.columns}
@@ -177,19 +177,23 @@ def _error(plans: list[_Plan], flow: Flow) -> str:
 
 
 def _unless_reported(error: str) -> str:
-    """A row that reports is no record."""
+    """A row with a report is not a record, so it has no error."""
     return f"CASE WHEN {REPORT} IS NULL THEN {error} END"
 
 
 def _unless_damaged(error: str, flow: Flow) -> str:
-    """A batch of the log that cannot be read is no record; its bytes are set aside, or skipped."""
+    """A damaged batch is not a record. It becomes a dead letter, or it is skipped."""
     action = "skip" if flow.dead_letter is None else "dead_letter"
     found = problem(BadRecord.DAMAGED_BATCH, "damage", action)
     return f"CASE WHEN damage IS NOT NULL THEN {found} ELSE {error} END"
 
 
 def _no_value(flow: Flow, prepared: PreparedFormat) -> str:
-    """A merge deletes by it, and raw bytes may be none; otherwise there is nothing to be a row."""
+    """Returns the `_error` of a record without a value.
+
+    It is empty if a null value is allowed: for a merge, which deletes the row, for raw bytes, and
+    for `on_null_value: keep`.
+    """
     source = flow.source
     assert isinstance(source, TopicSource)
     merges = isinstance(flow.sink, TableSink) and flow.sink.mode == "merge"
@@ -219,7 +223,7 @@ def _content_error(plan: _Plan) -> str:
     content = f"{RECORD}.{plan.side}"
     given = plan.prepared.format
     if isinstance(given, Avro | Protobuf):
-        # The task has named the class.
+        # The task has set the error class.
         return (
             f"CASE WHEN {plan.parsed}.error IS NOT NULL THEN named_struct("
             f"'class', {plan.parsed}.error, "
@@ -257,7 +261,7 @@ def _checks(plan: _Plan, content: str) -> Iterator[RecordCheck]:
 
 
 def _tombstone_error(plans: list[_Plan], flow: Flow) -> str:
-    """A merge cannot delete a row whose key the record does not tell."""
+    """Returns an error for tombstones without the key columns that a merge needs."""
     sink = flow.sink
     if not isinstance(sink, TableSink) or sink.mode != "merge":
         return ""

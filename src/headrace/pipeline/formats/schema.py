@@ -1,6 +1,6 @@
-"""Schemas as Headrace holds them: columns with Spark's type names, from DDL or JSON Schema. Pure.
+"""Schemas: columns with Spark's type names, from DDL or JSON Schema. Pure.
 
-Spark's own DDL parser needs a running session; `validate` has none.
+Spark's own DDL parser needs a running session, which `validate` does not have.
 """
 
 import json
@@ -43,7 +43,7 @@ _BLANK: Final = re.compile(r"(?:\s|--[^\n]*)*")
 
 @dataclass(frozen=True, slots=True)
 class Primitive:
-    """`bigint`, `decimal(10,2)`, ..."""
+    """A type without inner types: `bigint`, `decimal(10,2)`, ..."""
 
     name: str
 
@@ -79,12 +79,12 @@ Type = Primitive | ArrayOf | MapOf | StructOf
 
 
 def to_ddl(struct: StructOf) -> str:
-    """As `from_json` and `DataFrame.schema` take it; `required` is not part of it."""
+    """Returns DDL for `from_json` and `DataFrame.schema`. It does not include `required`."""
     return ", ".join(f"{quoted(each.name)} {type_text(each.type)}" for each in struct.columns)
 
 
 def to_ddl_with_rules(struct: StructOf) -> str:
-    """The whole truth, to be pinned: `parse_ddl` gives the same back."""
+    """Returns the complete DDL, for pinning. `parse_ddl` reads it back without loss."""
     return ", ".join(
         f"{quoted(each.name)} {type_text(each.type, rules=True)}"
         + (" NOT NULL" if each.required else "")
@@ -93,7 +93,7 @@ def to_ddl_with_rules(struct: StructOf) -> str:
 
 
 def type_text(kind: Type, *, rules: bool = False) -> str:
-    """As SQL writes it; with `rules`, NOT NULL is kept inside structs."""
+    """Returns the type in SQL. With `rules`, NOT NULL is kept inside structs."""
     match kind:
         case Primitive(name):
             return name
@@ -111,12 +111,12 @@ def type_text(kind: Type, *, rules: bool = False) -> str:
 
 
 def quoted(name: str) -> str:
-    """For SQL."""
+    """Returns the name in quotes, for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def check_names(struct: StructOf) -> None:
-    """Raises `FormatError` for columns whose names are the tool's own."""
+    """Raises `FormatError` for columns with reserved names."""
     for each in struct.columns:
         if each.name.lower() in TAKEN:
             raise FormatError(
@@ -127,7 +127,7 @@ def check_names(struct: StructOf) -> None:
 
 
 def required_paths(struct: StructOf, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The columns that must have a value, those of required structs too."""
+    """Yields the paths of required columns, including those inside required structs."""
     for each in struct.columns:
         if not each.required:
             continue
@@ -137,7 +137,7 @@ def required_paths(struct: StructOf, prefix: tuple[str, ...] = ()) -> Iterator[t
 
 
 def leaf_types(kind: Type) -> Iterator[Primitive]:
-    """The types of all that is neither list, map nor struct."""
+    """Yields the types of all values that are not lists, maps or structs."""
     match kind:
         case Primitive():
             yield kind
@@ -152,7 +152,7 @@ def leaf_types(kind: Type) -> Iterator[Primitive]:
 
 
 def read_schema(given: str) -> StructOf:
-    """From a file (`.json` = JSON Schema, others = DDL) or from DDL; raises `FormatError`."""
+    """Reads a file (`.json` = JSON Schema, others = DDL) or DDL text. Raises `FormatError`."""
     path = Path(given)
     if " " in given.strip() or "<" in given or not path.suffix:
         return parse_ddl(given)
@@ -175,7 +175,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_ddl(text: str) -> StructOf:
-    """`id BIGINT NOT NULL, tags ARRAY<STRING>`; raises `FormatError`."""
+    """Parses DDL such as `id BIGINT NOT NULL, tags ARRAY<STRING>`. Raises `FormatError`."""
     columns = _Ddl(text.strip().rstrip(";").rstrip()).columns(end=None)
     if not columns:
         raise FormatError("the schema names no column")
@@ -183,7 +183,7 @@ def parse_ddl(text: str) -> StructOf:
 
 
 class _Ddl:
-    """A recursive descent over Spark's DDL."""
+    """A recursive descent parser for Spark's DDL."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -298,7 +298,10 @@ _FORMATS: Final = {"date-time": "timestamp", "date": "date"}
 
 
 def parse_json_schema(text: str, name: str = "schema") -> StructOf:
-    """The part of JSON Schema that describes columns; raises `FormatError` with the place."""
+    """Parses the part of JSON Schema that describes columns.
+
+    Raises `FormatError` with the position of the error.
+    """
     try:
         root = json.loads(text)
     except ValueError as error:
@@ -350,7 +353,7 @@ class _JsonSchema:
         return self._resolved(target, at, depth + 1)
 
     def _type(self, node: object, at: str, depth: int) -> tuple[Type, bool]:
-        """The type, and whether null is allowed."""
+        """Returns the type, and whether null is allowed."""
         found = self._resolved(node, at, depth)
         choices = found.get("anyOf") or found.get("oneOf")
         if isinstance(choices, list):

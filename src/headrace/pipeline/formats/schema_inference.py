@@ -1,7 +1,7 @@
-"""A schema from examples. Pure.
+"""Infers a schema from sample records. Pure.
 
-Each field gets the type that most of the examples have for it, so that one odd record does not
-decide for all; the odd ones are then bad records, and are seen.
+Each field gets the type that it has in most of the samples. So one unusual record does not change
+the type. Records with another type are bad records, and they are reported.
 """
 
 import json
@@ -15,7 +15,7 @@ _LONG: Final = 2**63
 
 
 def infer_schema(texts: Iterable[bytes | None]) -> StructOf | None:
-    """Of the JSON objects among the texts; None where there are none."""
+    """Infers the columns from the JSON objects among the texts. Returns None if there are none."""
     objects = [found for text in texts if (found := _object(text)) is not None]
     struct = _struct(objects)
     return struct if struct.columns else None
@@ -34,14 +34,14 @@ def _struct(objects: Iterable[Mapping[str, object]]) -> StructOf:
     for each in objects:
         for name, value in each.items():
             values.setdefault(name, []).append(value)
-    # To Spark and to tables, id and Id are one name: the spelling that most records have counts.
+    # Spark and tables treat id and Id as the same name. The most frequent spelling is used.
     spelled: dict[str, str] = {}
     for name, found in values.items():
         other = spelled.setdefault(name.lower(), name)
         if len(found) > len(values[other]):
             spelled[name.lower()] = name
     columns = (Column(name, _type(values[name])) for name in spelled.values())
-    # A struct without fields (only `{}` was seen) has no column type.
+    # A struct without fields (all samples are `{}`) has no column type.
     return StructOf(tuple(each for each in columns if each.type != StructOf(())))
 
 

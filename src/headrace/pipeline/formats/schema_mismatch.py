@@ -1,7 +1,7 @@
-"""Which fields of a JSON record do not fit its schema: for records that are known to be bad. Pure.
+"""Finds the fields of a bad JSON record that do not match its schema. Pure.
 
-Spark only says that something does not fit. What it takes for a type is repeated here as far as it
-is plain: where nothing is found, nothing is said.
+Spark only reports that the record does not match. This module repeats Spark's rules for types as
+far as they are simple. If it finds no mismatch, it reports none.
 """
 
 import json
@@ -17,7 +17,7 @@ from headrace.pipeline.formats.not_json import UNREADABLE, not_json_reason
 from headrace.pipeline.formats.schema import ArrayOf, MapOf, Primitive, StructOf, Type, type_text
 
 MAX_FIELDS: Final = 3
-"""Named in one message; a record may have thousands that do not fit."""
+"""The most fields in one message. A record may have thousands that do not match."""
 MAX_COUNTED: Final = 1000
 MAX_PATH: Final = 120
 MAX_TYPE: Final = 80
@@ -29,7 +29,7 @@ _STRINGS: Final = _TIMES | {"string", "binary"}
 
 
 class Mismatch(NamedTuple):
-    """A field, the type that it should have, and what is there instead."""
+    """A field, its expected type, and the actual value."""
 
     path: str
     expected: str
@@ -43,15 +43,15 @@ class Mismatch(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation:
-    """Picklable: the schemas of both sides of a record, where they are JSON."""
+    """The JSON schemas of both sides of a record. Picklable."""
 
     value: StructOf | None
     key: StructOf | None = None
     judges_times: bool = True
-    """Whether times are written as ISO has it, not in a form of the spec's own."""
+    """Whether times are in ISO format, not in a format of the spec."""
 
     def message(self, value: bytes | None, key: bytes | None, said: str, *, open_: bool) -> str:
-        """What is to be said instead of `said`; `open_`: the content may be shown."""
+        """Returns a better message than `said`, if any. With `open_`, it may show the content."""
         about_key = said.startswith("the key ")
         text, schema = (key, self.key) if about_key else (value, self.value)
         if text is None or schema is None:
@@ -68,7 +68,10 @@ class Explanation:
 
 
 def mismatches(text: bytes, schema: StructOf, *, judges_times: bool = True) -> Iterator[Mismatch]:
-    """The fields that do not fit, in the order of the schema; none if that cannot be told."""
+    """Yields the fields that do not match, in the order of the schema.
+
+    It yields none if the text cannot be parsed.
+    """
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -118,7 +121,7 @@ def _fits(value: object, name: str) -> bool:
 
 
 def _is_decimal(value: object, name: str) -> bool:
-    """Spark reads one from a string, too, and rounds what follows the point."""
+    """Spark also reads a decimal from a string, and rounds the fraction."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return False
     digits = _DECIMAL.fullmatch(name)

@@ -1,4 +1,4 @@
-"""A Confluent-compatible schema registry, asked once for each schema and process."""
+"""A client for a Confluent-compatible schema registry. Each process caches the schemas."""
 
 import base64
 import http.client
@@ -15,7 +15,7 @@ from headrace.pipeline.formats.errors import FormatError, RegistryError, Registr
 from headrace.pipeline.spec.formats import Registry
 
 TIMEOUT_S: Final = 10.0
-"""For a connection and for each piece of an answer; twice that for all of it."""
+"""The timeout of a connection and of each read. The whole answer may take twice as long."""
 PIECE_BYTES: Final = 1 << 16
 TIMED_OUT: Final = 408
 TOO_MANY: Final = 429
@@ -23,11 +23,11 @@ SERVER_ERROR: Final = 500
 MAX_ANSWER_BYTES: Final = 16 * 2**20
 _PREFIX_BYTES: Final = 5
 MAX_DEPTH: Final = 20
-"""Of schemas that refer to schemas."""
+"""The most levels of references between schemas."""
 
 
 class Access(NamedTuple):
-    """Where the registry is and how to be let in. Goes to the tasks; not to be printed."""
+    """The registry's URL and credentials. It is sent to the tasks. Do not print it."""
 
     url: str
     authorization: str = ""
@@ -37,7 +37,7 @@ class Access(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """A schema as the registry holds it, with those that it refers to, by name."""
+    """A schema in the registry, with the schemas that it references, by name."""
 
     id: int
     kind: str
@@ -46,7 +46,7 @@ class Registered(NamedTuple):
 
 
 class NoSuchSchema(LookupError):
-    """The registry answers, and does not know it."""
+    """The registry does not have the schema."""
 
 
 class NoPrefix(ValueError):
@@ -54,7 +54,7 @@ class NoPrefix(ValueError):
 
 
 def access_of(registry: Registry) -> Access:
-    """With the secrets filled in; raises `UnsetVariable`."""
+    """Returns the access with its secrets resolved. Raises `UnsetVariable`."""
     auth = registry.auth.resolved()
     authorization = ""
     if "token" in auth:
@@ -66,21 +66,21 @@ def access_of(registry: Registry) -> Access:
 
 
 def split_prefix(data: bytes) -> tuple[int, bytes]:
-    """The schema's id and the rest; raises `NoPrefix`."""
+    """Returns the schema's id and the rest. Raises `NoPrefix`."""
     if len(data) < _PREFIX_BYTES or data[0] != 0:
         raise NoPrefix("does not start with the registry's prefix (a zero byte and 4 bytes of id)")
     return int.from_bytes(data[1:_PREFIX_BYTES], "big"), data[_PREFIX_BYTES:]
 
 
 class RegistryClient:
-    """Caches what never changes: a schema by its id, and that an id does not exist."""
+    """Caches only what never changes: a schema by its id, and that an id does not exist."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._by_id: dict[int, Registered | None] = {}
 
     def by_id(self, schema_id: int) -> Registered:
-        """Raises `NoSuchSchema` or `RegistryUnreachable`."""
+        """Returns the schema with this id. Raises `NoSuchSchema` or `RegistryUnreachable`."""
         if schema_id not in self._by_id:
             try:
                 answer = self._get(f"/schemas/ids/{schema_id}")
@@ -93,7 +93,7 @@ class RegistryClient:
         return found
 
     def by_subject(self, subject: str, version: int | str) -> Registered:
-        """Raises `FormatError` where there is none."""
+        """Returns a version of a subject. Raises `FormatError` if it does not exist."""
         name = urllib.parse.quote(subject, safe="")
         try:
             answer = self._get(f"/subjects/{name}/versions/{version}")
@@ -114,7 +114,7 @@ class RegistryClient:
         return Registered(schema_id, kind, text, references)
 
     def _collect(self, answer: Mapping[str, object], into: dict[str, str], depth: int) -> None:
-        """Inner references first, as a reader needs them."""
+        """Collects inner references first, in the order that a parser needs."""
         listed = answer.get("references") or []
         if depth > MAX_DEPTH:
             raise FormatError("schemas that refer to each other in a circle")
@@ -172,7 +172,7 @@ class RegistryClient:
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:
-    """All of it; a registry that sends a byte now and then does not hold up a batch for good."""
+    """Reads the whole answer. The deadline also stops a registry that sends very slowly."""
     deadline = time.monotonic() + 2 * TIMEOUT_S
     pieces: list[bytes] = []
     size = 0
@@ -191,13 +191,13 @@ _lock = threading.Lock()
 
 
 def client_of(access: Access) -> RegistryClient:
-    """One for each registry and process."""
+    """Returns the client of this registry. Each process has one."""
     with _lock:
         return _clients.setdefault(access, RegistryClient(access))
 
 
 def registered(registry: Registry, subject: str) -> Registered:
-    """The schema of the subject that the spec names, else of `subject`; raises `FormatError`."""
+    """Returns the schema of the spec's subject, else of `subject`. Raises `FormatError`."""
     name = registry.subject or subject
     if not name:
         raise FormatError("registry.subject is missing: several topics could mean several schemas")

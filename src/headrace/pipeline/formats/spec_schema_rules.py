@@ -1,4 +1,4 @@
-"""Columns that a spec names must exist, where its schema is known without running it."""
+"""Checks that the columns in a spec exist, if its schema is known without a run."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ from headrace.pipeline.spec.spec_rules import Path, Problem
 
 
 def schema_problems(spec: PipelineSpec) -> list[Problem]:
-    """Reads schema files; one that cannot be read or understood is a problem itself."""
+    """Returns errors for unknown columns, and for schema files that cannot be read or parsed."""
     if spec.source is not None and spec.sink is not None:
         return list(_of_flow((), spec.source, spec.transform, spec.sink))
     return [
@@ -60,7 +60,7 @@ def _of_flow(
 
 
 def _columns(given: Format, side: str) -> StructOf | None:
-    """None = not known before the pipeline runs."""
+    """Returns the columns. None means that they are not known before the pipeline runs."""
     match given:
         case Raw():
             return StructOf((Column(given.column or side, Primitive(given.type)),))

@@ -1,4 +1,4 @@
-"""Which times a table should hold, as SQL."""
+"""The range of times that a table may contain, as SQL."""
 
 from typing import Final
 
@@ -10,4 +10,4 @@ YEARS: Final = {
         "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'",
     ),
 }
-"""What most readers of tables can hold, Python's among them: the first and the last."""
+"""The first and the last time that most readers of tables support, including Python's."""

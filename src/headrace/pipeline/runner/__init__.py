@@ -1,1 +1,1 @@
-"""Runs flows: batch after batch, each planned from what the sink says it holds."""
+"""Runs flows batch by batch. Each batch is planned from the position in the sink."""

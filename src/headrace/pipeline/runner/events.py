@@ -1,4 +1,4 @@
-"""What a run tells: one event a batch and a few more, for displays, metrics and the history."""
+"""Events of a run, one per batch and a few more, for displays, metrics and the history."""
 
 import json
 import time
@@ -11,35 +11,38 @@ from headrace.pipeline.core.offsets import offsets_to_json
 
 
 class EventKind(StrEnum):
-    """What has happened."""
+    """The kind of an event."""
 
     STARTED = "started"
     BEGUN = "begun"
-    """A batch is on its way; `offsets_read` is what it will read."""
+    """A batch has started. `offsets_read` is the number of offsets that it will read."""
     BATCH = "batch"
     IDLE = "idle"
     RETRY = "retry"
     WARNING = "warning"
     SCHEMA = "schema"
-    """An inferred schema has grown: the batch is read again with the new columns."""
+    """An inferred schema has new columns. The batch is read again with them."""
     UPKEEP = "upkeep"
     FAILED = "failed"
     STOPPING = "stopping"
-    """Somebody asked for an end; the batch is finished first."""
+    """A stop was requested. The current batch is finished first."""
     STOPPED = "stopped"
     CAUGHT_UP = "caught_up"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened to a flow."""
+    """An event of a flow."""
 
     flow: str
     kind: EventKind
     time_s: float = field(default_factory=time.time)
     batch_id: int | None = None
     offsets_read: int = 0
-    """Offsets, which may be more than records: compaction and markers leave gaps."""
+    """The number of offsets.
+
+    It may exceed the number of records: compaction and markers leave gaps.
+    """
     rows: int = 0
     bad: Mapping[str, int] = field(default_factory=dict)
     dead_letters: int = 0
@@ -47,14 +50,17 @@ class Event:
     seconds: float = 0.0
     phases: Mapping[str, float] = field(default_factory=dict)
     version: str = ""
-    """The table's version that holds the batch."""
+    """The table version that contains the batch."""
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """Where reading goes on, by partition."""
+    """The next offset to read, by partition."""
     lag: Mapping[TopicPartition, int] = field(default_factory=dict)
     message: str = ""
 
     def facts(self) -> dict[str, object]:
-        """For JSON: offsets and lag by topic and partition, empty things left out."""
+        """Returns the event for JSON, without empty fields.
+
+        Offsets and lag are grouped by topic and partition.
+        """
         facts: dict[str, object] = asdict(self)
         facts["time"] = _iso(self.time_s)
         del facts["time_s"]

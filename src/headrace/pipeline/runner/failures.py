@@ -1,7 +1,7 @@
-"""What went wrong with a batch: worth another try, or a person's turn. Pure.
+"""Classifies the error of a batch: retry it, or stop and report it. Pure.
 
-Errors of Spark's tasks arrive as text, often hundreds of lines of it; the one line that matters is
-found here.
+Errors of Spark's tasks arrive as text, often of hundreds of lines. This module finds the one line
+that matters.
 """
 
 import re
@@ -18,7 +18,7 @@ from headrace.pipeline.producer.errors import (
 )
 from headrace.pipeline.source.settings import DataLost, ReadFailed
 
-# What Spark says when a process or a machine has gone, not when the work is wrong.
+# Spark's messages for a lost process or machine. The work itself may be correct.
 _PASSING: Final = (
     "Python worker exited unexpectedly",
     "failed to connect back",
@@ -33,7 +33,7 @@ _PASSING: Final = (
 )
 _GONE: Final = ("SparkContext was shut down", "Answer from Java side is empty", "Py4JNetworkError")
 _PRODUCING: Final = {
-    # What tasks that write to a topic raise, and whether it passes.
+    # Errors of tasks that write to a topic, and whether a retry can succeed.
     NotAcknowledged.__name__: True,
     TriedAgain.__name__: True,
     ProducerFenced.__name__: False,
@@ -42,7 +42,7 @@ _PRODUCING: Final = {
 _RAISED: Final = re.compile(r"^\s*((?:[A-Za-z_]\w*\.)*[A-Z]\w*): (.*)$", re.MULTILINE)
 _CONDITION: Final = re.compile(r"\[[A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*\] .*")
 _OWN: Final = frozenset({"SinkError", "FormatError", "RegistryError", "RegistryUnreachable"})
-"""Errors that say everything themselves."""
+"""Errors whose message needs no further explanation."""
 _REACHING: Final = frozenset(
     {
         "RegistryUnreachable",
@@ -53,7 +53,7 @@ _REACHING: Final = frozenset(
         "TimeoutError",
     }
 )
-"""What a task raises when something that it asks does not answer."""
+"""Errors that a task raises when a service does not answer."""
 _NOISE: Final = ("org.apache.spark", "java.", "py4j", "pyspark", "scala.", "Caused by")
 _FULL: Final = ("no space left on device", "database or disk is full", "disk quota exceeded")
 FREE_SPACE: Final = (
@@ -64,7 +64,7 @@ MAX_MESSAGE: Final = 2000
 
 
 class BatchFailure(NamedTuple):
-    """What to tell, and whether to try again."""
+    """The message to report, and whether to retry."""
 
     message: str
     passing: bool = False
@@ -72,7 +72,7 @@ class BatchFailure(NamedTuple):
 
 
 def failure_of(error: BaseException) -> BatchFailure:
-    """How an error of a batch is to be taken."""
+    """Returns the classification of an error."""
     found = _failure(error)
     if any(sign in str(error).lower() for sign in _FULL):
         return BatchFailure(f"{found.message[:MAX_MESSAGE]}. {FREE_SPACE}")
@@ -84,7 +84,7 @@ def _failure(error: BaseException) -> BatchFailure:
         case RegistryUnreachable():
             return BatchFailure(str(error), passing=True, unreachable=True)
         case DataLost():
-            return BatchFailure(str(error), passing=True)  # the next plan knows what to make of it
+            return BatchFailure(str(error), passing=True)  # the next plan resolves it
         case FormatError():
             return BatchFailure(str(error))
         case ReadFailed():
@@ -106,7 +106,7 @@ def _reading(error: ReadFailed) -> BatchFailure:
 
 
 def _producing(error: ProducerFailed) -> BatchFailure:
-    """A broker that does not answer may come back; what it has refused stays refused."""
+    """An unreachable broker may come back, so a retry can succeed. A rejection is final."""
     cause = error.__cause__
     if isinstance(error, CommitUncertain | TriedAgain):
         return BatchFailure(str(error), passing=True, unreachable=True)
@@ -146,7 +146,10 @@ def _sparks(error: BaseException) -> BatchFailure:
 
 
 def _lacking(text: str) -> str | None:
-    """What Spark's workers would need to have installed; None if that is not what is wrong."""
+    """Returns the software that Spark's workers lack, and how to install it.
+
+    Returns None if the error has another cause.
+    """
     advice = (
         "the workers need the Python and the packages of this machine: install "
         "'headrace[pipeline]' there in the same version, and name their Python by "
@@ -169,7 +172,7 @@ def _lacking(text: str) -> str | None:
 
 
 def raised_in(text: str) -> tuple[str, str] | None:
-    """The Python exception at the end of the traceback in Spark's text: its name and message."""
+    """Returns the name and message of the Python exception at the end of Spark's traceback."""
     _, traceback, rest = text.rpartition("Traceback (most recent call last)")
     if not traceback:
         return None

@@ -1,6 +1,7 @@
 """The first connection of a run: a wrong address fails within seconds, before Spark starts.
 
-Later in the run a broker that does not answer is waited for: it is known to exist, and comes back.
+Later in the run, the flow waits for a broker that does not answer. The broker is known to exist, so
+it is expected to come back.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from headrace.pipeline.spec.sinks import Topic
 from headrace.pipeline.spec.sources import TopicSource
 
 FIRST_CONNECTION_S: Final = 5.0
-"""Long enough for a broker that starts at the same moment, or one lost packet."""
+"""Long enough for a broker that is starting, or for one lost packet."""
 _ADVICE: Final = "Check bootstrap.servers (-b) and that the broker is running"
 
 
@@ -32,12 +33,15 @@ def check_connection(flow: Flow, given: Mapping[str, str]) -> None:
     except ReadFailed as error:
         cause = error.__cause__
         if not isinstance(cause, DeadlineExceeded):
-            raise  # a wrong password, or a certificate: the broker is there
+            raise  # a wrong password or certificate: a broker answered
         raise ReadFailed(f"{cause.last} (tried for {timeout_s:g} s). {_ADVICE}") from cause
 
 
 def _cluster_of(flow: Flow, given: Mapping[str, str]) -> dict[str, str]:
-    """The client settings of the cluster that the flow reads from or, with files, writes to."""
+    """Returns the client settings of the flow's cluster.
+
+    It is the cluster that the flow reads from or, without a topic as source, writes to.
+    """
     if not isinstance(flow.source, TopicSource) and isinstance(flow.sink, Topic):
         return {**flow.kafka_settings(flow.sink.kafka), **given}
     return kafka_settings(flow, given)

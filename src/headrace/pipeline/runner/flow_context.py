@@ -1,4 +1,4 @@
-"""What a flow is run with: everything that its spec names, opened."""
+"""The open resources of a flow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from headrace.pipeline.spec.sources import TopicSource
 
 @dataclass(frozen=True, slots=True)
 class FlowContext:
-    """One flow from topics to a table."""
+    """The open resources of one flow from topics to a table."""
 
     flow: Flow
     source: TopicSource
@@ -31,11 +31,11 @@ class FlowContext:
     kafka: Mapping[str, str]
 
     def held(self) -> CommittedBatch | None:
-        """What the table says it holds of the partitions that there are."""
+        """Returns the last batch in the table, for the partitions that exist now."""
         return self.sink.last_commit(self.flow.id, list(self.log.look().bounds))
 
     def close(self) -> None:
-        closing = getattr(self.sink, "close", None)  # a topic has connections, a table has none
+        closing = getattr(self.sink, "close", None)  # only a topic sink has connections
         if closing is not None:
             closing()
         if self.dead_letters is not None:
@@ -45,7 +45,10 @@ class FlowContext:
 def open_parts(
     flow: Flow, given: Mapping[str, str], ends: Mapping[TopicPartition, int] | None = None
 ) -> FlowContext:
-    """With the client settings that the command line gives; reads no further than `ends`."""
+    """Opens the resources of a flow. `given` overrides its client settings.
+
+    With `ends`, the flow reads no further than these offsets.
+    """
     if not isinstance(flow.source, TopicSource):
         raise PlanError(f"{flow.id}: its source is not a topic")
     kafka = kafka_settings(flow, given)

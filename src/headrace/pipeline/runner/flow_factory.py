@@ -1,4 +1,4 @@
-"""From a flow's spec to the parts that run it."""
+"""Creates the components of a flow from its spec."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
@@ -25,24 +25,30 @@ class DeadLetterSettings(Protocol):
     """A flow's dead-letter topic."""
 
     def last_marker(self, partitions: Sequence[TopicPartition]) -> CommittedBatch | None:
-        """The last batch whose dead letters are in the topic, and where that batch ends."""
+        """Returns the last batch whose dead letters are in the topic, with its end offsets."""
         ...
 
     def write(self, batch: BatchInfo, staged: Sequence[str]) -> int:
-        """One transaction with the batch's bad records and its marker; how many they were."""
+        """Writes the batch's bad records and its marker in one transaction.
+
+        Returns their number.
+        """
         ...
 
     def forget(self, partitions: Sequence[TopicPartition]) -> None:
-        """Deletes the marker, for a flow that begins anew."""
+        """Deletes the marker, for a flow that starts again from the beginning."""
         ...
 
     def close(self) -> None:
-        """Lets go of the connections."""
+        """Closes the connections."""
         ...
 
 
 def kafka_settings(flow: Flow, given: Mapping[str, str]) -> dict[str, str]:
-    """Client settings with secrets; what was given on the command line wins."""
+    """Returns the client settings with secrets.
+
+    Settings from the command line override the spec's.
+    """
     own = flow.source.kafka if isinstance(flow.source, TopicSource) else None
     return {**flow.kafka_settings(own), **given}
 
@@ -60,7 +66,7 @@ def table_settings(sink: spec.TableSink, location: str) -> TableSettings:
 
 
 def open_sink(flow: Flow, given: Mapping[str, str]) -> TableSink:
-    """The sink of a flow; raises `SinkError`."""
+    """Opens the sink of a flow. Raises `SinkError`."""
     match flow.sink:
         case spec.Delta() as sink:
             from headrace.pipeline.sinks.delta_sink import DeltaSink
@@ -84,9 +90,10 @@ def open_sink(flow: Flow, given: Mapping[str, str]) -> TableSink:
 
 
 def iceberg_catalog(sink: spec.Iceberg, warehouse: str, checkpoint: str) -> dict[str, str]:
-    """The properties of the catalog and of its files; none = a SQL catalog in the warehouse.
+    """Returns the properties of the catalog and its files.
 
-    A bucket cannot hold the file of a SQL catalog: that is then in the checkpoint directory.
+    Without properties, Iceberg uses a SQL catalog in the warehouse. A bucket cannot contain the
+    file of a SQL catalog. For a bucket, the file is in the checkpoint directory.
     """
     catalog = sink.catalog.resolved()
     if not catalog:
@@ -121,14 +128,17 @@ def _topic_sink(flow: Flow, sink: spec.Topic, given: Mapping[str, str]) -> Table
             Checkpoint(flow.checkpoint).path,
             Encoding(sink.value, tuple(sink.key)),
             flow.on_error,
-            # Records of topics have their dead letters in a transaction of their own.
+            # Records from topics have their dead letters in a separate transaction.
             None if reads_topics or flow.dead_letter is None else flow.dead_letter.topic,
         )
     )
 
 
 def open_dead_letters(flow: Flow, kafka: Mapping[str, str]) -> DeadLetterSettings | None:
-    """None for a flow that has none; raises `ProducerFailed` later, at the first use."""
+    """Returns None for a flow without a dead-letter topic.
+
+    The first use may raise `ProducerFailed`.
+    """
     if flow.dead_letter is None:
         return None
     from headrace.pipeline.dead_letters import open_dead_letters as opened

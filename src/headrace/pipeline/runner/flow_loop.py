@@ -1,9 +1,9 @@
-"""One flow, batch after batch.
+"""Runs one flow, batch by batch.
 
-Order within a batch, which is what makes a crash at any point harmless: the job writes files that
-nobody sees; the dead letters are committed with the batch's marker; the table is committed with the
-batch's id and offsets; the consumer group follows. The next batch is planned from what table and
-dead letters then say, never from memory.
+The order of steps within a batch makes a crash at any point safe. First, the job writes files that
+readers do not see. Second, the dead letters are committed together with the batch's marker. Third,
+the table is committed with the batch's id and offsets. Last, the consumer group's offsets are
+committed. The next batch is planned from the table and the dead letters, never from memory.
 """
 
 import threading
@@ -68,9 +68,9 @@ FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 INFERENCE_RECORDS: Final = 10_000
 UNKNOWN_SIZE_RECORDS: Final = 10_000
-"""Where bytes are limited and no batch has told yet how large records are."""
+"""The most records in a batch with a limit in bytes, while the size of records is unknown."""
 TRANSACTION_BYTES: Final = 256 << 20
-"""Of a batch that goes to a topic, unless the spec says otherwise: readers see it when it ends."""
+"""The default size of a batch for a topic. Readers see the records when the batch ends."""
 
 NOT_WATCHED: Final = (
     "new fields of the values are not noticed with this key format: give the values a schema"
@@ -78,7 +78,7 @@ NOT_WATCHED: Final = (
 
 
 class FlowFailed(Exception):
-    """The flow cannot go on; the message is for a person."""
+    """The flow cannot continue. The message is written for the user."""
 
     def __init__(self, flow: str, failure: BatchFailure) -> None:
         super().__init__(failure.message)
@@ -87,27 +87,27 @@ class FlowFailed(Exception):
 
 
 class BadRecordFound(Exception):
-    """A record is bad and the flow's `on_error` or an expectation says `fail`."""
+    """A record is bad, and the flow's `on_error` or an expectation is set to `fail`."""
 
 
 class AnotherRun(Exception):
-    """The table has a batch of this number, and it is not this run's."""
+    """The table already has a batch with this number from another run."""
 
 
 class LoopStep(Enum):
-    """What one turn of the loop came to."""
+    """The result of one iteration of the loop."""
 
     BATCH = auto()
-    """A batch, and nothing more to read at the moment it was planned."""
+    """A batch was committed. When it was planned, there was nothing more to read."""
     MORE = auto()
-    """A batch, and a backlog behind it."""
+    """A batch was committed. There is more to read."""
     IDLE = auto()
     CAUGHT_UP = auto()
 
 
 @dataclass(slots=True)
 class Phases:
-    """How long each part of a batch took, in seconds."""
+    """The duration of each phase of a batch, in seconds."""
 
     spent: dict[str, float] = field(default_factory=dict)
 
@@ -125,16 +125,16 @@ class Phases:
 
 
 class _Job(NamedTuple):
-    """A batch that is ready to be run."""
+    """A batch that is ready to run."""
 
     rows: "DataFrame"
     write: TaskWriter | Delivery
     average_bytes: Callable[[], float | None] | None = None
-    """Asked when it is done: how large its records are."""
+    """Returns the average size of the records. To be called after the job has finished."""
 
 
 class FlowLoop:
-    """Runs one flow until it is told to stop, has caught up, or cannot go on."""
+    """Runs one flow until it is stopped, has caught up, or fails."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class FlowLoop:
         self._in_group: Mapping[TopicPartition, int] = {}
 
     def run(self) -> None:
-        """Raises `FlowFailed`."""
+        """Runs the loop. Raises `FlowFailed`."""
         self._tell(EventKind.STARTED)
         attempt = 0
         while not self._stop.is_set():
@@ -188,7 +188,7 @@ class FlowLoop:
         self._tell(EventKind.STOPPED)
 
     def _failed(self, error: Exception, attempt: int) -> None:
-        """Waits before another try, or gives up."""
+        """Waits before the next attempt. Raises `FlowFailed` if a retry cannot help."""
         failure = failure_of(error)
         if not failure.passing or attempt > self._max_retries:
             self._tell(EventKind.FAILED, message=failure.message)
@@ -200,7 +200,7 @@ class FlowLoop:
     # --- one batch ------------------------------------------------------------------------------
 
     def step(self) -> LoopStep:
-        """Plans a batch and runs it, if there is anything to read."""
+        """Plans a batch and runs it, if there are records to read."""
         phases = Phases()
         with phases("plan"):
             log = self._parts.log.look()
@@ -210,7 +210,7 @@ class FlowLoop:
         if self._goal is None:
             self._goal = {each: end for each, (_, end) in log.bounds.items()}
         if held is not None:
-            self._show_group(held.offsets)  # a run that was killed may not have come to it
+            self._show_group(held.offsets)  # a killed run may have missed this
         if self._until_caught_up and (plan.is_empty or caught_up(self._goal, held)):
             self._idle(log, held)
             return LoopStep.CAUGHT_UP
@@ -237,7 +237,7 @@ class FlowLoop:
         known = checkpoint.beginning()
         if known is None:
             known = self._begin(log, held)
-        # Batches that were begun are of the topics that there were.
+        # Batches that have begun belong to the topics that existed then.
         next_batch = max(each.batch_id if each else NO_BATCH for each in (held, marker)) + 1
         beginning = adopted(known, log, next_batch, self._on_data_loss)
         if beginning != known:
@@ -250,7 +250,10 @@ class FlowLoop:
         return planner.next_batch(log, held, marker)
 
     def _max_records(self) -> int:
-        """What a batch may hold; bytes are judged by the batch before, the first one is small."""
+        """Returns the largest number of records for the next batch.
+
+        A limit in bytes uses the record size of the previous batch. The first batch is small.
+        """
         source = self._parts.source
         if self._max_bytes is None:
             return source.max_records_per_batch
@@ -262,7 +265,7 @@ class FlowLoop:
     def _begin(self, log: SourcePartition, held: CommittedBatch | None) -> StartPosition:
         beginning = self._parts.log.begin(log)
         if held is not None:
-            # The table has every partition that there was: others have come since.
+            # The table has all partitions that existed before. The others are new.
             new = {each: first for each, (first, _) in log.bounds.items()}
             starts = {each: new[each] for each in new if each not in held.offsets}
             beginning = replace(beginning, starts={**beginning.starts, **starts})
@@ -277,7 +280,10 @@ class FlowLoop:
     def _run_batch(
         self, plan: BatchPlan, log: SourcePartition, phases: Phases
     ) -> CommittedBatch | None:
-        """None if the schema has grown: nothing is committed, and the batch is to be read again."""
+        """Runs a batch. Returns None if the schema has new columns.
+
+        In this case nothing is committed, and the batch must be read again.
+        """
         flow, parts = self._flow, self._parts
         offsets = sum(each.size for each in plan.ranges)
         lag = {each.of: log.bounds[each.of][1] - each.start for each in plan.ranges}
@@ -296,7 +302,7 @@ class FlowLoop:
             except Exception as error:
                 if self._quick is None or RecordsTooLarge.__name__ not in str(error):
                     raise
-                self._quick = None  # for good: there will be more of them
+                self._quick = None  # stays off: more large records are likely to follow
                 job = self._job(plan, batch, schemas)
                 result = write_rows(job.rows, flow, job.write, str(staging), schemas.explanation())
             if self._max_bytes is not None:
@@ -328,7 +334,7 @@ class FlowLoop:
         return committed
 
     def _prepared(self, plan: BatchPlan) -> Schemas:
-        """The formats' schemas, and what tasks can read of them without Spark."""
+        """Returns the schemas of the formats. The first call prepares them."""
         spark, kafka = self._spark, self._parts.kafka
         if self._schemas is None:
             few = limited(plan.ranges, INFERENCE_RECORDS)
@@ -344,9 +350,10 @@ class FlowLoop:
         return self._schemas
 
     def _schema_grows(self, plan: BatchPlan, fields: NewFields) -> bool:
-        """Whether new fields become columns, for this batch and those behind it.
+        """Whether new fields become columns, for this batch and the following ones.
 
-        Not if the batch's dead letters are written: they were chosen by the columns that there are.
+        They do not if the batch's dead letters are already written, because the existing columns
+        determined which records are dead letters.
         """
         schemas = self._schemas
         assert schemas is not None, "records were read by it"
@@ -405,7 +412,7 @@ class FlowLoop:
         self._parts.dead_letters.write(batch, result.staged)
 
     def _show_group(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """The table knows the position; the group only shows it, so its failure stops nothing."""
+        """Commits the group's offsets. A failure is only a warning: the table has the position."""
         if offsets == self._in_group:
             return
         try:
@@ -422,7 +429,7 @@ class FlowLoop:
                 self._tell(EventKind.WARNING, message=f"{what} failed: {error}")
                 return
 
-    # --- telling --------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------
 
     def _tell(self, kind: EventKind, *, message: str = "") -> None:
         self._report(Event(self._flow.id, kind, message=message))
@@ -470,7 +477,7 @@ class FlowLoop:
 
 
 def _check_own(batch: BatchInfo, committed: CommittedBatch) -> None:
-    """A batch that was in already must be the same one."""
+    """Raises `AnotherRun` if the batch in the table has other offsets than this one."""
     if any(committed.offsets.get(each) != end for each, end in batch.ends.items()):
         raise AnotherRun(
             f"another run of {batch.pipeline} has committed batch {committed.batch_id} with other "

@@ -1,7 +1,7 @@
-"""One pipeline for a topic and a table: a second one would write every record again.
+"""Ensures that one pipeline writes a topic to a table. A second one would duplicate records.
 
-A table's commits name the pipelines that wrote them and the topics that those have read. So a table
-itself says that the records of a topic are in it already, whatever machine wrote them.
+The commits of a table name the pipelines that wrote them and the topics that they read. So the
+table itself shows whether it has the records of a topic, whichever machine wrote them.
 """
 
 import re
@@ -14,14 +14,15 @@ from headrace.pipeline.spec.sinks import TableSink as TableSpec
 from headrace.pipeline.spec.sources import TopicSource
 
 BACKFILL: Final = ".backfill-"
-"""In the id of a backfill, which reads again on purpose, behind the id of its flow."""
+"""Separates the flow's id from the backfill's name. A backfill reads records again on purpose."""
 
 
 def check_sole_writer(flow: Flow, sink: TableSink, siblings: Collection[str]) -> str | None:
     """Raises `SinkError` if another pipeline has written these topics to this table.
 
-    `siblings` are the flows of the same spec, which may share a table. Returns a warning instead if
-    this pipeline has written to the table before: refusing would stop a pipeline that runs.
+    `siblings` are the flows of the same spec. They may share a table. If this pipeline has already
+    written to the table, the function returns a warning instead, because an error would stop a
+    running pipeline.
     """
     source, spec = flow.source, flow.sink
     if not isinstance(source, TopicSource) or not isinstance(spec, TableSpec):

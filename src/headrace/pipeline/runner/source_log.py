@@ -1,4 +1,4 @@
-"""A flow's topics as they are now, where it starts in them, and its consumer group."""
+"""The topics of a flow, their bounds, the flow's start position, and its consumer group."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -13,7 +13,7 @@ from headrace.pipeline.spec.sources import StartOffsets, StartTimestamp, TopicSo
 
 
 class SourceLog:
-    """What the runner asks of the cluster for one flow."""
+    """The requests of one flow to its cluster."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class SourceLog:
         self._admin = LogAdmin(self._options.read)
 
     def look(self) -> SourcePartition:
-        """The topics that exist, with the bounds of what can be read."""
+        """Returns the topics that exist, with the first and the end offset of each partition."""
         source = self._source
         if source.pattern is not None:
             layouts = self._admin.topics(self._options.matches)
@@ -50,7 +50,7 @@ class SourceLog:
     def _within(
         self, bounds: dict[TopicPartition, tuple[int, int]]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """No further than the ends, where a run has some."""
+        """Limits the bounds to the end offsets of the run, if it has any."""
         if self._ends is None:
             return bounds
         return {
@@ -60,7 +60,10 @@ class SourceLog:
         }
 
     def begin(self, log: SourcePartition) -> StartPosition:
-        """Where a flow that has never run starts; raises `PlanError` for a topic there is not."""
+        """Returns the start position of a new flow.
+
+        Raises `PlanError` if a topic does not exist.
+        """
         for name in self._source.topics:
             if name not in log.topic_ids:
                 close = get_close_matches(name, self._admin.topics(lambda _: True), n=1)
@@ -92,11 +95,11 @@ class SourceLog:
         return offset
 
     def record_bytes(self, ranges: Sequence[OffsetRange]) -> float | None:
-        """How large the records of these ranges are, from a few of them."""
+        """Returns the average size of records in these ranges, from a sample."""
         return average_record_bytes(ranges, self._options.read)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Shows every Kafka tool how far the flow is."""
+        """Commits the group's offsets, so that Kafka tools show the flow's position."""
         self._admin.commit(group, offsets)
 
     def committed(self, group: str) -> dict[TopicPartition, int]:

@@ -1,4 +1,4 @@
-"""Small files joined and old ones removed, between batches, when it is time."""
+"""Joins small files and removes old ones, between batches, on a schedule."""
 
 import time
 from typing import Final
@@ -13,7 +13,7 @@ VACUUM: Final = "vacuum"
 
 
 class TableMaintenance:
-    """The schedule of one table; it survives restarts of the run."""
+    """The maintenance schedule of one table. It survives restarts of the run."""
 
     def __init__(self, flow: Flow, sink: TableSink, checkpoint: Checkpoint) -> None:
         self._sink = sink
@@ -29,7 +29,10 @@ class TableMaintenance:
                     self._every[what] = every
 
     def due(self) -> list[str]:
-        """A table that was never cleaned up has a whole interval before the first time."""
+        """Returns the tasks that are due.
+
+        For a new table, the first one is due after one interval.
+        """
         if not self._every:
             return []
         now = time.time()
@@ -42,7 +45,7 @@ class TableMaintenance:
         return [what for what, every in self._every.items() if now - self._times[what] >= every]
 
     def perform(self, what: str) -> str:
-        """Does it, and says what was done."""
+        """Runs the task. Returns a description of the result."""
         assert self._times is not None
         done = self._sink.compact() if what == COMPACT else self._sink.vacuum(self._retain_hours)
         self._times[what] = time.time()
