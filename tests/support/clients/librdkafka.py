@@ -24,7 +24,7 @@ class Sender:
             self.producer.produce(topic, value, on_delivery=self._reported, **options)
 
     def finish(self) -> None:
-        """Waits for the result of every record; unlike `flush`, it does not speed up the sending."""
+        """Waits for the result of every record; unlike `flush`, it does not speed it up."""
 
         def finished() -> bool:
             self.producer.poll(POLL_S)

@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from headrace.records.arrow.columns import RecordArrays
 
 Position = dict[str, dict[str, int]]
-BEGINNING = "."  # a key beside the topics; no topic can have this name
 """Offsets by topic and partition, as Spark keeps them in its checkpoint."""
+BEGINNING = "."  # a key beside the topics; no topic can have this name
 
 
 class Task(InputPartition):
@@ -88,7 +88,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         admin = LogAdmin(self._options.read)
         planned = tasks(batch_ranges(admin, self._options), self._options)
-        # Spark calls `read(None)` where there are no partitions.
+        # Spark calls `read(None)` if there are no partitions.
         return [Task(each) for each in planned] or [Task(())]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
