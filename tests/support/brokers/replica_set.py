@@ -302,7 +302,7 @@ class ReplicaSet:
         self.decide(change)
         self._assign(node)
 
-    # --- the truth ------------------------------------------------------------------------------
+    # --- verification ---------------------------------------------------------------------------
 
     def values(self, broker_id: int, below: int | None = None) -> dict[int, bytes]:
         """The values in a replica's log, by offset."""

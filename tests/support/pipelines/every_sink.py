@@ -212,7 +212,7 @@ class EverySink:
             assert driver.wait(RUN_DEADLINE_S) == 0, driver.tail()
         return driver
 
-    # --- what must be there ---------------------------------------------------------------------
+    # --- expected output ------------------------------------------------------------------------
 
     def check(self) -> None:
         """All input is in every sink once, and nothing else."""

@@ -259,7 +259,7 @@ class TransactionalProducer:
         (answered,) = self.wire.call(request, TxnOffsetCommitResponse, chosen).topics
         return ErrorCode(answered.partitions[0].error_code)
 
-    # --- what the coordinator says --------------------------------------------------------------
+    # --- the coordinator's state ----------------------------------------------------------------
 
     def describe(self) -> DescribeTransactionsTransactionState:
         request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])

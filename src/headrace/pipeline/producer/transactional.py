@@ -126,8 +126,8 @@ class TransactionalProducer:
     def commit(self) -> None:
         """Makes the transaction visible, once all its records are acknowledged.
 
-        After `CommitUncertain`, call `init` and check the records that the transaction would have
-        written.
+        After `CommitUncertain`, call `init` and check the records and offsets that the transaction
+        would have written.
         """
         if not self._open:
             return
